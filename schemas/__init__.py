@@ -1,0 +1,1 @@
+"""The records that AnswerMill reads and writes, each declared once."""

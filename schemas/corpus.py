@@ -1,0 +1,78 @@
+"""What a crawl is cut into: documents, sentences, passages; the questions; and what was refused.
+
+Ids are geometry: a sentence's id is its document and the code point at which it starts, so the same sentence in two
+overlapping passages has one id, and label propagation is a join.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from schemas.record import Record, column, many, record
+
+
+@record
+class Document(Record):
+    """The main text of one page, with where it came from."""
+
+    doc_id: str = column(pa.string(), "given by the input, or 16 hex digits of the SHA-256 of URL and text")
+    url: str = column(pa.string(), "as crawled; '' where the input has none")
+    domain: str = column(pa.string(), "registered domain of the URL, e.g. 'example.co.uk'; '' where there is none")
+    title: str = column(pa.string(), "title of the page; '' where it has none")
+    text: str = column(pa.string(), "main text, in Unicode; offsets below count its code points")
+    language: str = column(pa.string(), "ISO 639-1 code, e.g. 'en'")
+    date: str = column(pa.string(), "when it was crawled, ISO 8601; '' where unknown")
+    source_file: str = column(pa.string(), "input file, as named by the job")
+    source_offset: int = column(
+        pa.int64(),
+        "where the record starts: byte in the file for WARC and WET (of the compressed file, as in a CDX), "
+        "byte in the decompressed text for JSONL, row number from 0 for Parquet",
+    )
+    source_record: str = column(pa.string(), "WARC-Record-ID, or the id that JSONL and Parquet give; '' where there is none")
+    text_hash: str = column(pa.string(), "32 hex digits of the SHA-256 of the text, letter case and white space folded")
+
+
+@record
+class Sentence(Record):
+    """A sentence of one document: document.text[start:end] == text."""
+
+    sentence_id: str = column(pa.string(), "'<doc_id>@<start>'")
+    start: int = column(pa.int64(), "code point of Document.text at which it starts")
+    end: int = column(pa.int64(), "code point after its last")
+    text: str = column(pa.string(), "the sentence itself")
+
+
+@record
+class Passage(Record):
+    """A run of whole sentences of one document, about 100 words (DPR §4.1); the unit that is indexed and retrieved."""
+
+    passage_id: str = column(pa.string(), "'<doc_id>#<n>', n counted from 0 in reading order")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    url: str = column(pa.string(), "Document.url")
+    title: str = column(pa.string(), "Document.title")
+    start: int = column(pa.int64(), "code point of Document.text at which it starts")
+    end: int = column(pa.int64(), "code point after its last")
+    text: str = column(pa.string(), "Document.text[start:end]")
+    sentences: tuple[Sentence, ...] = many(
+        Sentence, "in reading order; in strict DPR mode those that start in the passage, whole, so it may be empty"
+    )
+
+
+@record
+class Question(Record):
+    """A question to be answered from the crawl."""
+
+    question_id: str = column(pa.string(), "unique in the job")
+    text: str = column(pa.string(), "the question as asked")
+
+
+@record
+class Rejected(Record):
+    """An input record that was refused, and why; found again at its place in the input file."""
+
+    source_file: str = column(pa.string(), "input file, as named by the job")
+    source_offset: int = column(pa.int64(), "as Document.source_offset; the line number from 1 for label files")
+    source_record: str = column(pa.string(), "WARC-Record-ID or given id; '' where it could not be read")
+    url: str = column(pa.string(), "'' where it could not be read")
+    reason: str = column(pa.string(), "one word for a kind, e.g. 'not_html', 'too_short', 'duplicate'")
+    detail: str = column(pa.string(), "the values that decided, for people")

@@ -1,0 +1,108 @@
+"""Ranked lists: what retrieval found for a question, what rerankers make of it, and the row that is published.
+
+`RankedList` is the one noun of the pipeline. A candidate is a passage or a sentence; either way it carries the passage
+that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are always at hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from schemas.corpus import Passage, Question, Sentence
+from schemas.record import Record, column, many, one, record
+
+Unit = Literal["passage", "sentence"]
+
+
+@record
+class Hit(Record):
+    """A passage that retrieval found for a question, with what each index said of it; ranks count from 1."""
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    question: str = column(pa.string(), "Question.text")
+    rank: int = column(pa.int32(), "rank after fusion")
+    fused_score: float = column(pa.float64(), "reciprocal rank fusion: sum over sources of 1 / (60 + rank)")
+    bm25_score: float | None = column(pa.float64(), "BM25 over the whole corpus; null where BM25 did not return it")
+    bm25_rank: int | None = column(pa.int32(), "rank by BM25 over all shards")
+    dense_score: float | None = column(pa.float64(), "inner product of the encoders' vectors; null where not returned")
+    dense_rank: int | None = column(pa.int32(), "rank by the dense index over all shards")
+    passage: Passage = one(Passage, "the passage")
+
+
+@record
+class StageScore(Record):
+    """What one stage of the rerank plan said of a candidate."""
+
+    stage: str = column(pa.string(), "name of the stage, its reranker's where the job gives none")
+    score: float = column(pa.float64(), "higher is better; comparable within a question and stage only")
+    rank: int = column(pa.int32(), "rank in the list that the stage returned, from 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A passage, or one of its sentences, on its way through the stages.
+
+    `position` counts from 0 in the original order (retrieval rank, then reading order) and never changes; list-wise
+    models and ties need it.
+    """
+
+    hit: Hit
+    sentence: Sentence | None
+    position: int
+    stages: tuple[StageScore, ...] = ()
+
+    @property
+    def unit(self) -> Unit:
+        return "passage" if self.sentence is None else "sentence"
+
+    @property
+    def candidate_id(self) -> str:
+        return self.hit.passage.passage_id if self.sentence is None else self.sentence.sentence_id
+
+    @property
+    def text(self) -> str:
+        return self.hit.passage.text if self.sentence is None else self.sentence.text
+
+    @property
+    def score(self) -> float:
+        """The last stage's score, or retrieval's where there was no stage."""
+        return self.stages[-1].score if self.stages else self.hit.fused_score
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """A question's candidates, best first."""
+
+    question: Question
+    candidates: tuple[Candidate, ...]
+
+
+@record
+class ScoredCandidate(Record):
+    """One candidate of one question, with all that was said of it and where it left the plan."""
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    question: str = column(pa.string(), "Question.text")
+    unit: str = column(pa.string(), "'passage' or 'sentence'")
+    candidate_id: str = column(pa.string(), "passage_id or sentence_id")
+    passage_id: str = column(pa.string(), "best ranked retrieved passage that holds it")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    url: str = column(pa.string(), "Document.url")
+    title: str = column(pa.string(), "Document.title")
+    start: int = column(pa.int64(), "code point of Document.text at which it starts")
+    end: int = column(pa.int64(), "code point after its last")
+    text: str = column(pa.string(), "Document.text[start:end]")
+    rank: int | None = column(pa.int32(), "rank in the plan's result, from 1; null where it left before")
+    fate: str = column(pa.string(), "'kept'; 'dropped' by a stage; 'grouped' where a later stage read its passage instead")
+    dropped_by: str | None = column(pa.string(), "the stage that dropped it")
+    position: int = column(pa.int32(), "original order, from 0: retrieval rank, then reading order")
+    retrieved_rank: int = column(pa.int32(), "Hit.rank of the passage")
+    fused_score: float = column(pa.float64(), "Hit.fused_score")
+    bm25_score: float | None = column(pa.float64(), "Hit.bm25_score")
+    bm25_rank: int | None = column(pa.int32(), "Hit.bm25_rank")
+    dense_score: float | None = column(pa.float64(), "Hit.dense_score")
+    dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
+    stages: tuple[StageScore, ...] = many(StageScore, "in the order of the plan, as far as it came")

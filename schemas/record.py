@@ -1,0 +1,131 @@
+"""One declaration per column gives a frozen dataclass, its Arrow schema and the data dictionary.
+
+    @record
+    class Sentence(Record):
+        "A sentence of one document."
+        sentence_id: str = column(pa.string(), "'<doc_id>@<start>'")
+
+A field whose annotation admits None is nullable in Arrow, every other one is not. What a column means travels inside
+the Parquet file, as the field's metadata `description`; `describe()` prints the same as a table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, get_type_hints
+
+import pyarrow as pa
+
+R = TypeVar("R", bound="Record")
+
+_REQUIRED: Any = dataclasses.MISSING
+
+
+def column(arrow_type: pa.DataType, description: str, default: Any = _REQUIRED) -> Any:
+    """A plain column: its Arrow type and what it means."""
+    return dataclasses.field(default=default, metadata={"arrow": arrow_type, "description": description})
+
+
+def one(nested: type[Record], description: str) -> Any:
+    """A column that holds one nested record (a struct)."""
+    return dataclasses.field(metadata={"nested": nested, "many": False, "description": description})
+
+
+def many(nested: type[Record], description: str) -> Any:
+    """A column that holds a tuple of nested records (a list of structs)."""
+    return dataclasses.field(metadata={"nested": nested, "many": True, "description": description})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(column, one, many))
+def record(cls: type[R]) -> type[R]:
+    """Make a frozen, slotted dataclass of the class and derive its Arrow schema from the columns."""
+    made: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
+    made._fields = tuple((f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(made))
+    made._arrow = _arrow_schema(made)
+    return cast(type[R], made)
+
+
+class Record:
+    """What every record can do. Rows are instances; batches are Arrow."""
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[tuple[str, type[Record] | None, bool], ...]]
+    _arrow: ClassVar[pa.Schema]
+
+    @classmethod
+    def schema(cls) -> pa.Schema:
+        """The Arrow schema; field metadata hold the column descriptions, schema metadata the record's name and fingerprint."""
+        return cls._arrow
+
+    @classmethod
+    def fingerprint(cls) -> str:
+        """16 hex digits that change whenever a column's name, type or nullability does (not with its description)."""
+        return hashlib.sha256(str(cls._arrow.remove_metadata().to_string(show_field_metadata=False)).encode()).hexdigest()[:16]
+
+    @classmethod
+    def table(cls, rows: Sequence[Self]) -> pa.Table:
+        """The rows as an Arrow table with this record's schema."""
+        columns = []
+        for (name, nested, is_many), field in zip(cls._fields, cls._arrow, strict=True):
+            values: Iterable[Any] = (getattr(row, name) for row in rows)
+            if nested is not None:
+                values = ([n.to_dict() for n in v] if is_many else v.to_dict() for v in values)
+            columns.append(pa.array(list(values), type=field.type))
+        return pa.Table.from_arrays(columns, schema=cls._arrow)
+
+    @classmethod
+    def rows(cls, data: pa.Table | pa.RecordBatch) -> list[Self]:
+        """The rows of an Arrow table or batch that has at least this record's columns."""
+        return [cls.from_dict(row) for row in data.select([name for name, _, _ in cls._fields]).to_pylist()]
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The record that `to_dict` was called on."""
+        made = {}
+        for name, nested, is_many in cls._fields:
+            value = values[name]
+            if nested is not None:
+                value = tuple(map(nested.from_dict, value)) if is_many else nested.from_dict(value)
+            elif isinstance(value, list):
+                value = tuple(value)
+            made[name] = value
+        return cls(**made)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, nested records as dicts; what Arrow and JSON take."""
+        made: dict[str, Any] = {}
+        for name, nested, is_many in self._fields:
+            value = getattr(self, name)
+            if nested is not None:
+                value = [n.to_dict() for n in value] if is_many else value.to_dict()
+            made[name] = value
+        return made
+
+    @classmethod
+    def describe(cls) -> list[tuple[str, str, str]]:
+        """The data dictionary: (column, Arrow type, meaning), nested columns as 'outer.inner'."""
+        found = []
+        for (name, nested, _), field in zip(cls._fields, cls._arrow, strict=True):
+            kind = ("list of " if pa.types.is_list(field.type) else "") + nested.__name__ if nested else str(field.type)
+            found.append((name, kind + (" or null" if field.nullable else ""), field.metadata[b"description"].decode()))
+            if nested is not None:
+                found += [(f"{name}.{inner}", t, d) for inner, t, d in nested.describe()]
+        return found
+
+
+def _arrow_schema(cls: type[Record]) -> pa.Schema:
+    hints = get_type_hints(cls)
+    fields = []
+    for f in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass by `record`
+        nested = f.metadata.get("nested")
+        if nested is None:
+            arrow_type = f.metadata["arrow"]
+        else:
+            arrow_type = pa.struct(list(nested.schema()))
+            if f.metadata["many"]:
+                arrow_type = pa.list_(pa.field("element", arrow_type, nullable=False))
+        nullable = type(None) in getattr(hints[f.name], "__args__", ())
+        fields.append(pa.field(f.name, arrow_type, nullable, {"description": f.metadata["description"]}))
+    return pa.schema(fields, metadata={"record": cls.__name__, "description": " ".join((cls.__doc__ or "").split())})
