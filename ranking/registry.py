@@ -1,0 +1,24 @@
+"""Name → reranker. A job can use what stands here and nothing else: no class is ever named by configuration."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from ranking.overlap import Overlap
+from ranking.reranker import Reranker
+from ranking.similarity import Similarity
+
+RERANKERS: Mapping[str, type[Reranker]] = {
+    Overlap.name: Overlap,
+    Similarity.name: Similarity,
+}
+
+
+def find(name: str) -> type[Reranker]:
+    """The reranker of that name. Raises ValueError with the known names and the nearest one."""
+    if name in RERANKERS:
+        return RERANKERS[name]
+    near = difflib.get_close_matches(name, RERANKERS, n=1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"unknown reranker {name!r}{meant} Known: {', '.join(sorted(RERANKERS))}")
