@@ -1,0 +1,13 @@
+"""Errors that a user can mend, with the exit code that a scheduler sees (sysexits)."""
+
+from __future__ import annotations
+
+USAGE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, RETRY, SETTINGS = 2, 65, 66, 69, 73, 74, 75, 78
+
+
+class JobError(Exception):
+    """What went wrong, where, and what to type; `code` is the exit status of the command."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code

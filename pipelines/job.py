@@ -1,0 +1,235 @@
+"""JOB.toml → checked, frozen settings. Every key is declared here once: type, default, bounds and meaning.
+
+Paths are relative to the job file's folder. Configuration is data: nothing in it names code.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+
+from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Ingest(Section):
+    """Pages in, documents and passages out."""
+
+    input: Annotated[list[str], Field(min_length=1)] = Field(
+        description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders or globs"
+    )
+    language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
+    min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
+    max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
+    require_title: bool = Field(True, description="refuse HTML pages without a title")
+    passages: Literal["sentences", "dpr"] = Field(
+        "sentences", description="'sentences' packs whole sentences; 'dpr' cuts blocks of exactly passage_words words"
+    )
+    passage_words: Count = Field(100, description="words that a passage is filled up to")
+    passage_tokens: int = Field(200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)")
+    page_seconds: float = Field(10.0, gt=0, description="time limit for extracting one page's main text")
+    max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
+
+
+class Index(Section):
+    """Passages in, index shards out."""
+
+    shards: int = Field(0, ge=0, description="number of shards; 0 = one per passages_per_shard")
+    passages_per_shard: Count = Field(1_000_000, description="size of a shard where `shards` is 0")
+    k1: float = Field(0.9, ge=0, description="BM25's k1")
+    b: float = Field(0.4, ge=0, le=1, description="BM25's b")
+    encoder: str = Field(
+        "all-MiniLM-L6-v2", description="dense encoder of passages: the embedded default, a model folder, or a hub name"
+    )
+    question_encoder: str | None = Field(None, description="encoder of questions where it is another (DPR)")
+    encoder_tokens: int = Field(256, ge=8, description="tokens after which a text is cut for the encoder")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="'auto' is bf16 where the processor has it in hardware, fp32 elsewhere"
+    )
+
+
+class Retrieve(Section):
+    """Questions in, ranked passages out."""
+
+    questions: str = Field(description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip")
+    depth: Count = Field(100, description="passages taken per question from each source, and kept after fusion")
+    sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
+        ["bm25", "dense"], description="indexes to search"
+    )
+    fusion_k: Count = Field(60, description="k of reciprocal rank fusion, 1 / (k + rank)")
+    block: Count = Field(64, description="questions per unit of work, and per part of retrieved/ and scored/")
+
+
+class StageSettings(Section):
+    """One stage of the rerank plan."""
+
+    reranker: str = Field(description="name in the registry, e.g. 'overlap'")
+    name: str = Field("", description="key of its scores; the reranker's name where empty")
+    keep: int | None = Field(None, ge=1, description="candidates left per question; all where absent")
+    checkpoint: str | None = Field(None, description="model folder, for rerankers that have one")
+
+    @property
+    def key(self) -> str:
+        return self.name or self.reranker
+
+
+class Rerank(Section):
+    """Ranked passages in, scored candidates out."""
+
+    stages: Annotated[list[StageSettings], Field(min_length=1)] = Field(description="the plan, in order")
+
+
+class Propagate(Section):
+    """Labels of sentences in, labels of passages and documents out."""
+
+    labels: str = Field(description="TSV, JSONL or Parquet: question_id, sentence_id or sentence, label (0 or 1)")
+
+
+class Workers(Section):
+    """How the work is carried out by the in-process runner; other runners have their own options."""
+
+    processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = in this process, 0 = one per core")
+    java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself where absent")
+    java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")
+
+
+class Job(Section):
+    """A whole job; a step needs only its own sections."""
+
+    ingest: Ingest | None = None
+    index: Index = Index()
+    retrieve: Retrieve | None = None
+    rerank: Rerank | None = None
+    propagate: Propagate | None = None
+    workers: Workers = Workers()
+
+    _folder: Path = PrivateAttr(Path())
+
+    @property
+    def folder(self) -> Path:
+        """The job file's folder, which paths in it are relative to."""
+        return self._folder
+
+    def path(self, written: str) -> Path:
+        """A path as the job means it."""
+        return self._folder / Path(written).expanduser()
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if not any((self.ingest, self.retrieve, self.rerank, self.propagate)):
+            raise ValueError("the job has no step: give at least one of [ingest], [retrieve], [rerank], [propagate]")
+        return self
+
+
+def load(path: Path, overrides: Sequence[str] = ()) -> Job:
+    """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over it.
+
+    Raises JobError: 66 where there is no such file, 78 where it is no TOML, or a key or value in it is wrong.
+    """
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JobError(INPUT_MISSING, f"no job file {path}; `answermill sample --out DIR` writes one to start from") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise JobError(SETTINGS, f"{path}: not valid TOML: {e}") from e
+    except OSError as e:
+        raise JobError(INPUT_MISSING, f"{path}: {e.strerror}") from e
+    for override in overrides:
+        _override(settings, override)
+    try:
+        job = Job.model_validate(settings)
+    except ValidationError as e:
+        raise JobError(SETTINGS, "\n".join(f"{path}: {_explain(error)}" for error in e.errors())) from e
+    job._folder = path.resolve().parent
+    return job
+
+
+def keys() -> Iterator[tuple[str, str, str, str]]:
+    """Every key of a job file: (key, type, default, meaning)."""
+    yield from _keys(Job, "")
+
+
+def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    for name, field in section.model_fields.items():
+        inner = _section(field.annotation)
+        if inner is not None:
+            repeated = "[]" if "list" in str(field.annotation) else ""
+            yield from _keys(inner, f"{prefix}{name}{repeated}.")
+            continue
+        kind = str(field.annotation).replace("typing.", "")
+        kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
+        default = "required" if field.is_required() else repr(field.default)
+        yield prefix + name, kind, default, field.description or ""
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The Section inside an annotation such as `Ingest | None` or `Annotated[list[StageSettings], …]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_section(inner) for inner in getattr(annotation, "__args__", ()))
+    return next((inner for inner in found if inner), None)
+
+
+def _override(settings: dict[str, Any], override: str) -> None:
+    key, equals, written = override.partition("=")
+    if not equals or not key:
+        raise JobError(SETTINGS, f"--set {override}: write key=value, e.g. --set index.shards=4")
+    try:
+        value = tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = written
+    *parents, last = key.split(".")
+    at: Any = settings
+    for depth, name in enumerate(parents):
+        if isinstance(at, list):
+            at = at[_position(at, name, override)]
+        elif isinstance(at, dict):
+            at = at.setdefault(name, {})
+        else:
+            raise JobError(SETTINGS, f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section")
+    if isinstance(at, list):
+        at[_position(at, last, override)] = value
+    elif isinstance(at, dict):
+        at[last] = value
+    else:
+        raise JobError(SETTINGS, f"--set {override}: {'.'.join(parents)} is a value, not a section")
+
+
+def _position(values: list[Any], name: str, override: str) -> int:
+    if not name.isdecimal() or int(name) >= len(values):
+        raise JobError(SETTINGS, f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0")
+    return int(name)
+
+
+def _explain(error: Mapping[str, Any]) -> str:
+    """One line for one pydantic error: the key, what is wrong with it, and the nearest known key."""
+    location = error["loc"]
+    where = ".".join(map(str, location)) or "job"
+    if error["type"] == "extra_forbidden":
+        known = list(_fields_at(location[:-1]))
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        return f"unknown key {where}{meant} Known here: {', '.join(known)}"
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    given = "" if isinstance(error["input"], dict) else f", not {error['input']!r}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
+
+
+def _fields_at(location: Sequence[str | int]) -> Sequence[str]:
+    section: type[BaseModel] = Job
+    for name in location:
+        if isinstance(name, str) and name in section.model_fields:
+            section = _section(section.model_fields[name].annotation) or section
+    return list(section.model_fields)
