@@ -1,0 +1,232 @@
+"""Parquet folders that exist when their manifest does.
+
+A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name, synced, and
+renamed to a name that bears its content's hash; the manifest, written last, names the parts with rows and SHA-256.
+Readers open what a manifest names and nothing else, and check each part before they read it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from schemas.record import Record
+
+R = TypeVar("R", bound=Record)
+FORMAT = 1
+MANIFEST = "_manifest.json"
+ROWS_PER_GROUP = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a folder: its name in the folder, rows, bytes and SHA-256."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content: settings, inputs, schemas."""
+
+    step: str
+    record: str
+    schema: str
+    fingerprint: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    version: str
+    rows: int
+    counts: Mapping[str, int]
+    parts: tuple[Part, ...]
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        """Commit the folder. Raises JobError (73) where another manifest came first."""
+        created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
+        if not created and read_manifest(folder) != self:
+            raise JobError(OUTPUT_EXISTS, f"{folder}: another job has just written this folder; give this one another --out")
+
+
+def read_manifest(folder: Path) -> Manifest | None:
+    """The manifest of a folder; None where there is none, so that the folder counts as not written.
+
+    Raises JobError (65) where it is not readable or of another format.
+    """
+    path = folder / MANIFEST
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as e:
+        raise JobError(BAD_DATA, f"{path}: not a manifest ({e}); delete {folder} and run its step again") from e
+    if values.get("format") != FORMAT:
+        raise JobError(
+            BAD_DATA,
+            f"{path}: format {values.get('format')!r}, this version reads {FORMAT}; run the step again in another --out",
+        )
+    return Manifest(**{**values, "parts": tuple(Part(**part) for part in values["parts"])})
+
+
+class PartWriter(Generic[R]):
+    """Writes one part, row group by row group: memory does not grow with the part. Use as a context manager.
+
+    After the block `part` says what was written; an exception inside leaves nothing behind.
+    """
+
+    part: Part
+
+    def __init__(self, folder: Path, record: type[R], unit: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._record, self._unit = folder, record, unit
+        self._temporary = folder / f".part-{unit:05d}.{uuid.uuid4().hex}.tmp"
+        self._waiting: list[R] = []
+        self._rows = 0
+        self._writer = pq.ParquetWriter(self._temporary, record.schema(), compression="zstd", write_page_checksum=True)
+
+    def write(self, rows: Sequence[R]) -> None:
+        self._waiting.extend(rows)
+        while len(self._waiting) >= ROWS_PER_GROUP:
+            self._flush(self._waiting[:ROWS_PER_GROUP])
+            del self._waiting[:ROWS_PER_GROUP]
+
+    def _flush(self, rows: Sequence[R]) -> None:
+        self._writer.write_table(self._record.table(rows))
+        self._rows += len(rows)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if error is None and self._waiting:
+                self._flush(self._waiting)
+            self._writer.close()
+            if error is None:
+                digest = sha256(self._temporary)
+                name = f"part-{self._unit:05d}-{digest[:8]}.parquet"
+                sync(self._temporary)
+                size = self._temporary.stat().st_size
+                self._temporary.replace(self._folder / name)
+                self.part = Part(name, self._rows, size, digest)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class Folder(Generic[R]):
+    """A committed folder of records, for reading."""
+
+    path: Path
+    record: type[R]
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: Path, record: type[R], made_by: str) -> Folder[R]:
+        """Raises JobError: 66 where there is no manifest (`made_by` is the step to run), 65 where it holds something else."""
+        manifest = read_manifest(path)
+        if manifest is None:
+            raise JobError(INPUT_MISSING, f"{path} is not there or not complete; run `answermill {made_by}` first")
+        if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
+            raise JobError(
+                BAD_DATA,
+                f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
+                f"{record.fingerprint()}; run `answermill {made_by}` again in another --out",
+            )
+        return cls(path, record, manifest)
+
+    @property
+    def rows(self) -> int:
+        return self.manifest.rows
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return self.manifest.parts
+
+    def read(self) -> Iterator[R]:
+        """All rows, part by part."""
+        for part in self.parts:
+            yield from read_part(self.path, part, self.record)
+
+    def digest(self) -> str:
+        """Stands for the folder's content; what later steps put into their fingerprints."""
+        return hashlib.sha256("".join(part.sha256 for part in self.parts).encode()).hexdigest()[:32]
+
+
+def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
+    """The batches of a part that a manifest names, after its checksum was found right; raises JobError (65) otherwise."""
+    path = folder / part.file
+    try:
+        digest = sha256(path)
+    except FileNotFoundError:
+        raise JobError(
+            BAD_DATA, f"{path} is named by its manifest but missing; delete {folder} and run its step again"
+        ) from None
+    if digest != part.sha256:
+        raise JobError(BAD_DATA, f"{path} was changed since it was written (SHA-256); delete {folder} and run its step again")
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
+
+
+def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
+    """The rows of one part."""
+    for batch in read_batches(folder, part):
+        yield from record.rows(batch)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Force a file to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str, replace: bool = True) -> bool:
+    """Write a whole file or nothing. With `replace` False an existing file stays and the answer is False."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
+    publish: Callable[[Path, Path], None] = os.replace if replace else os.link
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        publish(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+def sweep(folder: Path, named: Sequence[str]) -> None:
+    """Remove what an interrupted run left in a folder: temporary files, and parts that nothing names."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if path.name.startswith(".") and path.name.endswith(".tmp"):
+                path.unlink(missing_ok=True)
+            elif path.name.startswith("part-") and path.name not in named:
+                with contextlib.suppress(FileNotFoundError):
+                    path.unlink()

@@ -1,0 +1,118 @@
+"""Where a pipeline runs: in this process by default, or wherever Beam's own options say.
+
+The in-process runner is FnApiRunner. The name DirectRunner means it too: Beam's own would try to download a Go binary
+first, and which engine runs would depend on the pipeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import apache_beam as beam
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
+from pipelines.errors import USAGE, JobError
+
+IN_PROCESS = ("DirectRunner", "FnApiRunner")
+
+
+def pipeline(beam_options: Sequence[str], processes: int = 1) -> beam.Pipeline:
+    """A Beam pipeline to be used in a `with` block, which runs it.
+
+    `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not know.
+    `processes` is for the in-process runner: 1 runs in this process, 0 takes one worker process per core.
+    """
+    _check(beam_options)
+    given = argparse.ArgumentParser(add_help=False)
+    given.add_argument("--runner", default="DirectRunner")
+    known, rest = given.parse_known_args(list(beam_options))
+    if known.runner not in IN_PROCESS:
+        return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+    processes = processes or os.cpu_count() or 1
+    if processes > 1:
+        rest += ["--direct_running_mode=multi_processing", f"--direct_num_workers={processes}"]
+        rest += ["--default_sdk_harness_log_level=WARNING"]
+    return beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(rest))
+
+
+def _check(beam_options: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for options in PipelineOptions.__subclasses__():
+        options._add_argparse_args(_Tolerant(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
+    _, unknown = parser.parse_known_args(list(beam_options))
+    if unknown:
+        raise JobError(USAGE, f"Beam has no option {' '.join(unknown)}; what stands after -- goes to Beam as it is")
+
+
+class _Tolerant:
+    """Beam's option groups repeat some options; the first wins."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: object) -> None:
+        try:
+            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+        except argparse.ArgumentError:
+            return
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._parser, name)
+
+
+def configure_logging() -> None:
+    """Log to stderr; stdout is for results. Importing Beam leaves a handler at the root, which goes."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
+
+
+@contextmanager
+def progress(label: str, total: int, done: Callable[[], int], interval_s: float = 30.0) -> Iterator[None]:
+    """Tell on stderr how many of `total` units are done while the block runs: a bar on a terminal, JSON lines elsewhere."""
+    ended = threading.Event()
+    began, first = time.monotonic(), done()
+
+    def tell_lines() -> None:
+        while not ended.wait(interval_s):
+            now, elapsed = done(), time.monotonic() - began
+            left = elapsed / (now - first) * (total - now) if now > first else None
+            state = {"step": label, "units_done": now, "units": total, "elapsed_s": round(elapsed)}
+            print_line(json.dumps({**state, "left_s": None if left is None else round(left)}))
+
+    def tell_bar() -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(label, total=total, completed=first)
+            while not ended.wait(0.2):
+                bar.update(task, completed=done())
+
+    thread = threading.Thread(target=tell_bar if sys.stderr.isatty() else tell_lines, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def print_line(line: str) -> None:
+    """One line on stderr, whole even where several threads print."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

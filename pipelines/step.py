@@ -1,0 +1,162 @@
+"""A step of a run: its units of work, what of them is done, and the commit of its folders.
+
+A unit writes its parts and then a report, `_work/<step>/unit-<n>.json`; a unit with a report is skipped when the step
+runs again, so a run killed anywhere goes on where it stopped. When all units have reported, the manifests are written
+and the reports removed. What decides the content (settings, inputs, schemas) makes a fingerprint; a folder committed
+under another one is never touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.records import Manifest, Part, read_manifest, sweep, write_text
+from schemas.record import Record
+
+WORK = "_work"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one unit wrote: its part per output folder, and counts to be added up."""
+
+    unit: int
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """The reports of a step's units, one file each, so that any number of workers can write them."""
+
+    folder: Path
+
+    def write(self, report: Report) -> None:
+        write_text(self._path(report.unit), json.dumps(asdict(report)) + "\n")
+
+    def read(self) -> dict[int, Report]:
+        """Unit number → its report, for all units done, in the order of the units."""
+        reports = (self._load(path) for path in sorted(self.folder.glob("unit-*.json")))
+        return {report.unit: report for report in reports}
+
+    def read_one(self, unit: int) -> Report | None:
+        """A unit's report; None where it is not done."""
+        path = self._path(unit)
+        return self._load(path) if path.is_file() else None
+
+    def _path(self, unit: int) -> Path:
+        return self.folder / f"unit-{unit:05d}.json"
+
+    def _load(self, path: Path) -> Report:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Report(values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"])
+
+    def count(self) -> int:
+        return sum(1 for _ in self.folder.glob("unit-*.json"))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the run in `run`; `outputs` are its folders (path below `run` → record)."""
+
+    run: Path
+    name: str
+    outputs: Mapping[str, type[Record]]
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+
+    @property
+    def work(self) -> Path:
+        """Where its units report and keep what only the step itself reads; gone when the step is complete."""
+        return self.run / WORK / self.name
+
+    @property
+    def reports(self) -> Reports:
+        return Reports(self.work)
+
+    def fingerprint(self) -> str:
+        """32 hex digits that stand for all that decides the step's output."""
+        decisive = {
+            "step": self.name,
+            "settings": self.settings,
+            "inputs": self.inputs,
+            "schemas": {name: record.fingerprint() for name, record in self.outputs.items()},
+        }
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+
+    def is_complete(self) -> bool:
+        """Whether all folders are committed by this very step. Raises JobError (73) where another job's are in the way."""
+        fingerprint = self.fingerprint()
+        manifests = {name: read_manifest(self.run / name) for name in self.outputs}
+        for name, manifest in manifests.items():
+            if manifest is not None and manifest.fingerprint != fingerprint:
+                raise JobError(
+                    OUTPUT_EXISTS,
+                    f"{self.run / name} holds the output of another job: {self._difference(manifest)}. "
+                    f"Give another --out, or delete that folder and those of the steps after {self.name}",
+                )
+        return all(manifests.values())
+
+    def begin(self) -> None:
+        """Make ready for the units: drop the leftovers of a run with other settings, keep those of the same run."""
+        mark = self.work / "fingerprint"
+        if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
+            shutil.rmtree(self.work, ignore_errors=True)
+            write_text(mark, self.fingerprint() + "\n")
+        done = self.reports.read().values()
+        for name in self.outputs:
+            sweep(self.run / name, [report.parts[name].file for report in done if name in report.parts])
+
+    def finish(self, reports: Iterable[Report], counts: Mapping[str, int]) -> None:
+        """Commit all folders from the units' reports and remove the work folder."""
+        ordered = sorted(reports, key=lambda report: report.unit)
+        for name, record in self.outputs.items():
+            parts = tuple(report.parts[name] for report in ordered if name in report.parts)
+            sweep(self.run / name, [part.file for part in parts])
+            (self.run / name).mkdir(parents=True, exist_ok=True)
+            Manifest(
+                step=self.name,
+                record=record.__name__,
+                schema=record.fingerprint(),
+                fingerprint=self.fingerprint(),
+                settings=self.settings,
+                inputs=self.inputs,
+                version=code_version(),
+                rows=sum(part.rows for part in parts),
+                counts=dict(counts),
+                parts=parts,
+            ).write(self.run / name)
+        shutil.rmtree(self.work, ignore_errors=True)
+        if not any((self.run / WORK).iterdir()):
+            (self.run / WORK).rmdir()
+
+    def _difference(self, manifest: Manifest) -> str:
+        for what, here, there in (("settings", self.settings, manifest.settings), ("input", self.inputs, manifest.inputs)):
+            for key in sorted({*here, *there}):
+                if here.get(key) != there.get(key):
+                    return f"{what} {key} = {there.get(key)!r} there, {here.get(key)!r} here"
+        return "written with another version's records"
+
+
+def total(reports: Iterable[Report]) -> Counter[str]:
+    """The units' counts added up."""
+    counts: Counter[str] = Counter()
+    for report in reports:
+        counts.update(report.counts)
+    return counts
+
+
+def code_version() -> str:
+    try:
+        return version("answermill")
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "uninstalled"
