@@ -1,0 +1,136 @@
+"""The small tables that people bring: questions and labels, as TSV, JSONL or Parquet, plain or gzip."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexing.labels import GivenLabel, fold
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from schemas.corpus import Question
+
+QUESTION_ID = ("question_id", "_id", "id", "query_id")
+QUESTION_TEXT = ("text", "question", "query")
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file, in its order. Where no row has an id, the row's number (from 1) is its id.
+
+    Raises JobError: 66 where the file is missing, 65 with the line where a row is wrong, an id comes twice, or none is there.
+    """
+    questions: list[Question] = []
+    lines: dict[str, int] = {}
+    for line, row in _rows(path, header=("question_id", "text")):
+        text = _first(row, QUESTION_TEXT)
+        if text is None or not str(text).strip():
+            raise JobError(BAD_DATA, f"{path}:{line}: no question; give one of the columns {', '.join(QUESTION_TEXT)}")
+        given = _first(row, QUESTION_ID)
+        question_id = str(line if given is None else given)
+        if question_id in lines:
+            raise JobError(BAD_DATA, f"{path}:{line}: question id {question_id!r} stands in line {lines[question_id]} already")
+        lines[question_id] = line
+        questions.append(Question(question_id, str(text).strip()))
+    if not questions:
+        raise JobError(BAD_DATA, f"{path}: no question in it")
+    return questions
+
+
+def read_labels(path: Path) -> list[GivenLabel]:
+    """The sentence labels of a file; `number` of each is its line. Raises JobError as `read_questions` does."""
+    labels: list[GivenLabel] = []
+    seen: dict[tuple[str, str | None, str], GivenLabel] = {}
+    for line, row in _rows(path):
+        sentence_id, text = _first(row, ("sentence_id",)), _first(row, ("sentence", "text"))
+        question_id, label = _first(row, ("question_id",)), _first(row, ("label",))
+        if question_id is None or label is None or (sentence_id is None and text is None):
+            raise JobError(
+                BAD_DATA,
+                f"{path}:{line}: needs question_id, sentence_id or sentence, and label; it has {', '.join(map(str, row))}",
+            )
+        if str(label) not in ("0", "1"):
+            raise JobError(BAD_DATA, f"{path}:{line}: label {label!r}; it must be 0 or 1")
+        by_id = sentence_id is not None
+        given = GivenLabel(
+            number=line,
+            question_id=str(question_id),
+            sentence_id=str(sentence_id) if by_id else None,
+            text=None if by_id else str(text),
+            label=int(label),
+        )
+        first = seen.setdefault((given.question_id, given.sentence_id, fold(given.text or "")), given)
+        if first.label != given.label:
+            raise JobError(
+                BAD_DATA,
+                f"{path}:{line}: labelled {given.label}, but {first.label} in line {first.number}; leave one of them out",
+            )
+        labels.append(given)
+    if not labels:
+        raise JobError(BAD_DATA, f"{path}: no label in it")
+    return labels
+
+
+def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+
+
+def _rows(path: Path, header: tuple[str, ...] = ()) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """(line from 1, row) of any of the formats; `header` names the columns of a TSV file that has no header of its own."""
+    if not path.is_file():
+        raise JobError(INPUT_MISSING, f"{path}: no such file")
+    kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
+    try:
+        if kind == "parquet":
+            yield from enumerate(pq.read_table(path).to_pylist(), 1)
+        elif kind in ("jsonl", "json", "ndjson"):
+            yield from _json_rows(path)
+        elif kind in ("tsv", "txt"):
+            yield from _tab_rows(path, header)
+        else:
+            raise JobError(BAD_DATA, f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz")
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, pa.ArrowInvalid) as e:
+        raise JobError(BAD_DATA, f"{path}: not readable as {kind}: {e}") from e
+
+
+def _open(path: Path) -> IO[str]:
+    return gzip.open(path, "rt", encoding="utf-8") if path.name.endswith(".gz") else path.open(encoding="utf-8")
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    with _open(path) as file:
+        for line, text in enumerate(file, 1):
+            if not text.strip():
+                continue
+            try:
+                row = json.loads(text)
+            except ValueError as e:
+                raise JobError(BAD_DATA, f"{path}:{line}: not JSON: {e}") from e
+            if not isinstance(row, dict):
+                raise JobError(BAD_DATA, f"{path}:{line}: not a JSON object: {text.strip()[:60]}")
+            yield line, row
+
+
+def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    names: tuple[str, ...] = ()
+    with _open(path) as file:
+        for line, cells in enumerate(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE), 1):
+            if not cells:
+                continue
+            if not names:
+                known = {*QUESTION_ID, *QUESTION_TEXT, "sentence_id", "sentence", "label"}
+                if known & {cell.strip().lower() for cell in cells}:
+                    names = tuple(cell.strip().lower() for cell in cells)
+                    continue
+                names = header
+                if len(cells) != len(names):
+                    wanted = f"; without one it must have the columns {', '.join(header)}" if header else ""
+                    raise JobError(BAD_DATA, f"{path}:{line}: no header line{wanted}")
+            if len(cells) != len(names):
+                raise JobError(BAD_DATA, f"{path}:{line}: {len(cells)} cells where the header has {len(names)}")
+            yield line, dict(zip(names, cells, strict=True))
