@@ -1,0 +1,276 @@
+"""The contract that every reranker keeps, for each name in the registry; and what plans make of rerankers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+import pytest
+
+from ranking.registry import RERANKERS, find
+from ranking.reranker import Reranker, Resources, Stage, check_plan, order_by, run_stages, to_passages, to_sentences
+from schemas.corpus import Passage, Question, Sentence
+from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
+
+TEXTS = {
+    "d1": ["Rome is the capital of Italy.", "It lies on the Tiber.", "Rome is old."],
+    "d2": ["The Tiber flows through Rome into the sea.", "It lies on the Tiber."],
+    "d3": ["Paris is the capital of France."],
+    "d4": ["Nobody asked."],
+}
+QUESTION = Question("q1", "What is the capital of Italy?")
+
+
+class LetterEncoder:
+    """A small real encoder: how often each letter stands in the text."""
+
+    def encode_questions(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts], np.float32)
+
+    encode_sentences = encode_questions
+
+
+def make_hit(doc_id: str, rank: int, question: Question = QUESTION) -> Hit:
+    sentences, at = [], 0
+    for text in TEXTS[doc_id]:
+        sentences.append(Sentence(f"{doc_id}@{at}", at, at + len(text), text))
+        at += len(text) + 1
+    text = " ".join(TEXTS[doc_id])
+    passage = Passage(f"{doc_id}#0", doc_id, f"https://{doc_id}.example/", doc_id, 0, len(text), text, tuple(sentences))
+    return Hit(question.question_id, question.text, rank, 1 / (60 + rank), 10.0 - rank, rank, None, None, passage)
+
+
+def passages(*doc_ids: str, question: Question = QUESTION) -> RankedList:
+    return RankedList(question, tuple(Candidate(make_hit(d, n, question), None, n - 1) for n, d in enumerate(doc_ids, 1)))
+
+
+def list_for(reranker: type[Reranker], *doc_ids: str, question: Question = QUESTION) -> RankedList:
+    made = passages(*doc_ids, question=question)
+    return to_sentences(made) if reranker.reads == "sentence" else made
+
+
+def ids(ranked: RankedList) -> list[str]:
+    return [c.candidate_id for c in ranked.candidates]
+
+
+@pytest.fixture(params=sorted(RERANKERS))
+def loaded(request: pytest.FixtureRequest) -> Reranker:
+    return find(request.param).load(Resources(None, LetterEncoder))
+
+
+def test_what_comes_back_is_a_subset_of_what_came_in(loaded: Reranker) -> None:
+    came = list_for(type(loaded), "d1", "d2", "d3")
+    (left,) = loaded.rerank([came])
+    assert left.question == QUESTION
+    assert len(left.candidates) > 1
+    assert set(ids(left)) <= set(ids(came))
+    assert len(set(ids(left))) == len(left.candidates)
+
+
+def test_it_comes_back_best_first_with_this_stage_s_score_and_rank(loaded: Reranker) -> None:
+    (left,) = loaded.rerank([list_for(type(loaded), "d1", "d2", "d3")])
+    scores = [c.stages[-1] for c in left.candidates]
+    assert [s.score for s in scores] == sorted((s.score for s in scores), reverse=True)
+    assert [s.rank for s in scores] == list(range(1, len(scores) + 1))
+    assert {s.stage for s in scores} == {loaded.name}
+
+
+def test_an_empty_list_and_no_list_come_back_as_they_are(loaded: Reranker) -> None:
+    empty = RankedList(QUESTION, ())
+    assert loaded.rerank([empty]) == [empty]
+    assert loaded.rerank([]) == []
+
+
+def test_a_single_candidate_stays(loaded: Reranker) -> None:
+    (left,) = loaded.rerank([list_for(type(loaded), "d3")])
+    assert len(left.candidates) == 1
+
+
+def test_candidates_of_the_same_text_get_the_same_score_and_keep_their_order(loaded: Reranker) -> None:
+    came = list_for(type(loaded), "d1", "d2")
+    (left,) = loaded.rerank([came])
+    twins = [c for c in left.candidates if c.text == "It lies on the Tiber."]
+    assert len(twins) == 2
+    assert twins[0].stages[-1].score == twins[1].stages[-1].score
+    assert [c.position for c in twins] == sorted(c.position for c in twins)
+
+
+def test_a_list_is_scored_alone_as_it_is_among_others(loaded: Reranker) -> None:
+    other = Question("q2", "Where does the river Tiber flow?")
+    first, second = list_for(type(loaded), "d1", "d3"), list_for(type(loaded), "d2", "d3", question=other)
+    assert loaded.rerank([first, second]) == loaded.rerank([first]) + loaded.rerank([second])
+
+
+def test_the_same_call_gives_the_same_answer(loaded: Reranker) -> None:
+    came = list_for(type(loaded), "d1", "d2", "d3")
+    assert loaded.rerank([came]) == loaded.rerank([came])
+
+
+def test_text_without_words_is_scored(loaded: Reranker) -> None:
+    came = list_for(type(loaded), "d1", question=Question("q3", "?!"))
+    (left,) = loaded.rerank([came])
+    assert len(left.candidates) == len(came.candidates)
+
+
+def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ValueError, match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: overlap, similarity"):
+        find("overlp")
+
+
+def test_scores_that_differ_by_the_noise_of_the_arithmetic_are_a_tie() -> None:
+    came = passages("d2", "d1")
+    assert ids(order_by(came, [0.5, 0.5 + 1e-9], "x")) == ids(came)
+
+
+def test_a_score_that_is_no_number_is_refused_with_its_candidate() -> None:
+    with pytest.raises(ValueError, match=r"x: score nan for candidate d2#0 of question q1"):
+        order_by(passages("d1", "d2"), [1.0, float("nan")], "x")
+
+
+class ByLength:
+    """Longest text first; as a reranker of either unit."""
+
+    name: ClassVar[str] = "length"
+    reads: ClassVar[Unit] = "passage"
+    writes: ClassVar[Unit] = "passage"
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls()
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [order_by(ranked, [len(c.text) for c in ranked.candidates], self.name) for ranked in lists]
+
+
+class SentencesByLength(ByLength):
+    name = "sentence_length"
+    reads = "sentence"
+    writes = "sentence"
+
+
+class LastSentence(ByLength):
+    """An extractor: the last sentence of each passage."""
+
+    name = "last"
+    reads = "passage"
+    writes = "sentence"
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        made = []
+        for ranked in lists:
+            last = [(c, c.hit.passage.sentences[-1]) for c in ranked.candidates]
+            chosen = tuple(Candidate(c.hit, s, c.position, c.stages) for c, s in last)
+            made.append(order_by(RankedList(ranked.question, chosen), [-c.position for c in chosen], self.name))
+        return made
+
+
+def test_sentences_come_in_the_order_of_their_passages_and_know_their_position() -> None:
+    made = to_sentences(passages("d2", "d1"))
+    assert [(c.hit.passage.doc_id, c.position) for c in made.candidates] == [
+        ("d2", 0),
+        ("d2", 1),
+        ("d1", 2),
+        ("d1", 3),
+        ("d1", 4),
+    ]
+    assert all(c.text == c.hit.passage.text[c.sentence.start : c.sentence.end] for c in made.candidates if c.sentence)
+
+
+def test_a_sentence_of_two_overlapping_passages_is_one_candidate_of_the_first() -> None:
+    hit = make_hit("d1", 1)
+    window = Passage("d1#1", "d1", "", "", 0, 0, "", hit.passage.sentences[1:])
+    second = Hit("q1", QUESTION.text, 2, 0.1, None, None, None, None, window)
+    made = to_sentences(RankedList(QUESTION, (Candidate(second, None, 1), Candidate(hit, None, 0))))
+    assert [c.candidate_id for c in made.candidates] == ["d1@0", "d1@30", "d1@52"]
+    assert {c.hit.passage.passage_id for c in made.candidates} == {"d1#0"}
+
+
+def test_passages_come_back_in_the_order_of_their_best_sentence() -> None:
+    (by_length,) = SentencesByLength().rerank([to_sentences(passages("d1", "d2", "d3"))])
+    made = to_passages(by_length)
+    assert ids(made) == ["d2#0", "d3#0", "d1#0"]
+    assert [c.position for c in made.candidates] == [1, 2, 0]
+
+
+def test_every_candidate_ends_as_one_row_that_says_where_it_left() -> None:
+    plan = [Stage("long", ByLength(), 2), Stage("sentences", SentencesByLength(), 2)]
+    (outcome,) = run_stages([passages("d1", "d2", "d3")], plan)
+    rows = outcome.rows()
+    assert [(r.candidate_id, r.rank, r.fate, r.dropped_by) for r in rows] == [
+        ("d2@0", 1, "kept", None),
+        ("d1@0", 2, "kept", None),
+        ("d1@30", None, "dropped", "sentences"),
+        ("d2@43", None, "dropped", "sentences"),
+        ("d1@52", None, "dropped", "sentences"),
+        ("d3#0", None, "dropped", "long"),
+    ]
+    assert [s.stage for s in rows[0].stages] == ["long", "sentences"]
+    assert rows[-1].stages == (StageScore("long", 31.0, 3),)
+
+
+def test_sentences_that_are_read_again_as_passages_are_grouped_and_not_lost() -> None:
+    plan = [Stage("sentences", SentencesByLength(), 3), Stage("long", ByLength(), 1)]
+    (outcome,) = run_stages([passages("d1", "d2", "d3")], plan)
+    fates = {r.candidate_id: r.fate for r in outcome.rows()}
+    assert fates["d2#0"] == "kept"
+    assert fates["d2@0"] == "grouped"
+    assert sorted(fates.values()) == ["dropped"] * 5 + ["grouped"] * 3 + ["kept"]
+    assert outcome.kept.candidates[0].stages[0].stage == "sentences"
+
+
+def test_an_extractor_puts_sentences_in_the_place_of_passages() -> None:
+    (outcome,) = run_stages([passages("d1", "d2", "d3")], [Stage("last", LastSentence(), 2)])
+    assert [(r.candidate_id, r.fate) for r in outcome.rows()] == [("d1@52", "kept"), ("d2@43", "kept"), ("d3@0", "dropped")]
+
+
+def test_a_stage_s_name_and_not_its_reranker_s_is_the_key_of_its_scores() -> None:
+    plan = [Stage("first", ByLength()), Stage("second", ByLength())]
+    (outcome,) = run_stages([passages("d1", "d2")], plan)
+    assert [s.stage for s in outcome.kept.candidates[0].stages] == ["first", "second"]
+
+
+def test_a_plan_does_to_many_lists_what_it_does_to_each() -> None:
+    plan = [Stage("sentences", SentencesByLength(), 3), Stage("long", ByLength(), 1)]
+    lists = [passages("d1", "d2"), passages("d3", "d2", question=Question("q2", "Which?")), RankedList(Question("q3", "?"), ())]
+    assert run_stages(lists, plan) == [outcome for ranked in lists for outcome in run_stages([ranked], plan)]
+
+
+class Inventor(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return super().rerank([passages("d4") for _ in lists])
+
+
+class Doubler(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return super().rerank([RankedList(r.question, r.candidates * 2) for r in lists])
+
+
+class Unsorter(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [RankedList(r.question, r.candidates[::-1]) for r in super().rerank(lists)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [(Inventor, "unknown candidates, e.g. d4#0"), (Doubler, "came back twice"), (Unsorter, "not sorted by score")],
+)
+def test_a_reranker_that_breaks_the_contract_is_found_out(broken: type[ByLength], says: str) -> None:
+    with pytest.raises(RuntimeError, match=says):
+        run_stages([passages("d1", "d2", "d3")], [Stage("x", broken())])
+
+
+def test_keep_may_not_grow_from_stage_to_stage() -> None:
+    with pytest.raises(ValueError, match=r"rerank.stages\[1\] \(b\): keep = 20 grows; the stages before leave 10 at the most"):
+        check_plan([("a", SentencesByLength, 10), ("b", SentencesByLength, 20)])
+
+
+def test_keep_may_grow_where_passages_become_sentences() -> None:
+    check_plan(
+        [("a", ByLength, 10), ("b", SentencesByLength, 20), ("c", SentencesByLength, None), ("d", SentencesByLength, 20)]
+    )
+
+
+def test_two_stages_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="two stages are named 'a'"):
+        check_plan([("a", ByLength, None), ("a", ByLength, None)])

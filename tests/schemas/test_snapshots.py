@@ -1,0 +1,45 @@
+"""The schema of every published record, frozen. A change here breaks people's files: it needs a line in CHANGELOG.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schemas import corpus, labels, ranked
+from schemas.record import Record
+
+SNAPSHOT = Path(__file__).with_name("snapshots.json")
+RECORDS: list[type[Record]] = [
+    corpus.Document,
+    corpus.Sentence,
+    corpus.Passage,
+    corpus.Question,
+    corpus.Rejected,
+    ranked.Hit,
+    ranked.StageScore,
+    ranked.ScoredCandidate,
+    labels.SentenceLabel,
+    labels.PassageLabel,
+    labels.DocumentLabel,
+]
+
+
+def as_text(record: type[Record]) -> list[str]:
+    return [f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in record.schema()]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.__name__)
+def test_the_schema_is_the_one_that_was_published(record: type[Record]) -> None:
+    assert as_text(record) == json.loads(SNAPSHOT.read_text())[record.__name__]
+
+
+def test_every_record_has_a_snapshot() -> None:
+    defined = {
+        thing.__name__
+        for module in (corpus, ranked, labels)
+        for thing in vars(module).values()
+        if isinstance(thing, type) and issubclass(thing, Record) and thing is not Record
+    }
+    assert defined == {record.__name__ for record in RECORDS} == set(json.loads(SNAPSHOT.read_text()))
