@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -23,8 +23,9 @@ from pipelines.step import Report, Step, total
 from pipelines.tables import read_labels
 from schemas.corpus import Passage, Rejected
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
+from schemas.record import Record
 
-OUTPUTS = {
+OUTPUTS: Mapping[str, type[Record]] = {
     "labels/sentences": SentenceLabel,
     "labels/passages": PassageLabel,
     "labels/documents": DocumentLabel,

@@ -72,6 +72,7 @@ class _Tolerant:
 def configure_logging() -> None:
     """Log to stderr; stdout is for results. Importing Beam leaves a handler at the root, which goes."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
+    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)  # it logs what it then raises
 
 
 @contextmanager

@@ -41,7 +41,9 @@ class Reports:
     folder: Path
 
     def write(self, report: Report) -> None:
-        write_text(self._path(report.unit), json.dumps(asdict(report)) + "\n")
+        parts = {name: asdict(part) for name, part in report.parts.items()}
+        values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts)}
+        write_text(self._path(report.unit), json.dumps(values) + "\n")
 
     def read(self) -> dict[int, Report]:
         """Unit number → its report, for all units done, in the order of the units."""

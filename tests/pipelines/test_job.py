@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from pipelines.job import keys, load
+
+GOOD = """
+[ingest]
+input = ["web.warc.gz"]
+[[rerank.stages]]
+reranker = "overlap"
+keep = 50
+"""
+
+
+def job(tmp_path, text=GOOD, *overrides):
+    path = tmp_path / "job.toml"
+    path.write_text(text)
+    return load(path, overrides)
+
+
+def refused(tmp_path, text, *overrides):
+    with pytest.raises(JobError) as e:
+        job(tmp_path, text, *overrides)
+    assert e.value.code == SETTINGS
+    return str(e.value)
+
+
+def test_what_is_not_said_has_its_default(tmp_path):
+    loaded = job(tmp_path)
+    assert loaded.ingest.language == "en"
+    assert (loaded.index.k1, loaded.index.b) == (0.9, 0.4)
+
+
+def test_paths_are_relative_to_the_job_file(tmp_path):
+    assert job(tmp_path).path("web.warc.gz") == tmp_path / "web.warc.gz"
+    assert job(tmp_path).path("/elsewhere/web.warc.gz").as_posix() == "/elsewhere/web.warc.gz"
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path):
+    says = refused(tmp_path, GOOD + '[retrieve]\nquestion = "q.tsv"')
+    assert "unknown key retrieve.question; did you mean 'questions'?" in says
+    assert "unknown key ingests; did you mean 'ingest'?" in refused(tmp_path, GOOD.replace("[ingest]", "[ingests]"))
+    assert "unknown key rerank.stages.0.kep; did you mean 'keep'?" in refused(tmp_path, GOOD.replace("keep", "kep"))
+
+
+def test_every_mistake_is_told_at_once(tmp_path):
+    says = refused(tmp_path, GOOD, "ingest.min_words=many", "index.b=2", "workers.processes=-1").splitlines()
+    assert len(says) == 3
+    assert "index.b: Input should be less than or equal to 1, not 2" in says[1]
+
+
+def test_a_wrong_type_is_refused_and_not_converted(tmp_path):
+    assert "ingest.min_words: Input should be a valid integer, not '30'" in refused(tmp_path, GOOD, 'ingest.min_words="30"')
+
+
+def test_what_a_section_needs_is_missed(tmp_path):
+    assert "ingest.input is missing" in refused(tmp_path, "[ingest]")
+
+
+def test_a_job_without_a_step_is_refused(tmp_path):
+    assert "the job has no step" in refused(tmp_path, "")
+
+
+def test_settings_are_laid_over_the_file(tmp_path):
+    loaded = job(tmp_path, GOOD, "index.shards=4", "rerank.stages.0.keep=7", "ingest.language=", "ingest.input=['a', 'b']")
+    assert loaded.index.shards == 4
+    assert loaded.rerank.stages[0].keep == 7
+    assert loaded.ingest.input == ["a", "b"]
+    assert loaded.ingest.language == ""
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("index.shards", "write key=value"),
+        ("rerank.stages.3.keep=1", "no item '3'; the job has 1, counted from 0"),
+        ("ingest.language.code=en", "is a value, not a section"),
+    ],
+)
+def test_an_override_that_fits_nowhere_is_refused(tmp_path, override, says):
+    assert says in refused(tmp_path, GOOD.replace("[ingest]", '[ingest]\nlanguage = "en"'), override)
+
+
+def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
+    with pytest.raises(JobError, match="no job file") as e:
+        load(tmp_path / "absent.toml")
+    assert e.value.code == INPUT_MISSING
+    assert "not valid TOML: Expected ']'" in refused(tmp_path, "[ingest")
+
+
+def test_every_key_says_what_it_means():
+    listed = list(keys())
+    assert len(listed) > 30
+    assert all(meaning for _, _, _, meaning in listed)
+    assert ("rerank.stages[].keep", "int | None", "None", "candidates left per question; all where absent") in listed

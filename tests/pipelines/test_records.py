@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.records import MANIFEST, Folder, Manifest, PartWriter, read_manifest, read_part, sweep, write_text
+from schemas.corpus import Document, Question
+
+QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]
+
+
+def write(folder, rows, unit=0):
+    with PartWriter(folder, Question, unit) as writer:
+        for row in rows:
+            writer.write([row])
+    return writer.part
+
+
+def commit(folder, *parts, fingerprint="f", record=Question):
+    rows = sum(part.rows for part in parts)
+    Manifest("step", record.__name__, record.fingerprint(), fingerprint, {}, {}, "1", rows, {}, parts).write(folder)
+
+
+def test_what_was_written_is_read_in_its_order(tmp_path):
+    commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
+    folder = Folder.open(tmp_path, Question, "retrieve")
+    assert folder.rows == 5_000
+    assert list(folder.read()) == QUESTIONS
+
+
+def test_a_part_is_written_in_row_groups_so_that_memory_does_not_grow_with_it(tmp_path):
+    part = write(tmp_path, QUESTIONS)
+    assert pq.ParquetFile(tmp_path / part.file).num_row_groups == 3
+
+
+def test_the_same_rows_give_the_same_bytes_and_name(tmp_path):
+    assert write(tmp_path / "a", QUESTIONS) == write(tmp_path / "b", QUESTIONS)
+
+
+def test_a_part_without_rows_is_a_part(tmp_path):
+    commit(tmp_path, write(tmp_path, []))
+    assert list(Folder.open(tmp_path, Question, "retrieve").read()) == []
+
+
+def test_an_interrupted_part_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt), PartWriter(tmp_path, Question, 0) as writer:
+        writer.write(QUESTIONS)
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_its_manifest_does_not_exist(tmp_path):
+    write(tmp_path, QUESTIONS)
+    with pytest.raises(JobError, match=r"not there or not complete; run `answermill retrieve` first") as e:
+        Folder.open(tmp_path, Question, "retrieve")
+    assert e.value.code == INPUT_MISSING
+
+
+def test_one_flipped_bit_is_noticed(tmp_path):
+    part = write(tmp_path, QUESTIONS)
+    path = tmp_path / part.file
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(JobError, match="was changed since it was written") as e:
+        list(read_part(tmp_path, part, Question))
+    assert e.value.code == BAD_DATA
+
+
+def test_a_missing_part_is_noticed(tmp_path):
+    part = write(tmp_path, QUESTIONS)
+    (tmp_path / part.file).unlink()
+    with pytest.raises(JobError, match="named by its manifest but missing"):
+        list(read_part(tmp_path, part, Question))
+
+
+def test_a_folder_of_other_records_is_refused(tmp_path):
+    commit(tmp_path, write(tmp_path, QUESTIONS))
+    with pytest.raises(JobError, match=r"holds Question .*, this version reads Document"):
+        Folder.open(tmp_path, Document, "ingest")
+
+
+def test_the_first_of_two_different_commits_stays_and_the_second_is_told(tmp_path):
+    commit(tmp_path, fingerprint="first")
+    with pytest.raises(JobError, match="another job has just written this folder") as e:
+        commit(tmp_path, fingerprint="second")
+    assert e.value.code == OUTPUT_EXISTS
+    assert read_manifest(tmp_path).fingerprint == "first"
+
+
+def test_the_same_commit_twice_is_no_matter(tmp_path):
+    commit(tmp_path)
+    commit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 1")]
+)
+def test_a_manifest_that_cannot_be_read_is_refused(tmp_path, text, says):
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(JobError, match=says):
+        read_manifest(tmp_path)
+
+
+def test_sweeping_removes_leftovers_and_keeps_what_is_named(tmp_path):
+    part = write(tmp_path, QUESTIONS)
+    other = write(tmp_path, QUESTIONS[:5], unit=1)
+    (tmp_path / ".part-00002.abc.tmp").touch()
+    (tmp_path / "notes.txt").touch()
+    sweep(tmp_path, [part.file])
+    assert {path.name for path in tmp_path.iterdir()} == {part.file, "notes.txt"}
+    assert other.file not in {path.name for path in tmp_path.iterdir()}
+
+
+def test_a_file_that_must_be_new_is_not_overwritten(tmp_path):
+    assert write_text(tmp_path / "a", "one", replace=False)
+    assert not write_text(tmp_path / "a", "two", replace=False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]

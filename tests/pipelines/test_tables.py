@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from indexing.labels import GivenLabel
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.tables import read_labels, read_questions
+from schemas.corpus import Question
+
+TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
+
+
+def put(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", 'question_id\ttext\n7\tWho?\n8\tWhy "so"?\n'),
+        ("b.tsv", '7\tWho?\n8\tWhy "so"?\n'),
+        ("c.jsonl", '{"_id": "7", "text": "Who?"}\n\n{"_id": "8", "text": "Why \\"so\\"?"}\n'),
+        ("d.jsonl", '{"question_id": 7, "question": "Who?"}\n{"question_id": 8, "question": "Why \\"so\\"?"}\n'),
+    ],
+)
+def test_questions_are_read_from_tsv_and_jsonl(tmp_path, name, text):
+    assert read_questions(put(tmp_path / name, text)) == TWO
+
+
+def test_questions_are_read_from_gzip_and_parquet(tmp_path):
+    with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"id": q.question_id, "text": q.text}) + "\n" for q in TWO)
+    pq.write_table(pa.table({"question_id": ["7", "8"], "question": [q.text for q in TWO]}), tmp_path / "q.parquet")
+    assert read_questions(tmp_path / "q.jsonl.gz") == read_questions(tmp_path / "q.parquet") == TWO
+
+
+def test_questions_without_ids_are_numbered(tmp_path):
+    assert read_questions(put(tmp_path / "q.jsonl", '{"question": "Who?"}\n{"question": "Why?"}\n'))[1] == Question("2", "Why?")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("q.tsv", "question_id\ttext\n1\tWho?\n1\tWhy?\n", r"q.tsv:3: question id '1' stands in line 2 already"),
+        ("q.tsv", "question_id\ttext\n1\t \n", r"q.tsv:2: no question"),
+        ("q.tsv", "question_id\ttext\n1\tWho?\tWhy?\n", r"q.tsv:2: 3 cells where the header has 2"),
+        ("q.tsv", "Who?\n", r"q.tsv:1: no header line; without one it must have the columns question_id, text"),
+        ("q.jsonl", '{"text": "Who?"}\n{"text": \n', r"q.jsonl:2: not JSON"),
+        ("q.jsonl", "[1]\n", r"q.jsonl:1: not a JSON object: \[1\]"),
+        ("q.jsonl", "", "no question in it"),
+        ("q.csv", "a,b", r"ends in .csv; .tsv, .jsonl and .parquet can be read"),
+        ("q.jsonl.gz", "text", "not readable as jsonl"),
+        ("q.parquet", "text", "not readable as parquet"),
+    ],
+)
+def test_bad_questions_are_refused_with_their_line(tmp_path, name, text, says):
+    with pytest.raises(JobError, match=says) as e:
+        read_questions(put(tmp_path / name, text))
+    assert e.value.code == BAD_DATA
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(JobError, match="no such file") as e:
+        read_questions(tmp_path / "absent.tsv")
+    assert e.value.code == INPUT_MISSING
+
+
+def test_labels_name_their_sentence_by_id_or_by_text(tmp_path):
+    path = put(tmp_path / "l.tsv", "question_id\tsentence_id\tsentence\tlabel\nq1\td@0\t\t1\nq1\t\tIt is so.\t0\n")
+    assert read_labels(path) == [GivenLabel(2, "q1", "d@0", None, 1), GivenLabel(3, "q1", None, "It is so.", 0)]
+
+
+def test_a_label_that_is_given_twice_alike_is_no_matter(tmp_path):
+    assert len(read_labels(put(tmp_path / "l.tsv", "question_id\tsentence_id\tlabel\nq\td@0\t1\nq\td@0\t1\n"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("question_id\tsentence_id\tlabel\nq\td@0\t2\n", r":2: label '2'; it must be 0 or 1"),
+        ("question_id\tsentence_id\tlabel\nq\td@0\t1\nq\td@0\t0\n", r":3: labelled 0, but 1 in line 2; leave one of them out"),
+        ("question_id\tsentence\tlabel\nq\tIt is.\t1\nq\tit  is.\t0\n", r":3: labelled 0, but 1 in line 2"),
+        (
+            "question_id\tanswer\tlabel\nq\tA\t1\n",
+            r":2: needs question_id, sentence_id or sentence, and label; it has question_id, answer",
+        ),
+        ("question_id\tsentence_id\tlabel\n", "no label in it"),
+    ],
+)
+def test_bad_labels_are_refused_with_their_line(tmp_path, text, says):
+    with pytest.raises(JobError, match=says) as e:
+        read_labels(put(tmp_path / "l.tsv", text))
+    assert e.value.code == BAD_DATA
