@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -226,7 +227,7 @@ def sweep(folder: Path, named: Sequence[str]) -> None:
     if folder.is_dir():
         for path in folder.iterdir():
             if path.name.startswith(".") and path.name.endswith(".tmp"):
-                path.unlink(missing_ok=True)
+                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
             elif path.name.startswith("part-") and path.name not in named:
                 with contextlib.suppress(FileNotFoundError):
                     path.unlink()

@@ -1,0 +1,162 @@
+"""Retrieval and the untrained rerankers on a corpus whose gold is known; and BM25 on CACM against its published figure.
+
+Corpus: Wikipedia documents of WikiQA, SelQA and SQuAD (`corpus-wiki`). Questions: WikiQA with a correct sentence, and as
+many of SQuAD v1.1 dev, chosen by a fixed seed. A passage is gold if it is of the gold document and holds the gold
+sentence, white space and case folded; an answer is correct if it is of the gold document and one of the two sentences
+holds the other (sentence splitters differ). recall@k is the share of questions with a gold passage among the first k.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pyarrow.parquet as pq
+from ir_measures import AP, R
+
+from benchmarks.harness import arguments, finish, peak_gb, say
+from indexing import bm25, java
+from indexing.labels import fold
+from pipelines import run
+from pipelines.job import Job
+from pipelines.records import Folder, read_batches
+from pipelines.runner import configure_logging
+from schemas.corpus import Passage
+from schemas.ranked import Hit, ScoredCandidate
+
+SEED = 7
+Gold = dict[str, list[tuple[str, str]]]  # question id → (doc id, folded gold sentence)
+
+
+def questions(data: Path) -> tuple[dict[str, str], Gold]:
+    """Question id → text, and the gold of each."""
+    texts: dict[str, str] = {}
+    gold: Gold = defaultdict(list)
+    for split in ("train", "dev", "test"):
+        for row in pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist():
+            if row["label"]:
+                texts[f"wikiqa:{row['question_id']}"] = row["question"]
+                gold[f"wikiqa:{row['question_id']}"].append((f"wikiqa:{row['document_id']}", fold(row["sentence"])))
+    squad = [row for row in pq.read_table(data / "squad/squad-sent-dev.parquet").to_pylist() if row["label"]]
+    for row in random.Random(SEED).sample(sorted(squad, key=lambda row: row["question_id"]), len(texts)):
+        texts[f"squad:{row['question_id']}"] = row["question"]
+        gold[f"squad:{row['question_id']}"].append((f"squad-dev:{row['document_title']}", fold(row["sentence"])))
+    return texts, gold
+
+
+def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, float]:
+    """Run the job on corpus-wiki; returns the seconds of each step."""
+    with (folder / "questions.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"question_id": key, "text": text}) + "\n" for key, text in texts.items())
+    job = Job.model_validate(
+        {
+            "ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1},
+            "index": {"shards": 2},
+            "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": 100},
+            "rerank": {"stages": [{"reranker": "overlap", "keep": 100}, {"reranker": "similarity"}]},
+        }
+    )
+    taken = {}
+    for step in run.steps_of(job):
+        began = time.perf_counter()
+        for line in run.run_steps(job, folder / "run", [step], ()):
+            say(line)
+        taken[step] = time.perf_counter() - began
+    return taken
+
+
+def recalls(folder: Path, gold: Gold) -> dict[str, float]:
+    """recall@1, @10, @100 of each source and of their fusion."""
+    first: dict[str, dict[str, int]] = {source: {} for source in ("bm25", "dense", "fused")}
+    for hit in Folder.open(folder / "run/retrieved", Hit, "retrieve").read():
+        text = fold(hit.passage.text)
+        if any(hit.passage.doc_id == doc_id and sentence in text for doc_id, sentence in gold[hit.question_id]):
+            for source, rank in (("bm25", hit.bm25_rank), ("dense", hit.dense_rank), ("fused", hit.rank)):
+                if rank is not None:
+                    first[source][hit.question_id] = min(rank, first[source].get(hit.question_id, rank))
+    return {
+        f"{source}_r{k}": sum(rank <= k for rank in ranks.values()) / len(gold)
+        for source, ranks in first.items()
+        for k in (1, 10, 100)
+    }
+
+
+def answers(folder: Path, gold: Gold) -> dict[str, float]:
+    """P@1 of the answer sentence after each stage; a question without candidates counts as wrong."""
+    right: dict[str, set[str]] = defaultdict(set)
+    scored = Folder.open(folder / "run/scored", ScoredCandidate, "rerank")
+    for part in scored.parts:
+        for batch in read_batches(scored.path, part, ["question_id", "doc_id", "text", "stages"], rows=4_096):
+            for row in batch.to_pylist():
+                for stage in row["stages"]:
+                    if stage["rank"] == 1 and _is_right(row, gold[row["question_id"]]):
+                        right[stage["stage"]].add(row["question_id"])
+    scores = {}
+    for stage in ("overlap", "similarity"):
+        scores[f"{stage}_p1"] = len(right[stage]) / len(gold)
+        for source in ("wikiqa", "squad"):
+            ids = [key for key in gold if key.startswith(source)]
+            scores[f"{stage}_p1_{source}"] = len(right[stage].intersection(ids)) / len(ids)
+    return scores
+
+
+def _is_right(row: Mapping[str, Any], gold: Iterable[tuple[str, str]]) -> bool:
+    text = fold(row["text"])
+    return any(row["doc_id"] == doc_id and (sentence in text or text in sentence) for doc_id, sentence in gold)
+
+
+def collection(folder: Path, work: Path) -> tuple[float, float]:
+    """MAP over the best 1,000, and recall@1000, of BM25 on a collection of the folder `retrieval`."""
+    with gzip.open(folder / "docs.jsonl.gz", "rt", encoding="utf-8") as file:
+        documents = [json.loads(line) for line in file]
+    with gzip.open(folder / "queries.jsonl.gz", "rt", encoding="utf-8") as file:
+        asked = [json.loads(line) for line in file]
+    bm25.build((("", document["text"]) for document in documents), work / folder.name)
+    found = bm25.Bm25Index(work / folder.name).search([query["text"] for query in asked], 1_000, None)
+    scored = [
+        ir_measures.ScoredDoc(query["query_id"], documents[row]["doc_id"], score)
+        for query, (rows, scores) in zip(asked, found, strict=True)
+        for row, score in zip(rows, scores, strict=True)
+    ]
+    judged = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
+    measured: Mapping[Any, float] = ir_measures.calc_aggregate([AP @ 1000, R @ 1000], judged, scored)
+    return measured[AP @ 1000], measured[R @ 1000]
+
+
+def main() -> None:
+    given = arguments("retrieval", __doc__ or "")
+    configure_logging()
+    data = given.data.resolve()
+    texts, gold = questions(data)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        taken = corpus_run(data, folder, texts)
+        counts = Folder.open(folder / "run/shards", Passage, "index").manifest.counts
+        result: dict[str, float | int | str] = {
+            **recalls(folder, gold),
+            **answers(folder, gold),
+            "questions": len(gold),
+            "passages": counts["passages"],
+            "questions_per_s": len(gold) / taken["retrieve"],
+            "bm25_index_passages_per_s": counts["passages"] / (counts["bm25_ms"] / 1000),
+            "dense_index_passages_per_s": counts["passages"] / (counts["dense_ms"] / 1000),
+            **{f"{step}_s": seconds for step, seconds in taken.items()},
+        }
+        java.start(java.find_java())
+        result["cacm_map"], result["cacm_r1000"] = collection(data / "retrieval/cacm", folder)
+        result["cacm_map_published"] = 0.3123
+        result["cranfield_map"], _ = collection(data / "retrieval/cranfield", folder)
+        result["peak_gb"] = peak_gb()
+    finish("retrieval", result, given.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""A raw page -> a Document, or Rejected with its reason: decoding, main text, title, language, length, domain, ids.
+
+The text is normalised once, before any offset is given: Unicode NFC (the same word is then the same bytes to an index, a
+hash and the language detectors), no control or zero-width characters, one blank between words, one line per block, no
+empty lines.
+"""
+
+from __future__ import annotations
+
+import codecs
+import functools
+import hashlib
+import re
+import unicodedata
+from dataclasses import dataclass
+
+import tldextract
+from py3langid import langid
+from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
+from resiliparse.parse.lang import detect_fast
+
+from indexing.extract import ExtractionFailed, Extractor
+from indexing.warc import RawPage
+from schemas.corpus import Document, Rejected
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_META_CHARSET = re.compile(rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I)
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]+")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Burmese, Khmer, CJK
+_UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
+_SAMPLE = 10_000  # characters that the language is detected in
+_SURE = 400  # distance up to which Resiliparse's fast detector is right on every page tried; py3langid, 30 times slower, beyond
+
+
+@dataclass(frozen=True)
+class DocumentRules:
+    """Which pages become documents."""
+
+    language: str = "en"  # ISO 639-1 code; '' keeps every language
+    min_words: int = 30
+    max_characters: int = 1_000_000
+    require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
+
+
+def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document | Rejected:
+    """The document that a page holds, or why it is refused."""
+    is_html = page.text is None and page.content_type != "text/plain"
+    title, text = page.title, page.text
+    if text is None:
+        text = decode(page.body, page.charset, page.content_type)
+        if text is None:
+            return _rejected(page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
+    if is_html:
+        try:
+            title, text = extractor.extract(text)
+        except ExtractionFailed as e:
+            return _rejected(page, e.reason, e.detail)
+    title, text = " ".join(normalise(title).split()), normalise(text)
+    if not text:
+        return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
+    if is_html and rules.require_title and not title:
+        return _rejected(page, "no_title", "neither <title> nor og:title nor <h1>")
+    if len(text) > rules.max_characters:
+        return _rejected(page, "too_long", f"{len(text)} characters; at most {rules.max_characters}")
+    words = word_count(text)
+    if words < rules.min_words:
+        return _rejected(page, "too_short", f"{words} words; at least {rules.min_words}")
+    found = language_of(text, page.language)
+    if rules.language and found != rules.language:
+        return _rejected(page, "language", f"{found!r}, not {rules.language!r}")
+    return Document(
+        doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
+        url=page.url,
+        domain=domain_of(page.url),
+        title=title,
+        text=text,
+        language=found,
+        date=page.date,
+        source_file=page.source_file,
+        source_offset=page.source_offset,
+        source_record=page.source_record,
+        text_hash=hashlib.sha256(" ".join(text.casefold().split()).encode()).hexdigest()[:32],
+    )
+
+
+def decode(body: bytes, charset: str, content_type: str) -> str | None:
+    """The text of a page, or None where no encoding makes sense of it.
+
+    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance. Then count
+    a byte order mark, the HTTP header, the page's own declaration, and what its bytes look like, in this order.
+    """
+    for mark, encoding in _BOMS:
+        if body.startswith(mark):
+            return _readable(body[len(mark) :].decode(encoding, "replace"))
+    if b"\x1b" not in body:  # ISO-2022-JP is ASCII with escapes
+        try:
+            return _readable(body.decode("utf-8")) or _guessed(body)
+        except UnicodeDecodeError:
+            pass
+    declared = [charset]
+    if content_type != "text/plain" and (meta := _META_CHARSET.search(body, 0, 4096)):
+        declared.append((meta[1] or meta[2]).decode("ascii", "replace"))
+    for name in filter(None, declared):
+        encoding = map_encoding_to_html5(name, fallback_utf8=False)
+        if encoding and (text := _readable(body.decode(encoding, "replace"))) is not None:
+            return text
+    return _guessed(body)
+
+
+def _guessed(body: bytes) -> str | None:
+    return _readable(body.decode(detect_encoding(body) or "utf-8", "replace"))
+
+
+def _readable(text: str) -> str | None:
+    unread = text.count("\ufffd") + text.count("\0")
+    return None if unread > _UNREADABLE * len(text) else text
+
+
+def normalise(text: str) -> str:
+    """The text as it is stored: every offset counts in the result. Normalising it again changes nothing."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
+    text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
+    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+def word_count(text: str) -> int:
+    """Words between white space; in scripts that are written without it, two characters count as a word."""
+    words = len(text.split())
+    if text.isascii():
+        return words
+    return max(words, len(_UNSPACED.findall(text)) // 2)
+
+
+def language_of(text: str, given: str) -> str:
+    """ISO 639-1 code of the text's language; `given` by the input counts, where it is one."""
+    code = given.partition("-")[0].strip().lower()
+    if len(code) == 2 and code.isalpha():
+        return code
+    fast, distance = detect_fast(text[:_SAMPLE])
+    return str(fast if distance <= _SURE else langid.classify(text[:_SAMPLE])[0])
+
+
+@functools.cache
+def _suffixes() -> tldextract.TLDExtract:
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)  # the list in the package: no network, no files
+
+
+def domain_of(url: str) -> str:
+    """The registered domain of a URL; '' where there is none, as of an IP address."""
+    return _suffixes()(url).top_domain_under_public_suffix if url else ""
+
+
+def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:
+    return Rejected(page.source_file, page.source_offset, page.source_record, page.url, reason, detail)

@@ -1,0 +1,190 @@
+"""HTML -> title and main text, by Resiliparse in a child process that can be killed.
+
+A page of some 40 KB of misnested tags keeps Resiliparse busy for 10 to 40 s, and no Python signal handler runs meanwhile.
+So the child arms a timer of its own CPU seconds before each page, and leaves the signal at its default: the kernel ends
+the process, and the parent sees a closed pipe, starts another child at the next page, and goes on. The limit is CPU
+time, not wall time, so that a busy machine does not refuse other pages than an idle one.
+
+A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before it.
+"""
+
+from __future__ import annotations
+
+import html as entities
+import os
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+_LENGTH = struct.Struct("<I")
+_REFUSED = 0xFFFFFFFF  # in place of the title's length: the page raised an error, whose text follows
+
+_HEAD_END = re.compile(r"</head\s*>|<body[\s>]", re.IGNORECASE)
+_NO_TEXT = re.compile(r"<!--.*?-->|<(script|style|svg|noscript)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
+_TITLE = re.compile(r"<title\b[^>]*>(.*?)(?:</title|<meta|<link|$)", re.IGNORECASE | re.DOTALL)
+_META = re.compile(r"<meta\b[^>]*>", re.IGNORECASE)
+_OG_TITLE = re.compile(r"(?:property|name)\s*=\s*[\"']?og:title\b", re.IGNORECASE)
+_CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_H1 = re.compile(r"<h1\b[^>]*>(.*?)</h1", re.IGNORECASE | re.DOTALL)
+_TAG = re.compile(r"<[^>]*>")
+_MAX_HEAD = 200_000  # characters searched for a title, where no head ends before
+_MAX_TITLE = 1_000  # characters
+
+
+class ExtractionFailed(Exception):
+    """A page that cost its child process: `reason` as in Rejected, 'extraction_timeout' or 'extraction_crashed'."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+class Extractor:
+    """The supervised child; it starts with the first page, and again after a page that it did not survive."""
+
+    def __init__(self, deadline_s: float = 10.0, memory_gb: float = 2.0) -> None:
+        """At most `deadline_s` seconds of CPU for one page, and `memory_gb` of address space."""
+        if deadline_s <= 0 or memory_gb <= 0:
+            raise ValueError(f"deadline_s and memory_gb must be positive, not {deadline_s} and {memory_gb}")
+        self._deadline_s = deadline_s
+        self._memory_gb = memory_gb
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def extract(self, html: str) -> tuple[str, str]:
+        """(title, main text) of a page; a paragraph or other block is a line of the text."""
+        child = self._child or self._start()
+        request, answers = child.stdin, child.stdout
+        assert request is not None and answers is not None
+        try:
+            _send(request, html.encode("utf-8", "replace"))
+            request.flush()
+            first = _size(answers)
+            title = b"" if first == _REFUSED else _take(answers, first)
+            text = _take(answers, _size(answers))
+        except (BrokenPipeError, EOFError):
+            raise self._buried(child) from None
+        if first == _REFUSED:
+            raise ExtractionFailed("extraction_crashed", text.decode("utf-8"))
+        return title.decode("utf-8"), text.decode("utf-8")
+
+    def close(self) -> None:
+        """End the child; the next page would start another."""
+        child, self._child = self._child, None
+        if child is not None:
+            _close(child)
+            child.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_child", None) is not None:
+            self.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
+        here = str(Path(__file__).resolve().parents[1])
+        paths = os.pathsep.join([here, *(p for p in sys.path if p)])
+        code = f"from indexing.extract import serve; serve({self._deadline_s!r}, {self._memory_gb!r})"
+        self._child = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+        return self._child
+
+    def _buried(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
+        """Why the child died."""
+        self._child = None
+        _close(child)
+        code = child.wait()
+        if code == -signal.SIGPROF:
+            return ExtractionFailed("extraction_timeout", f"more than {self._deadline_s:g} s of CPU time")
+        return ExtractionFailed("extraction_crashed", f"the extracting process ended with {_status(code)}")
+
+
+def title_of(html: str) -> str:
+    """<title>, else og:title, else the first <h1>; white space folded, '' if there is none."""
+    end = _HEAD_END.search(html)
+    head = _NO_TEXT.sub(" ", html[: end.start() if end else _MAX_HEAD])
+    if (found := _TITLE.search(head)) and (title := _folded(found[1])):
+        return title
+    for meta in _META.findall(head):
+        if _OG_TITLE.search(meta) and (content := _CONTENT.search(meta)) and (title := _folded(content[1] or content[2] or "")):
+            return title
+    body = _NO_TEXT.sub(" ", html[end.start() if end else 0 :][:_MAX_HEAD])
+    if (found := _TITLE.search(body)) and (title := _folded(found[1])):
+        return title
+    return _folded(found[1]) if (found := _H1.search(body)) else ""
+
+
+def _folded(markup: str) -> str:
+    return " ".join(entities.unescape(_TAG.sub(" ", markup)).split())[:_MAX_TITLE].rstrip()
+
+
+def serve(deadline_s: float, memory_gb: float) -> None:
+    """The child: answer pages until the parent closes the pipe."""
+    from resiliparse.extract.html2text import extract_plain_text
+
+    memory = int(memory_gb * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    pages, answers = sys.stdin.buffer, sys.stdout.buffer
+    while True:
+        try:
+            html = _take(pages, _size(pages)).decode("utf-8")
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_PROF, deadline_s)
+        try:
+            title = title_of(html)
+            text = str(extract_plain_text(html, main_content=True, alt_texts=False, list_bullets=False))
+        except (ValueError, MemoryError, RuntimeError) as e:  # Resiliparse's parser errors are ValueErrors
+            answers.write(_LENGTH.pack(_REFUSED))
+            _send(answers, f"{type(e).__name__}: {e}"[:300].encode("utf-8", "replace"))
+        else:
+            _send(answers, title.encode("utf-8", "replace"))
+            _send(answers, text.encode("utf-8", "replace"))
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        answers.flush()
+
+
+def _send(pipe: IO[bytes], content: bytes) -> None:
+    pipe.write(_LENGTH.pack(len(content)))
+    pipe.write(content)
+
+
+def _size(pipe: IO[bytes]) -> int:
+    return int(_LENGTH.unpack(_take(pipe, _LENGTH.size))[0])
+
+
+def _take(pipe: IO[bytes], size: int) -> bytes:
+    content = pipe.read(size)
+    if len(content) < size:
+        raise EOFError
+    return content
+
+
+def _close(child: subprocess.Popen[bytes]) -> None:
+    for pipe in (child.stdin, child.stdout):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass  # what was still to be sent to a child that is gone
+
+
+def _status(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"status {code}"

@@ -1,0 +1,74 @@
+"""The k best over shards, and reciprocal rank fusion. Pure NumPy; order is score descending, then passage id.
+
+`merge` is associative and commutative: shards are merged in any order and grouping, and n shards give what one gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best passages of one question by one source, best first; four arrays of one length."""
+
+    shards: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]  # in their shard
+    ids: npt.NDArray[np.str_]
+    scores: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]) -> Best:
+        """What one shard found."""
+        return cls(np.full(len(rows), shard), rows, np.array(list(ids), dtype=np.str_), scores)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A passage with its place in a shard, its fused score, and (score, rank from 1) by each source that found it."""
+
+    shard: int
+    row: int
+    passage_id: str
+    score: float
+    found_by: Mapping[str, tuple[float, int]]
+
+
+def merge(parts: Iterable[Best], depth: int) -> Best:
+    """The best `depth` of all parts. A passage must not stand in two of them."""
+    given = list(parts)
+    if not given:
+        return Best.of(0, np.empty(0, np.int64), (), np.empty(0))
+    scores = np.concatenate([part.scores for part in given])
+    ids = np.concatenate([part.ids for part in given])
+    best = np.lexsort((ids, -scores))[:depth]
+    shards = np.concatenate([part.shards for part in given])
+    rows = np.concatenate([part.rows for part in given])
+    return Best(shards[best], rows[best], ids[best], scores[best])
+
+
+def fuse(found: Mapping[str, Best], k: int = 60) -> list[Fused]:
+    """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum over sources of 1 / (k + rank).
+
+    Every passage that a source found is in the result, best first. Sources are summed in the order of their names.
+    """
+    place: dict[str, tuple[int, int]] = {}
+    found_by: dict[str, dict[str, tuple[float, int]]] = {}
+    for source in sorted(found):
+        best = found[source]
+        columns = (best.shards.tolist(), best.rows.tolist(), best.ids.tolist(), best.scores.tolist())
+        for rank, (shard, row, passage_id, score) in enumerate(zip(*columns, strict=True), 1):
+            place[passage_id] = (shard, row)
+            found_by.setdefault(passage_id, {})[source] = (score, rank)
+    fused = [
+        Fused(*place[passage_id], passage_id, sum(1 / (k + rank) for _, rank in said.values()), said)
+        for passage_id, said in found_by.items()
+    ]
+    return sorted(fused, key=lambda one: (-one.score, one.passage_id))

@@ -1,0 +1,274 @@
+"""A document's text -> sentences and passages, each an exact span of it: text[start:end] is the sentence, or the passage.
+
+Sentences cover every character that is not white space exactly once, and none crosses a line: after extraction, a line
+is a block of the page. Inside a line, rules of ours stand in for spaCy's sentencizer, which ends a sentence after every
+'.', '!' and '?' token, so also after "No.", "Fig." and the initials of a name, and before a closing quote's "he said".
+
+Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of reading a
+crawl, so a bound from above, made of runs of letters and digits, is tried first, and spaCy is asked only beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Literal
+
+from schemas.corpus import Document, Passage, Sentence
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+Span = tuple[int, int]  # (start, end) in code points of Document.text
+
+_OPENING = "\"'“‘«([{‹„¿¡"
+_END = re.compile(
+    r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # what may end a sentence,
+    r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"  # closing quotes, brackets and footnote marks [1] [a] [note 2]
+    r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
+    re.MULTILINE,
+)
+_WORD_BEFORE = re.compile(r"[^\s\"'“‘«(\[{‹„/—–]*$")
+_WORD_AFTER = re.compile(r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)")
+_CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D: the last dot is the one in question
+_NUMBER_OR_ROMAN = re.compile(r"[(#]?(?:\d|[IVXLC]+\b)")
+
+_STARTERS = frozenset(
+    "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He Her Here His How "
+    "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps She Since So Some "
+    "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike Until We What "
+    "When Where Whether Which While Who Why With Yet You Your".split()
+)
+_NEVER_LAST = frozenset(  # a name or a number follows
+    "adm asst brig capt cf cmdr col cpl dr e.g eg fr gen gov hon i.e ie lt maj messrs mlle mme mr mrs ms pfc pres prof pvt rep "
+    "reps rev sen sens sgt ssgt supt viz vs v approx ca".split()
+)
+_BEFORE_NUMBER = frozenset(
+    "no nos nr fig figs eq eqs sec secs ch chap p pp vol vols art arts tab ref refs par para pt ver op ex "
+    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_MAYBE_LAST = frozenset(  # last in a sentence only if the next word is one that starts sentences
+    "ave bldg blvd bros co corp dept dist est ft inc jr ltd mt mts rd sr st ste univ assn al jan feb mar apr jun jul aug sep "
+    "sept oct nov dec ariz ark calif colo conn del fla ga ill ind kan ky la md mich minn miss mo mont neb nev okla ore pa tenn "
+    "tex va vt wash wis wyo ed eds trans repr ph.d m.d b.a m.a b.sc m.sc".split()
+)
+
+_UNIT = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
+_GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
+_CHARACTERS_PER_TOKEN = 20  # a run of more is cut before spaCy is asked: base64, minified code
+
+
+class Splitter:
+    """Cuts documents into sentences and passages. Loads spaCy's English tokenizer; make one per worker."""
+
+    def __init__(self, max_tokens: int = 200, words: int = 100, mode: Literal["sentences", "dpr"] = "sentences") -> None:
+        """Passages of whole sentences near `words` words and of at most `max_tokens` spaCy tokens; or, in 'dpr' mode,
+        disjoint blocks of exactly `words` words (DPR §4.1), whatever sentences they cut."""
+        if mode not in ("sentences", "dpr"):
+            raise ValueError(f"mode is {mode!r}; known: 'sentences', 'dpr'")
+        if max_tokens < 10 or words < 1:
+            raise ValueError(f"max_tokens must be at least 10 and words at least 1, not {max_tokens} and {words}")
+        import spacy  # takes seconds, so not at the top
+
+        self._nlp: Language = spacy.blank("en")
+        self._max_tokens = max_tokens
+        self._words = words
+        self._mode = mode
+        # 'cannot' is two tokens: how many more than our units spaCy makes of each word in its list.
+        rules = self._nlp.tokenizer.rules.items()  # type: ignore[union-attr]
+        self._extra = {key: more for key, pieces in rules if (more := len(pieces) - len(_UNIT.findall(key))) > 0}
+
+    def sentences(self, doc_id: str, text: str) -> list[Sentence]:
+        """The sentences of a text; one of more than max_tokens tokens is cut into sentences of their own."""
+        return [Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in self._spans(text)]
+
+    def split(self, document: Document) -> list[Passage]:
+        """The passages of a document, in reading order."""
+        sentences = self.sentences(document.doc_id, document.text)
+        packed = self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences)
+        return [
+            Passage(
+                passage_id=f"{document.doc_id}#{n}",
+                doc_id=document.doc_id,
+                url=document.url,
+                title=document.title,
+                start=start,
+                end=end,
+                text=document.text[start:end],
+                sentences=tuple(inside),
+            )
+            for n, (start, end, inside) in enumerate(packed)
+        ]
+
+    def _spans(self, text: str) -> Iterator[Span]:
+        for start, end in sentence_spans(text):
+            if end - start <= self._max_tokens:  # characters, so no more tokens
+                yield start, end
+                continue
+            for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
+                if self._at_most(text, *part):
+                    yield part
+                else:
+                    yield from self._cut(text, *part)
+
+    def _packed(self, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
+        """Whole sentences, passages of about equal length near `words` words, by the bound never above max_tokens.
+
+        What is left is planned anew for each passage, as n passages of the same length, so that no small rest remains.
+        """
+        words = [len(s.text.split()) for s in sentences]
+        words_after = list(accumulate(reversed(words), initial=0))[::-1]  # [i]: words of sentences i and later
+        tokens = [self._bound(s.text) + 1 for s in sentences]  # + 1: a line end between two sentences is a token
+        tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
+        first = 0
+        while first < len(sentences):
+            left = words_after[first]
+            passages = max(1, round(left / self._words), math.ceil(tokens_after[first] / self._max_tokens))
+            target = left / passages
+            last = first + 1  # sentences first .. last - 1
+            taken = words[first]
+            while last < len(sentences) and (passages == 1 or taken + words[last] / 2 <= target):
+                if tokens_after[first] - tokens_after[last + 1] > self._max_tokens:
+                    break
+                taken += words[last]
+                last += 1
+            yield sentences[first].start, sentences[last - 1].end, sentences[first:last]
+            first = last
+
+    def _blocks(self, text: str, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
+        """Blocks of exactly `words` words, the last may be shorter, each with the sentences that start in it."""
+        words = [m.span() for m in re.finditer(r"\S+", text)]
+        starts = [s.start for s in sentences]
+        for first in range(0, len(words), self._words):
+            block = words[first : first + self._words]
+            start, end = block[0][0], block[-1][1]
+            yield start, end, sentences[bisect_left(starts, start) : bisect_left(starts, end)]
+
+    # Tokens.
+
+    def _bound(self, text: str) -> int:
+        """No fewer than the spaCy tokens of the text: units, line ends (a token each), and what the exceptions add."""
+        units = _UNIT.findall(text)
+        count = len(units)
+        if "  " in text or not text.isprintable():
+            count += sum(len(gap) for gap in _GAP.findall(text))
+        if not self._extra.keys().isdisjoint(units):
+            count += sum(self._extra.get(unit, 0) for unit in units)
+        return count
+
+    def _at_most(self, text: str, start: int, end: int) -> bool:
+        part = text[start:end]
+        return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
+
+    def _token_starts(self, text: str) -> list[int]:
+        with self._nlp.memory_zone():
+            return [token.idx for token in self._nlp.tokenizer(text)]
+
+    def _cut(self, text: str, start: int, end: int) -> Iterator[Span]:
+        """A sentence of too many tokens in pieces of about equal length that end at token edges, at blanks if possible."""
+        part = text[start:end]
+        starts = self._token_starts(part)
+        pieces = math.ceil(len(starts) / self._max_tokens)
+        edges = [starts[round(n * len(starts) / pieces)] for n in range(1, pieces)]
+        for begin, stop in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):
+            span = _stripped(text, start + begin, start + stop)
+            if span is None:
+                continue
+            if span == (start, end) or self._at_most(text, *span):
+                yield span
+            else:  # a blank before the edge moved too much over, or a piece alone has other tokens
+                yield from self._cut(text, *span)
+
+
+def sentence_spans(text: str) -> Iterator[Span]:
+    """The sentences of a text, not cut to any length."""
+    start = 0
+    for end in _ends(text):
+        if (span := _stripped(text, start, end)) is not None:
+            yield span
+        start = end
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end, ascending: at each line end, and where the rules say so; white space may follow."""
+    line = 0
+    while line <= len(text):
+        line_end = text.find("\n", line)
+        line_end = line_end if line_end >= 0 else len(text)
+        start = line
+        for found in _END.finditer(text, line, line_end):
+            if found.end() < line_end and _is_end(text, start, line_end, found):
+                yield found.end()
+                start = found.end()
+        yield line_end
+        line = line_end + 1
+
+
+def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
+    """Whether a sentence that began at `start` ends with these marks, inside a line."""
+    after = _WORD_AFTER.match(text, found.end(), line_end)
+    assert after is not None  # it matches the empty word
+    following = text[found.end() : line_end].lstrip()[:1] if len(after["word"]) == 0 else ""
+    word = after["word"]
+    if (not word and following in _CONTINUES) or word[:1] in _CONTINUES:
+        return False
+    if found["wide"]:
+        return True
+    marks = text[found.start() : found.start("closing")]
+    closing = found["closing"]
+    goes_on = word[:1].islower() and not word[1:2].isupper()  # 'he said', but 'iPhones are'
+    before = _WORD_BEFORE.search(text, max(start, found.start() - 40), found.start())
+    last = before[0] if before else ""
+    if marks[0] == "…" or marks.startswith(".."):
+        return not goes_on and word != "I"
+    if "!" in marks or "?" in marks:
+        return not (goes_on and (closing or last[:1].isupper()))  # '"Why?" he asked', 'Yahoo! is'
+    plain = last.lower().lstrip("-")
+    if goes_on:  # without capitals only after an ordinary word, as in forums
+        return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _ABBREVIATIONS
+    if plain in _NEVER_LAST:
+        return False
+    if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[found.end() : line_end].lstrip()[:8]):
+        return False
+    if last.isdigit() and len(last) <= 3 and not text[start : found.start() - len(last)].strip(_OPENING + " \t"):
+        return False  # '1. Introduction' at the start of a line
+    initial = len(last) == 1 and last.isupper()
+    if initial or _DOTTED.fullmatch(last) or plain in _MAYBE_LAST:
+        return word in _STARTERS and not (initial and word in ("A", "I"))
+    return True
+
+
+_ABBREVIATIONS = _NEVER_LAST | _BEFORE_NUMBER | _MAYBE_LAST | {"etc", "esp", "incl", "max", "min", "avg"}
+
+
+def _stripped(text: str, start: int, end: int) -> Span | None:
+    """The span without white space at its edges; None where nothing is left."""
+    part = text[start:end]
+    body = part.strip()
+    if not body:
+        return None
+    start += len(part) - len(part.lstrip())
+    return start, start + len(body)
+
+
+def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:
+    while end - start > size:
+        edge = start + _at_blank(text[start : start + size], size)
+        if (span := _stripped(text, start, edge)) is not None:
+            yield span
+        start = edge
+    if (span := _stripped(text, start, end)) is not None:
+        yield span
+
+
+def _at_blank(text: str, edge: int) -> int:
+    """The end of the last white space in the half before `edge`, or `edge` where there is none."""
+    for at in range(edge, edge // 2, -1):
+        if text[at - 1].isspace():
+            return at
+    return edge
+

@@ -1,0 +1,187 @@
+"""The command line. What stands after `--` goes to Beam as it is.
+
+Importing this module imports no model, Beam or spaCy: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from pipelines.errors import IO, UNAVAILABLE, JobError
+
+HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
+
+Start with `answermill sample --out DIR`: it writes a small web, questions and a job file, and runs the job.
+
+A job is a TOML file; `answermill keys` lists what can stand in it. Steps read and write Parquet folders below --out;
+one that is complete is skipped, one that was stopped goes on where it was. What stands after `--` goes to Apache Beam:
+`answermill run JOB.toml --out RUN -- --runner=FlinkRunner --flink_master=HOST:PORT`.
+
+Exit codes: 0 ok, 2 usage, 65 bad data or too many rejects, 66 input missing, 69 Java or model missing,
+73 another job's output is in the way, 74 input/output error, 78 settings.
+"""
+
+app = App(name="answermill", help=HELP, version_flags=["--version"], help_format="markdown")
+
+JobFile = Annotated[Path, Parameter(help="the job file")]
+Out = Annotated[Path, Parameter(name="--out", help="folder of the run; made if it is not there")]
+Overrides = Annotated[
+    tuple[str, ...],
+    Parameter(name="--set", negative=(), consume_multiple=True, help="settings laid over the job file, e.g. index.shards=4"),
+]
+
+_beam_options: tuple[str, ...] = ()
+
+
+@app.command
+def run(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """Run the whole job: every step that it has a section for, in order."""
+    _run(job, out, settings, None)
+
+
+@app.command
+def ingest(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """Crawled files in; documents/, passages/ and rejects/ out."""
+    _run(job, out, settings, "ingest")
+
+
+@app.command
+def index(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """passages/ in; shards/ out, each with a Lucene and a FAISS index."""
+    _run(job, out, settings, "index")
+
+
+@app.command
+def retrieve(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """Questions and shards/ in; questions/ and retrieved/ out."""
+    _run(job, out, settings, "retrieve")
+
+
+@app.command
+def rerank(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """retrieved/ in; scored/ and answers.jsonl out."""
+    _run(job, out, settings, "rerank")
+
+
+@app.command
+def propagate(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """Given sentence labels and passages/ in; labels/ out."""
+    _run(job, out, settings, "propagate")
+
+
+@app.command
+def sample(*, out: Out = Path("sample"), settings: Overrides = ()) -> None:
+    """Write the sample web, its questions, labels and job file into --out, and run the job there."""
+    from pipelines.sample import copy_to
+
+    _run(copy_to(out), out / "run", settings, None)
+
+
+@app.command
+def status(run: Annotated[Path, Parameter(help="folder of a run")]) -> None:
+    """Show rows and state of every step of a run."""
+    from pipelines.run import status as folders
+
+    rows = [("step", "folder", "rows", "state"), *folders(run)]
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    for step, folder, count, state in rows:
+        sys.stdout.write(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {count:>{widths[2]}}  {state}\n")
+
+
+@app.command
+def doctor(*, out: Out = Path()) -> int:
+    """Say what is there and what is missing on this machine, and what to type."""
+    from pipelines.doctor import examine
+
+    missing = 0
+    for finding in examine(out):
+        missing += finding.state == "missing"
+        sys.stdout.write(f"{finding.state:<8} {finding.what:<7} {finding.detail}\n")
+        if finding.remedy:
+            sys.stdout.write(f"{'':<16} → {finding.remedy}\n")
+    return UNAVAILABLE if missing else 0
+
+
+@app.command
+def keys() -> None:
+    """List every key of a job file with its type, default and meaning."""
+    from pipelines.job import keys as all_keys
+
+    for key, kind, default, meaning in all_keys():
+        sys.stdout.write(f"{key}\n    {kind}, {default if default == 'required' else 'default ' + default}\n    {meaning}\n")
+
+
+@app.command
+def columns() -> None:
+    """Print the data dictionary: every column of every folder."""
+    from pipelines.run import FOLDERS
+
+    for folder, record in (item for outputs in FOLDERS.values() for item in outputs.items()):
+        sys.stdout.write(f"{folder}/  {' '.join((record.__doc__ or '').split())}\n")
+        for name, kind, meaning in record.describe():
+            sys.stdout.write(f"    {name:<32} {kind:<26} {meaning}\n")
+
+
+def _run(job_file: Path, out: Path, settings: Sequence[str], step: str | None) -> None:
+    from pipelines.job import load
+
+    job = load(job_file, settings)
+    from pipelines import run as whole
+    from pipelines.runner import configure_logging
+
+    configure_logging()
+    steps = [step] if step else whole.steps_of(job)
+    for line in whole.run_steps(job, out, steps, _beam_options):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    global _beam_options
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--" in given:
+        at = given.index("--")
+        given, _beam_options = given[:at], tuple(given[at + 1 :])
+    else:
+        _beam_options = ()
+    try:
+        code = app(given, exit_on_error=True, result_action="return_value")
+    except JobError as e:
+        _fail(str(e), e.code)
+    except OSError as e:
+        _fail(f"{e.filename or ''}: {e.strerror}" if e.strerror else str(e), IO)
+    except KeyboardInterrupt:
+        _fail("stopped; the same command goes on where it was", 130)
+    except RuntimeError as e:
+        from indexing.dense import ModelMissing
+
+        from indexing.java import JavaMissing
+
+        if isinstance(e, JavaMissing | ModelMissing):
+            _fail(str(e), UNAVAILABLE)
+        traceback.print_exc()
+        _exit(1)
+    _exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"answermill: {message}\n")
+    _exit(code)
+
+
+def _exit(code: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

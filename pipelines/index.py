@@ -1,0 +1,139 @@
+"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order.
+
+A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from indexing import shards
+from indexing.dense import Encoder, load_encoder
+from indexing.java import find_java
+from pipelines.job import Job
+from pipelines.records import Folder, Part, read_part, sha256
+from pipelines.runner import pipeline, progress
+from pipelines.step import Report, Step, total
+from schemas.corpus import Passage
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"shards": Passage}
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRange:
+    """One unit of work: shard `number` of `of`, the rows [start, stop) of passages/."""
+
+    number: int
+    of: int
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:05d}-of-{self.of:05d}"
+
+
+def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
+    """Rows cut into `shard_count` runs (0: as many as `per_shard` asks for) whose sizes differ by one at the most."""
+    count = min(shard_count or -(-rows // per_shard), rows) or 1
+    edges = [rows * n // count for n in range(count + 1)]
+    return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]
+
+
+def step(job: Job, run: Path) -> Step:
+    """The index step of a run. Raises JobError where passages/ is missing."""
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    settings = job.index.model_dump(exclude={"question_encoder"})
+    return Step(run, "index", OUTPUTS, settings, {"passages": passages.digest()})
+
+
+def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    this = step(job, run)
+    if this.is_complete():
+        return summary(run) + " (complete)"
+    this.begin()
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
+    done = this.reports.read()
+    left = [unit for unit in units if unit.number not in done]
+    with progress("index", len(units), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+        (
+            root
+            | "Shards" >> beam.Create(left)  # ShardRange
+            | "Spread shards" >> beam.Reshuffle()
+            | "Build" >> beam.ParDo(BuildShard(job, passages, this))
+        )
+    counts = total(this.reports.read().values())
+    if counts["passages"] != passages.rows:
+        raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
+    this.finish(this.reports.read().values(), counts)
+    return summary(run)
+
+
+class BuildShard(beam.DoFn):
+    """A run of passages → its shard folder; and the unit's report."""
+
+    def __init__(self, job: Job, passages: Folder[Passage], this: Step) -> None:
+        self._job, self._passages, self._step = job, passages, this
+
+    def setup(self) -> None:
+        self._encoder = passage_encoder(self._job)
+
+    def process(self, unit: ShardRange) -> None:
+        build(unit, self._job, self._passages, self._encoder, self._step)
+
+
+def build(unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, this: Step) -> None:
+    """Build one shard and report it."""
+    folder = this.run / "shards" / unit.name
+    settings = shards.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    made = shards.build(rows_between(passages, unit.start, unit.stop), folder, settings, encoder, find_java(job.workers.java))
+    part = Part(unit.name, made.passages, made.bytes, sha256(folder / shards.SHARD_FILE))
+    counts = {
+        "passages": made.passages,
+        "bytes": made.bytes,
+        "bm25_ms": round(made.seconds_bm25 * 1000),
+        "dense_ms": round(made.seconds_dense * 1000),
+    }
+    this.reports.write(Report(unit.number, {"shards": part}, counts))
+
+
+def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
+    """The rows [start, stop) of a folder; parts outside are not opened."""
+    first = 0
+    for part in passages.parts:
+        if first < stop and first + part.rows > start:
+            for row, passage in enumerate(read_part(passages.path, part, Passage), first):
+                if start <= row < stop:
+                    yield passage
+        first += part.rows
+
+
+def passage_encoder(job: Job) -> Encoder:
+    """The job's dense encoder, loaded. Raises ModelMissing where it cannot be had."""
+    return load_encoder(
+        job.index.encoder,
+        job.index.question_encoder,
+        max_tokens=job.index.encoder_tokens,
+        device=job.workers.device,
+        precision=job.index.precision,
+        threads=None if job.workers.processes == 1 else 1,
+    )
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifest."""
+    manifest = Folder.open(run / "shards", Passage, "index").manifest
+    counts: dict[str, Any] = dict(manifest.counts)
+    seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
+    return (
+        f"index      {manifest.rows:,} passages in {len(manifest.parts)} shards, {counts['bytes'] / 1e6:,.1f} MB; "
+        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
+    )

@@ -1,0 +1,301 @@
+"""Ingest: crawled files in; documents, passages and rejects out.
+
+Each input file is one unit of work. Its pages are parsed into a part of their own; the keys of all documents (16 bytes
+each) meet to find exact duplicates; then each unit drops its duplicates and cuts the rest into passages. Page text
+moves through local files, never through a shuffle.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+from indexing import duplicates
+from indexing.documents import DocumentRules, parse
+from indexing.extract import Extractor
+from indexing.passages import Splitter
+from indexing.warc import RawPage, read_pages
+from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from pipelines.job import Ingest, Job
+from pipelines.records import Folder, PartWriter, read_batches, read_part
+from pipelines.runner import pipeline, progress
+from pipelines.step import Report, Reports, Step, total
+from schemas.corpus import Document, Passage, Rejected
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
+KINDS = (".warc", ".wet", ".jsonl", ".parquet")
+BUCKETS = 64
+BATCH = 64
+Rows: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One unit of work: the number-th input file, and its name as records carry it."""
+
+    number: int
+    path: Path
+    name: str
+
+
+def find_files(job: Job, settings: Ingest) -> list[InputFile]:
+    """The input files in the order of their names. Raises JobError (66) where a pattern finds nothing."""
+    found: set[Path] = set()
+    for pattern in settings.input:
+        path = job.path(pattern)
+        if path.is_dir():
+            files = [p for p in path.rglob("*") if p.is_file() and any(kind in p.name for kind in KINDS)]
+            if not files:
+                raise JobError(INPUT_MISSING, f"ingest.input: no {', '.join(KINDS)} file in the folder {path}")
+        elif path.is_file():
+            files = [path]
+        else:
+            files = [p for p in job.folder.glob(pattern) if p.is_file()] if not Path(pattern).is_absolute() else []
+            files = files or [p for p in path.parent.glob(path.name) if p.is_file()]
+            if not files:
+                raise JobError(
+                    INPUT_MISSING, f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}"
+                )
+        found.update(p.resolve() for p in files)
+    named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in found)
+    return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+def step(job: Job, run: Path) -> Step:
+    """The ingest step of a run. Raises JobError where the job has no [ingest] or its input is missing."""
+    if job.ingest is None:
+        raise JobError(SETTINGS, "the job has no [ingest] section; add one with `input`")
+    inputs = {}
+    for file in find_files(job, job.ingest):
+        stat = file.path.stat()
+        inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
+    settings = job.ingest.model_dump(exclude={"input", "page_seconds", "max_reject_share"})
+    return Step(run, "ingest", OUTPUTS, settings, inputs)
+
+
+def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    this = step(job, run)
+    settings = job.ingest
+    assert settings is not None  # `step` has refused a job without it
+    if this.is_complete():
+        return summary(run) + " (complete)"
+    this.begin()
+    files = find_files(job, settings)
+    done = this.reports.read()
+    left = [file for file in files if file.number not in done]
+    with (
+        progress("ingest", 2 * len(files), lambda: this.reports.count() + _parsed(this.work).count()),
+        pipeline(beam_options, job.workers.processes) as root,
+    ):
+        define(root, files, left, settings, this)
+    counts = total(this.reports.read().values())
+    check(counts, settings, len(files))
+    this.finish(this.reports.read().values(), counts)
+    return summary(run)
+
+
+def define(root: beam.Pipeline, files: Sequence[InputFile], left: Sequence[InputFile], settings: Ingest, this: Step) -> None:
+    """The pipeline: parse all files not parsed yet, find duplicates over all files, cut those in `left` into passages."""
+    units = root | "Files" >> beam.Create(list(files)) | "Spread files" >> beam.Reshuffle()  # InputFile
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, this.work))  # (bucket, (unit, rows, keys))
+    losers = (
+        keys
+        | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its (unit, rows, keys))
+        | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, (reason, rows))
+    )
+    (
+        (losers, root | "Files left" >> beam.Create([(file.number, file) for file in left]))
+        | "With their files" >> beam.Flatten()
+        | "By file" >> beam.GroupByKey()  # (unit, its InputFile and its (reason, rows), any order)
+        | "Cut passages" >> beam.ParDo(CutPassages(settings, this))
+    )
+
+
+class ParsePages(beam.DoFn):
+    """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
+
+    def __init__(self, settings: Ingest, work: Path) -> None:
+        self._settings, self._work = settings, work
+
+    def setup(self) -> None:
+        self._extractor = Extractor(self._settings.page_seconds)
+
+    def teardown(self) -> None:
+        self._extractor.close()
+
+    def process(self, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
+        report = _parsed(self._work).read_one(file.number) or parse_file(
+            file, rules(self._settings), self._extractor, self._work
+        )
+        yield from document_keys(report, self._work)
+
+
+class CutPassages(beam.DoFn):
+    """A unit and its duplicates → its parts of documents, passages and rejects; and its report."""
+
+    def __init__(self, settings: Ingest, this: Step) -> None:
+        self._settings, self._step = settings, this
+
+    def setup(self) -> None:
+        self._splitter = splitter(self._settings)
+
+    def process(self, element: tuple[int, Iterable[InputFile | tuple[str, Rows]]]) -> None:
+        _, members = element
+        file, losers = None, []
+        for member in members:
+            if isinstance(member, InputFile):
+                file = member
+            else:
+                losers.append(member)
+        if file is not None:  # else the unit had reported before this run
+            cut_file(file, losers, self._splitter, self._step)
+
+
+def rules(settings: Ingest) -> DocumentRules:
+    return DocumentRules(
+        language=settings.language,
+        min_words=settings.min_words,
+        max_characters=settings.max_characters,
+        require_title=settings.require_title,
+    )
+
+
+def splitter(settings: Ingest) -> Splitter:
+    return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
+
+
+def parse_file(file: InputFile, document_rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
+    """Parse one file's pages into the work folder."""
+    skipped: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    documents = PartWriter(work / "documents", Document, file.number)
+    rejects = PartWriter(work / "rejects", Rejected, file.number)
+    with documents, rejects:
+        for page in read_pages(file.path, file.name, skipped):
+            counts["pages"] += 1
+            if isinstance(page, RawPage):
+                counts["bytes"] += len(page.body)
+                result = parse(page, document_rules, extractor)
+            else:
+                result = page
+            if isinstance(result, Document):
+                documents.write([result])
+            else:
+                rejects.write([result])
+    counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
+    report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts)
+    _parsed(work).write(report)
+    return report
+
+
+def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
+    """A parsed file's documents as ((what, bucket), (unit, rows, keys)): 16 bytes per document, for its text and for its id."""
+    found: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
+    for batch in read_batches(work / "documents", report.parts["documents"], ["text_hash", "doc_id"], rows=8_192):
+        found["duplicate"].append(duplicates.text_keys(batch.column("text_hash").to_pylist()))
+        found["duplicate_id"].append(duplicates.id_keys(batch.column("doc_id").to_pylist()))
+    for reason, arrays in found.items():
+        if arrays:
+            keys = np.concatenate(arrays)  # [documents, 2]
+            buckets = keys[:, 0] % BUCKETS
+            for bucket in np.unique(buckets):
+                rows = np.flatnonzero(buckets == bucket)
+                yield (reason, int(bucket)), (report.unit, rows, keys[rows])
+
+
+def find_duplicates(
+    bucket: tuple[str, int], members: Iterable[tuple[int, Rows, Keys]]
+) -> Iterator[tuple[int, tuple[str, Rows]]]:
+    """The rows of each unit whose key came before, in an earlier unit or row: (unit, (reason, rows))."""
+    members = sorted(members, key=lambda member: member[0])
+    rows = {unit: rows for unit, rows, _ in members}
+    for unit, lost in duplicates.losers([(unit, keys) for unit, _, keys in members]).items():
+        if len(lost):
+            yield unit, (bucket[0], rows[unit][lost])
+
+
+def cut_file(file: InputFile, losers: Sequence[tuple[str, Rows]], cutter: Splitter, this: Step) -> Report:
+    """Write one unit's documents but for the losers, their passages, and its rejects."""
+    parsed = _parsed(this.work).read_one(file.number)
+    assert parsed is not None  # its keys were read from it
+    reason_of = {int(row): reason for reason, rows in sorted(losers, key=lambda lost: lost[0], reverse=True) for row in rows}
+    counts = Counter(parsed.counts)
+    documents = PartWriter(this.run / "documents", Document, file.number)
+    passages = PartWriter(this.run / "passages", Passage, file.number)
+    rejects = PartWriter(this.run / "rejects", Rejected, file.number)
+    with documents, passages, rejects:
+        for reject in read_part(this.work / "rejects", parsed.parts["rejects"], Rejected):
+            counts[f"rejected.{reject.reason}"] += 1
+            rejects.write([reject])
+        for row, document in enumerate(read_part(this.work / "documents", parsed.parts["documents"], Document)):
+            reason = reason_of.get(row)
+            if reason is not None:
+                counts[f"rejected.{reason}"] += 1
+                rejects.write([_duplicate(document, reason)])
+                continue
+            cut = cutter.split(document)
+            documents.write([document])
+            passages.write(cut)
+            counts["sentences"] += sum(len(passage.sentences) for passage in cut)
+    parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
+    counts.update({name: part.rows for name, part in parts.items()})
+    report = Report(file.number, parts, counts)
+    this.reports.write(report)
+    return report
+
+
+def check(counts: Counter[str], settings: Ingest, files: int) -> None:
+    """Pages in = documents out + rejects, always. Raises JobError (65) where nothing is left, or too much was refused."""
+    if counts["pages"] != counts["documents"] + counts["rejects"]:
+        raise RuntimeError(
+            f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
+        )
+    if not counts["documents"]:
+        raise JobError(BAD_DATA, f"no document is left of {counts['pages']} pages in {files} files: {_reasons(counts)}")
+    share = counts["rejects"] / counts["pages"]
+    if share > settings.max_reject_share:
+        raise JobError(
+            BAD_DATA,
+            f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = {settings.max_reject_share:.1%}: "
+            f"{_reasons(counts)}",
+        )
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifests."""
+    counts = Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
+    return (
+        f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
+        f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
+    )
+
+
+def _reasons(counts: Counter[str]) -> str:
+    reasons = sorted((-n, key.removeprefix("rejected.")) for key, n in counts.items() if key.startswith("rejected."))
+    return ", ".join(f"{-n:,} {reason}" for n, reason in reasons) or "none refused"
+
+
+def _duplicate(document: Document, reason: str) -> Rejected:
+    what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
+    return Rejected(
+        source_file=document.source_file,
+        source_offset=document.source_offset,
+        source_record=document.source_record,
+        url=document.url,
+        reason=reason,
+        detail=f"{what} came before in the input",
+    )
+
+
+def _parsed(work: Path) -> Reports:
+    return Reports(work / "parsed")

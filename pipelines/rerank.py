@@ -1,0 +1,195 @@
+"""Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best answers.
+
+A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from pipelines.errors import SETTINGS, JobError
+from pipelines.index import passage_encoder
+from pipelines.job import Job, Rerank
+from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
+from pipelines.runner import pipeline, progress
+from pipelines.step import Report, Step, total
+from ranking.registry import find
+from ranking.reranker import Resources, Stage, check_plan, run_stages
+from schemas.corpus import Document, Question
+from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
+ANSWERS = "answers.jsonl"
+
+
+def plan_settings(job: Job) -> Rerank:
+    """The job's plan, checked. Raises JobError (78) on an unknown reranker or a plan that cannot be meant."""
+    if job.rerank is None:
+        raise JobError(SETTINGS, "the job has no [rerank] section; add one with [[rerank.stages]]")
+    stages = []
+    for n, stage in enumerate(job.rerank.stages):
+        try:
+            stages.append((stage.key, find(stage.reranker), stage.keep))
+        except ValueError as e:
+            raise JobError(SETTINGS, f"rerank.stages[{n}]: {e}") from e
+    try:
+        check_plan(stages)
+    except ValueError as e:
+        raise JobError(SETTINGS, str(e)) from e
+    return job.rerank
+
+
+def step(job: Job, run: Path) -> Step:
+    """The rerank step of a run. Raises JobError where retrieved/ is missing."""
+    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    settings = {**plan_settings(job).model_dump(), "encoder": job.index.model_dump(include={"encoder", "precision"})}
+    return Step(run, "rerank", OUTPUTS, settings, {"retrieved": retrieved.digest()})
+
+
+def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    this = step(job, run)
+    if this.is_complete():
+        if not (run / ANSWERS).is_file():
+            write_answers(run, Folder.open(run / "scored", ScoredCandidate, "rerank").parts)
+        return summary(run) + " (complete)"
+    this.begin()
+    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    done = this.reports.read()
+    left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
+    with progress("rerank", len(retrieved.parts), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+        (
+            root
+            | "Parts" >> beam.Create(left)  # (unit, part of retrieved/)
+            | "Spread parts" >> beam.Reshuffle()
+            | "Run stages" >> beam.ParDo(RunStages(job, retrieved.path, this))
+        )
+    reports = this.reports.read()
+    counts = total(reports.values())
+    if counts["candidates"] != counts["kept"] + counts["left"]:
+        raise RuntimeError(f"{counts['candidates']} rows, but {counts['kept']} kept and {counts['left']} left on the way")
+    write_answers(run, [report.parts["scored"] for report in reports.values()])
+    this.finish(reports.values(), counts)
+    return summary(run)
+
+
+class RunStages(beam.DoFn):
+    """A part of retrieved hits → a part of scored candidates; and the unit's report."""
+
+    def __init__(self, job: Job, folder: Path, this: Step) -> None:
+        self._job, self._folder, self._step = job, folder, this
+
+    def setup(self) -> None:
+        self._plan = load_plan(self._job)
+
+    def process(self, element: tuple[int, Part]) -> None:
+        unit, part = element
+        rerank_part(unit, part, self._folder, self._plan, self._step)
+
+
+def load_plan(job: Job) -> list[Stage]:
+    """The plan with its models loaded."""
+    loaded: list[Any] = []
+
+    def encoder() -> Any:
+        if not loaded:
+            loaded.append(passage_encoder(job))
+        return loaded[0]
+
+    return [
+        Stage(stage.key, find(stage.reranker).load(Resources(stage.checkpoint, encoder)), stage.keep)
+        for stage in plan_settings(job).stages
+    ]
+
+
+def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this: Step) -> None:
+    """Run the plan over one part's lists, write all candidates, report."""
+    lists = list(ranked_lists(read_part(folder, part, Hit)))
+    outcomes = run_stages(lists, plan)
+    writer = PartWriter(this.run / "scored", ScoredCandidate, unit)
+    with writer:
+        for outcome in outcomes:
+            writer.write(outcome.rows())
+    counts = {
+        "questions": len(lists),
+        "passages": sum(len(ranked.candidates) for ranked in lists),
+        "candidates": writer.part.rows,
+        "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
+        "left": sum(len(outcome.left) for outcome in outcomes),
+    }
+    this.reports.write(Report(unit, {"scored": writer.part}, counts))
+
+
+def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
+    """Hits, in the order of question and rank, as one ranked list of passages per question."""
+    for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
+        yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
+
+
+def write_answers(run: Path, parts: Sequence[Part]) -> None:
+    """answers.jsonl, for people: the best candidate per question, with its page and its place in the crawl.
+
+    A line per question, in the questions' order; `answer` is null where nothing was retrieved.
+    """
+    columns = [
+        "question_id",
+        "unit",
+        "candidate_id",
+        "passage_id",
+        "doc_id",
+        "url",
+        "title",
+        "start",
+        "end",
+        "text",
+        "rank",
+        "stages",
+    ]
+    best: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for batch in read_batches(run / "scored", part, columns):
+            best.update({row["question_id"]: row for row in batch.to_pylist() if row["rank"] == 1})
+    pages = _places(run, {row["doc_id"] for row in best.values()})
+    lines = []
+    for question in Folder.open(run / "questions", Question, "retrieve").read():
+        row = best.get(question.question_id)
+        answer: dict[str, Any] = {"question_id": question.question_id, "question": question.text, "answer": None}
+        if row is not None:
+            answer |= {
+                "answer": row["text"],
+                "unit": row["unit"],
+                "score": row["stages"][-1]["score"] if row["stages"] else None,
+            }
+            answer |= {key: row[key] for key in ("title", "url", "candidate_id", "passage_id", "doc_id", "start", "end")}
+            answer |= pages.get(row["doc_id"], {})
+        lines.append(json.dumps(answer, ensure_ascii=False) + "\n")
+    write_text(run / ANSWERS, "".join(lines))
+
+
+def _places(run: Path, doc_ids: set[str]) -> dict[str, dict[str, Any]]:
+    """Where the documents stand in the crawl, by doc_id; only ids and places are read, no text."""
+    folder = Folder.open(run / "documents", Document, "ingest")
+    columns = ["source_file", "source_offset", "source_record"]
+    places = {}
+    for part in folder.parts:
+        for batch in read_batches(folder.path, part, ["doc_id", *columns], rows=8_192):
+            ids = batch.column("doc_id").to_pylist()
+            wanted = [row for row, doc_id in enumerate(ids) if doc_id in doc_ids]
+            places.update({ids[row]: {name: batch.column(name)[row].as_py() for name in columns} for row in wanted})
+    return places
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifest."""
+    counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
+    return (
+        f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
+        f"{counts['kept']:,} kept + {counts['left']:,} dropped; best answers in {ANSWERS}"
+    )

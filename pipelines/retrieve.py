@@ -1,0 +1,286 @@
+"""Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
+
+Every shard first tells how often the questions' words occur in it; with the sum, each shard's BM25 scores are those of
+one index over everything. Then each block of questions meets each shard; what moves between workers is arrays of
+(passage, score), merged two by two, ties broken by id. Passages are fetched once the best are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+from indexing.bm25 import GlobalStatistics
+from indexing.dense import find_model
+from indexing.hits import Best, Fused, fuse, merge
+from indexing.java import anserini_jar, find_java
+from indexing.shards import Shard
+from pipelines.errors import SETTINGS, JobError
+from pipelines.index import passage_encoder
+from pipelines.job import Job, Retrieve
+from pipelines.records import Folder, PartWriter, sha256
+from pipelines.runner import pipeline, progress
+from pipelines.step import Report, Step, total
+from pipelines.tables import read_questions
+from schemas.corpus import Passage, Question
+from schemas.ranked import Hit
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"questions": Question, "retrieved": Hit}
+SOURCES = ("bm25", "dense")
+OPEN_SHARDS = 4
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One unit of work: some questions."""
+
+    number: int
+    questions: tuple[Question, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        return [question.text for question in self.questions]
+
+
+Found: TypeAlias = dict[str, list[Best]]
+"""Source → the best passages of each question of a block."""
+
+
+def questions_file(job: Job) -> Path:
+    if job.retrieve is None:
+        raise JobError(SETTINGS, "the job has no [retrieve] section; add one with `questions`")
+    return job.path(job.retrieve.questions)
+
+
+def check_engines(job: Job) -> None:
+    """Refuse a job whose Java, Lucene or encoder is not there. Raises JavaMissing or ModelMissing."""
+    find_java(job.workers.java)
+    anserini_jar()
+    for name in (job.index.encoder, job.index.question_encoder):
+        if name is not None:
+            find_model(name)
+
+
+def step(job: Job, run: Path) -> Step:
+    """The retrieve step of a run. Raises JobError where shards/ or the questions are missing."""
+    shards = Folder.open(run / "shards", Passage, "index")
+    questions = sha256(questions_file(job))
+    assert job.retrieve is not None  # `questions_file` has refused a job without it
+    settings = job.retrieve.model_dump(exclude={"questions"}) | {"question_encoder": job.index.question_encoder}
+    return Step(run, "retrieve", OUTPUTS, settings, {"questions": questions, "shards": shards.manifest.fingerprint})
+
+
+def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    this = step(job, run)
+    settings = job.retrieve
+    assert settings is not None
+    if this.is_complete():
+        return summary(run) + " (complete)"
+    this.begin()
+    questions = read_questions(questions_file(job))
+    starts = range(0, len(questions), settings.block)
+    blocks = [Block(n, tuple(questions[start : start + settings.block])) for n, start in enumerate(starts)]
+    done = this.reports.read()
+    left = [block for block in blocks if block.number not in done]
+    folders = [run / "shards" / part.file for part in Folder.open(run / "shards", Passage, "index").parts]
+    with progress("retrieve", len(blocks), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+        define(root, left, folders, job, settings, this)
+    counts = total(this.reports.read().values())
+    if counts["questions"] != len(questions):
+        raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
+    this.finish(this.reports.read().values(), counts)
+    return summary(run)
+
+
+def define(
+    root: beam.Pipeline, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, this: Step
+) -> None:
+    """The pipeline: count words over shards, encode questions, search each block in each shard, merge, fuse, fetch."""
+    shards = root | "Shards" >> beam.Create(list(enumerate(folders))) | "Spread shards" >> beam.Reshuffle()  # (number, folder)
+    statistics = (
+        shards
+        | "Count words" >> beam.ParDo(CountWords(blocks, job, settings))  # GlobalStatistics of one shard
+        | "Over all shards" >> beam.CombineGlobally(add)  # GlobalStatistics
+    )
+    (
+        root
+        | "Blocks" >> beam.Create(list(blocks))  # Block
+        | "Spread blocks" >> beam.Reshuffle()
+        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (Block, vectors)
+        | "Times shards" >> beam.FlatMapTuple(lambda block, vectors: [(n, f, block, vectors) for n, f in enumerate(folders)])
+        | "Spread searches" >> beam.Reshuffle()  # (shard number, folder, Block, vectors)
+        | "Search"
+        >> beam.ParDo(Search(job, settings), beam.pvalue.AsSingleton(statistics))  # (block number, Found in one shard)
+        | "Merge shards" >> beam.CombinePerKey(MergeFound(settings.depth))  # (block number, Found)
+        | "Fuse and fetch" >> beam.ParDo(FuseAndFetch(blocks, folders, job, settings, this))
+    )
+
+
+def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
+    """The sum; `GlobalStatistics()` of no shard."""
+    return sum(shares, GlobalStatistics())
+
+
+class CountWords(beam.DoFn):
+    """(number, folder) of a shard → how big it is and how often the questions' words occur in it."""
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
+        self._open = OpenShards(job)
+
+    def process(self, element: tuple[int, Path]) -> Iterator[GlobalStatistics]:
+        if self._texts:
+            yield self._open(element[1]).bm25.share(self._texts)
+
+
+class EncodeQuestions(beam.DoFn):
+    """A block → itself with its questions' vectors [questions, d]; none where the dense index is not searched."""
+
+    def __init__(self, job: Job, settings: Retrieve) -> None:
+        self._job, self._dense = job, "dense" in settings.sources
+
+    def setup(self) -> None:
+        self._encoder = passage_encoder(self._job) if self._dense else None
+
+    def process(self, block: Block) -> Iterator[tuple[Block, Vectors | None]]:
+        yield block, self._encoder.encode_questions(block.texts) if self._encoder else None
+
+
+class Search(beam.DoFn):
+    """A block in one shard → (block number, the best of the shard for each question)."""
+
+    def __init__(self, job: Job, settings: Retrieve) -> None:
+        self._settings = settings
+        self._open = OpenShards(job)
+
+    def process(
+        self, element: tuple[int, Path, Block, Vectors | None], statistics: GlobalStatistics
+    ) -> Iterator[tuple[int, Found]]:
+        number, folder, block, vectors = element
+        yield block.number, search(self._open(folder), number, block, vectors, statistics, self._settings)
+
+
+def search(
+    shard: Shard, number: int, block: Block, vectors: Vectors | None, statistics: GlobalStatistics, settings: Retrieve
+) -> Found:
+    """One shard's best for each question of a block, by each source."""
+    hits = {}
+    if "bm25" in settings.sources:
+        hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+    if vectors is not None:
+        hits["dense"] = shard.dense.search(vectors, settings.depth)
+    return {
+        source: [Best.of(number, rows, shard.passage_ids(rows), scores) for rows, scores in best]
+        for source, best in hits.items()
+    }
+
+
+class MergeFound:
+    """What several shards found for a block, merged; takes its own results again, in any order and grouping."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+
+    def __call__(self, parts: Iterable[Found]) -> Found:
+        parts = list(parts)
+        sources = parts[0].keys() if parts else ()
+        return {
+            source: [merge(bests, self._depth) for bests in zip(*(part[source] for part in parts), strict=True)]
+            for source in sources
+        }
+
+
+class FuseAndFetch(beam.DoFn):
+    """(block number, the best of all shards) → parts of questions/ and retrieved/; and the unit's report."""
+
+    def __init__(self, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, this: Step) -> None:
+        self._blocks = {block.number: block for block in blocks}
+        self._folders, self._settings, self._step = list(folders), settings, this
+        self._open = OpenShards(job)
+
+    def process(self, element: tuple[int, Found]) -> None:
+        block, found = self._blocks[element[0]], element[1]
+        fused = [
+            fuse({source: best[n] for source, best in found.items()}, self._settings.fusion_k)
+            for n in range(len(block.questions))
+        ]
+        write_block(block, fused, fetch(fused, lambda number: self._open(self._folders[number])), self._step)
+
+
+def fetch(fused: Iterable[Sequence[Fused]], shard: Callable[[int], Shard]) -> dict[str, Passage]:
+    """The passages of all lists by id, each read once, shard by shard."""
+    rows: dict[int, set[int]] = {}
+    for one in (one for ranked in fused for one in ranked):
+        rows.setdefault(one.shard, set()).add(one.row)
+    return {
+        passage.passage_id: passage
+        for number, wanted in sorted(rows.items())
+        for passage in shard(number).passages(sorted(wanted))
+    }
+
+
+def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], this: Step) -> None:
+    """Write a block's questions and hits, and report it."""
+    questions = PartWriter(this.run / "questions", Question, block.number)
+    retrieved = PartWriter(this.run / "retrieved", Hit, block.number)
+    with questions, retrieved:
+        questions.write(block.questions)
+        for question, ranked in zip(block.questions, fused, strict=True):
+            retrieved.write([_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
+    counts = {
+        "questions": len(block.questions),
+        "without_hits": sum(not ranked for ranked in fused),
+        "hits": retrieved.part.rows,
+        **{source: sum(source in one.found_by for ranked in fused for one in ranked) for source in SOURCES},
+    }
+    this.reports.write(Report(block.number, {"questions": questions.part, "retrieved": retrieved.part}, counts))
+
+
+def _hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+    bm25, dense = (one.found_by.get(source, (None, None)) for source in SOURCES)
+    return Hit(
+        question_id=question.question_id,
+        question=question.text,
+        rank=rank,
+        fused_score=one.score,
+        bm25_score=bm25[0],
+        bm25_rank=bm25[1],
+        dense_score=dense[0],
+        dense_rank=dense[1],
+        passage=passage,
+    )
+
+
+class OpenShards:
+    """Opens shards once per worker and keeps the last few open. Loads nothing before the first call."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._open: OrderedDict[Path, Shard] = OrderedDict()
+
+    def __call__(self, folder: Path) -> Shard:
+        if folder not in self._open:
+            self._open[folder] = Shard(folder, find_java(self._job.workers.java), self._job.workers.java_heap)
+        self._open.move_to_end(folder)
+        while len(self._open) > OPEN_SHARDS:
+            self._open.popitem(last=False)[1].close()
+        return self._open[folder]
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifest."""
+    counts = Counter(Folder.open(run / "retrieved", Hit, "retrieve").manifest.counts)
+    return (
+        f"retrieve   {counts['questions']:,} questions, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
+        f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none"
+    )

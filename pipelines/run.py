@@ -1,0 +1,96 @@
+"""The whole job: every step that it has settings for, in order; and what a run folder holds.
+
+All that can be refused is refused first, on this machine, before any worker starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pipelines import index, ingest, propagate, rerank, retrieve
+from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from pipelines.job import Job
+from pipelines.records import read_manifest
+from pipelines.step import WORK, Reports
+from pipelines.tables import read_labels, read_questions
+from schemas.record import Record
+
+STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
+    "ingest": ingest.ingest,
+    "index": index.index,
+    "retrieve": retrieve.retrieve,
+    "rerank": rerank.rerank,
+    "propagate": propagate.run_step,
+}
+FOLDERS: dict[str, Mapping[str, type[Record]]] = {
+    "ingest": ingest.OUTPUTS,
+    "index": index.OUTPUTS,
+    "retrieve": retrieve.OUTPUTS,
+    "rerank": rerank.OUTPUTS,
+    "propagate": propagate.OUTPUTS,
+}
+"""The folders that each step writes, and the record that each holds."""
+
+
+def steps_of(job: Job) -> list[str]:
+    """The steps that the job has settings for: shards are built where questions are to be retrieved."""
+    wanted = {
+        "ingest": job.ingest,
+        "index": job.retrieve,
+        "retrieve": job.retrieve,
+        "rerank": job.rerank,
+        "propagate": job.propagate,
+    }
+    return [name for name in STEPS if wanted[name] is not None]
+
+
+def check(job: Job, run: Path, steps: Sequence[str]) -> None:
+    """Refuse what would fail later: input missing, tables unreadable, a reranker unknown, no Java, no model, output in the way.
+
+    Raises JobError, JavaMissing or ModelMissing, with what to type.
+    """
+    if run.exists() and not run.is_dir():
+        raise JobError(SETTINGS, f"--out {run} is a file; give a folder")
+    if "ingest" in steps:
+        ingest.step(job, run).is_complete()
+    if "retrieve" in steps:
+        read_questions(retrieve.questions_file(job))
+    if "rerank" in steps:
+        rerank.plan_settings(job)
+    if "propagate" in steps:
+        read_labels(propagate.labels_file(job))
+    if {"index", "retrieve"} & set(steps):
+        retrieve.check_engines(job)
+
+
+def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str]) -> Iterator[str]:
+    """Check, then run the steps in order; yields each one's summary line as it ends."""
+    check(job, run, steps)
+    run.mkdir(parents=True, exist_ok=True)
+    for name in steps:
+        yield STEPS[name](job, run, beam_options)
+
+
+def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
+    """What a run folder holds: (step, folder, rows, state) per folder. Raises JobError (66) where there is no such folder."""
+    if not run.is_dir():
+        raise JobError(INPUT_MISSING, f"no folder {run}; `answermill run JOB.toml --out {run}` makes it")
+    for name, folders in FOLDERS.items():
+        done = Reports(run / WORK / name).count()
+        for folder in folders:
+            manifest = read_manifest(run / folder)
+            if manifest is not None:
+                yield (
+                    name,
+                    folder,
+                    f"{manifest.rows:,}",
+                    f"complete, {len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}",
+                )
+            else:
+                yield (
+                    name,
+                    folder,
+                    "",
+                    f"running or stopped, {done} units done" if (run / WORK / name).is_dir() else "not there",
+                )

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import apache_beam as beam
+import pytest
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
+from pipelines.errors import USAGE, JobError
+from pipelines.runner import pipeline, progress
+
+
+def process_ids(processes: int) -> set[int]:
+    import tempfile
+    from pathlib import Path
+
+    with tempfile.TemporaryDirectory() as folder:
+        with pipeline((), processes) as root:
+            _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteProcess(folder))
+        return {int(path.name.partition("-")[2]) for path in Path(folder).iterdir()}
+
+
+class NoteProcess(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, number: int) -> None:
+        open(f"{self._folder}/{number}-{os.getpid()}", "w").close()
+
+
+@pytest.mark.parametrize("name", ["DirectRunner", "FnApiRunner"])
+def test_the_direct_runner_is_the_one_in_this_process(name):
+    assert isinstance(pipeline([f"--runner={name}"]).runner, FnApiRunner)
+    assert isinstance(pipeline([]).runner, FnApiRunner)
+
+
+def test_any_other_runner_is_beam_s_own():
+    made = pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
+    assert type(made.runner).__name__ == "PortableRunner"
+
+
+def test_an_option_that_beam_does_not_know_is_refused():
+    with pytest.raises(JobError, match="Beam has no option --flink_mastr=x") as e:
+        pipeline(["--runner=FlinkRunner", "--flink_mastr=x"])
+    assert e.value.code == USAGE
+
+
+def test_one_process_is_this_one():
+    assert process_ids(1) == {os.getpid()}
+
+
+def test_progress_tells_units_done_and_left_as_json_lines(capsys):
+    done = iter([0, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4])
+    with progress("index", 9, lambda: next(done), interval_s=0.05):
+        time.sleep(0.08)
+    told = json.loads(capsys.readouterr().err.splitlines()[0])
+    assert told["step"] == "index"
+    assert (told["units_done"], told["units"]) == (3, 9)
+    assert told["left_s"] >= 0

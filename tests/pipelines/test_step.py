@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.records import PartWriter, read_manifest
+from pipelines.step import WORK, Report, Step, total
+from schemas.corpus import Question
+
+
+def make(run, **settings):
+    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"})
+
+
+def work(step, unit, *texts):
+    with PartWriter(step.run / "questions", Question, unit) as writer:
+        writer.write([Question(f"{unit}.{n}", text) for n, text in enumerate(texts)])
+    step.reports.write(Report(unit, {"questions": writer.part}, {"rows": len(texts)}))
+
+
+def finish(step):
+    reports = step.reports.read()
+    step.finish(reports.values(), total(reports.values()))
+
+
+def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(tmp_path):
+    step = make(tmp_path)
+    assert not step.is_complete()
+    step.begin()
+    work(step, 1, "b")
+    work(step, 0, "a", "c")
+    assert not step.is_complete()
+    finish(step)
+    assert step.is_complete()
+    assert not (tmp_path / WORK).exists()
+    manifest = read_manifest(tmp_path / "questions")
+    assert (manifest.rows, manifest.counts, [part.rows for part in manifest.parts]) == (3, {"rows": 3}, [2, 1])
+
+
+def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
+    step = make(tmp_path)
+    step.begin()
+    work(step, 0, "a")
+    with PartWriter(tmp_path / "questions", Question, 1) as unreported:
+        unreported.write([Question("1.0", "killed before its report")])
+    again = make(tmp_path)
+    again.begin()
+    assert list(again.reports.read()) == [0]
+    assert not (tmp_path / "questions" / unreported.part.file).exists()
+    assert (tmp_path / "questions" / again.reports.read()[0].parts["questions"].file).exists()
+
+
+def test_the_leftovers_of_other_settings_are_not_taken_for_ours(tmp_path):
+    step = make(tmp_path)
+    step.begin()
+    work(step, 0, "a")
+    other = make(tmp_path, depth=20)
+    other.begin()
+    assert other.reports.read() == {}
+
+
+@pytest.mark.parametrize("change", [{"depth": 20}, {"sources": ["bm25"]}])
+def test_the_output_of_another_job_is_not_touched(tmp_path, change):
+    step = make(tmp_path)
+    step.begin()
+    finish(step)
+    with pytest.raises(JobError, match=r"holds the output of another job: settings \w+ = .* there, .* here") as e:
+        make(tmp_path, **change).is_complete()
+    assert e.value.code == OUTPUT_EXISTS
+    assert step.is_complete()
+
+
+def test_the_counts_of_all_units_are_added_up():
+    assert total([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]) == {"a": 1, "b": 5}
