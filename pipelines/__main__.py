@@ -5,6 +5,7 @@ Importing this module imports no model, Beam or spaCy: `--help` answers at once.
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from collections.abc import Sequence
@@ -132,9 +133,11 @@ def _run(job_file: Path, out: Path, settings: Sequence[str], step: str | None) -
     from pipelines.job import load
 
     job = load(job_file, settings)
+    logging.disable(logging.WARNING)  # Beam says on import which of Google's libraries are missing
     from pipelines import run as whole
     from pipelines.runner import configure_logging
 
+    logging.disable(logging.NOTSET)
     configure_logging()
     steps = [step] if step else whole.steps_of(job)
     for line in whole.run_steps(job, out, steps, _beam_options):
@@ -162,7 +165,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail("stopped; the same command goes on where it was", 130)
     except RuntimeError as e:
         from indexing.dense import ModelMissing
-
         from indexing.java import JavaMissing
 
         if isinstance(e, JavaMissing | ModelMissing):

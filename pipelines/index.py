@@ -63,7 +63,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     done = this.reports.read()
     left = [unit for unit in units if unit.number not in done]
-    with progress("index", len(units), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+    with progress("index", len(units), this.reports.count), pipeline(beam_options, job.workers.processes, len(left)) as root:
         (
             root
             | "Shards" >> beam.Create(left)  # ShardRange
@@ -124,7 +124,7 @@ def passage_encoder(job: Job) -> Encoder:
         max_tokens=job.index.encoder_tokens,
         device=job.workers.device,
         precision=job.index.precision,
-        threads=None if job.workers.processes == 1 else 1,
+        threads=1,  # a core each for the worker processes; threads that wait for one another on a shared core crawl
     )
 
 

@@ -95,7 +95,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     left = [file for file in files if file.number not in done]
     with (
         progress("ingest", 2 * len(files), lambda: this.reports.count() + _parsed(this.work).count()),
-        pipeline(beam_options, job.workers.processes) as root,
+        pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
         define(root, files, left, settings, this)
     counts = total(this.reports.read().values())

@@ -96,9 +96,9 @@ class Propagate(Section):
 
 
 class Workers(Section):
-    """How the work is carried out by the in-process runner; other runners have their own options."""
+    """How the work is carried out on this machine; other runners have their own options."""
 
-    processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = in this process, 0 = one per core")
+    processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core")
     java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself where absent")
     java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")

@@ -55,7 +55,10 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages = Folder.open(run / "passages", Passage, "ingest")
     done = this.reports.read()
     left = [(n, part) for n, part in enumerate(passages.parts) if n not in done]
-    with progress("propagate", len(passages.parts), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+    with (
+        progress("propagate", len(passages.parts), this.reports.count),
+        pipeline(beam_options, job.workers.processes, len(left)) as root,
+    ):
         (
             root
             | "Parts" >> beam.Create(left)  # (unit, part of passages/)

@@ -64,7 +64,10 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = this.reports.read()
     left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
-    with progress("rerank", len(retrieved.parts), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+    with (
+        progress("rerank", len(retrieved.parts), this.reports.count),
+        pipeline(beam_options, job.workers.processes, len(left)) as root,
+    ):
         (
             root
             | "Parts" >> beam.Create(left)  # (unit, part of retrieved/)

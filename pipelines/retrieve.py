@@ -93,7 +93,10 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     done = this.reports.read()
     left = [block for block in blocks if block.number not in done]
     folders = [run / "shards" / part.file for part in Folder.open(run / "shards", Passage, "index").parts]
-    with progress("retrieve", len(blocks), this.reports.count), pipeline(beam_options, job.workers.processes) as root:
+    with (
+        progress("retrieve", len(blocks), this.reports.count),
+        pipeline(beam_options, job.workers.processes, len(left)) as root,
+    ):
         define(root, left, folders, job, settings, this)
     counts = total(this.reports.read().values())
     if counts["questions"] != len(questions):
@@ -236,7 +239,7 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
     with questions, retrieved:
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
-            retrieved.write([_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
+            retrieved.write([to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
     counts = {
         "questions": len(block.questions),
         "without_hits": sum(not ranked for ranked in fused),
@@ -246,7 +249,8 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
     this.reports.write(Report(block.number, {"questions": questions.part, "retrieved": retrieved.part}, counts))
 
 
-def _hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+    """The row of retrieved/."""
     bm25, dense = (one.found_by.get(source, (None, None)) for source in SOURCES)
     return Hit(
         question_id=question.question_id,
@@ -270,7 +274,7 @@ class OpenShards:
 
     def __call__(self, folder: Path) -> Shard:
         if folder not in self._open:
-            self._open[folder] = Shard(folder, find_java(self._job.workers.java), self._job.workers.java_heap)
+            self._open[folder] = Shard.open(folder, find_java(self._job.workers.java), self._job.workers.java_heap)
         self._open.move_to_end(folder)
         while len(self._open) > OPEN_SHARDS:
             self._open.popitem(last=False)[1].close()

@@ -18,18 +18,21 @@ from contextlib import contextmanager
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.portability.api import beam_provision_api_pb2
+from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+from google.protobuf.struct_pb2 import Struct
 
 from pipelines.errors import USAGE, JobError
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 
 
-def pipeline(beam_options: Sequence[str], processes: int = 1) -> beam.Pipeline:
+def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
     """A Beam pipeline to be used in a `with` block, which runs it.
 
     `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not know.
-    `processes` is for the in-process runner: 1 runs in this process, 0 takes one worker process per core.
+    `processes` is for the default runner: so many worker processes, 0 for one per core, never more than there are
+    `units` of work; one alone works in this process.
     """
     _check(beam_options)
     given = argparse.ArgumentParser(add_help=False)
@@ -37,11 +40,17 @@ def pipeline(beam_options: Sequence[str], processes: int = 1) -> beam.Pipeline:
     known, rest = given.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
-    processes = processes or os.cpu_count() or 1
+    processes = min(processes or os.cpu_count() or 1, units)
     if processes > 1:
         rest += ["--direct_running_mode=multi_processing", f"--direct_num_workers={processes}"]
-        rest += ["--default_sdk_harness_log_level=WARNING"]
-    return beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(rest))
+    return beam.Pipeline(runner=FnApiRunner(provision_info=_worker_settings()), options=PipelineOptions(rest))
+
+
+def _worker_settings() -> ExtendedProvisionInfo:
+    """What worker processes are told: to log errors only. They are told nothing else of the pipeline's options."""
+    told = Struct()
+    told.update({"default_sdk_harness_log_level": "ERROR"})
+    return ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(retrieval_token="unused", pipeline_options=told))
 
 
 def _check(beam_options: Sequence[str]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from ranking.complete import Complete
 from ranking.overlap import Overlap
 from ranking.reranker import Reranker
 from ranking.similarity import Similarity
 
 RERANKERS: Mapping[str, type[Reranker]] = {
+    Complete.name: Complete,
     Overlap.name: Overlap,
     Similarity.name: Similarity,
 }

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
@@ -13,9 +15,6 @@ from pipelines.runner import pipeline, progress
 
 
 def process_ids(processes: int) -> set[int]:
-    import tempfile
-    from pathlib import Path
-
     with tempfile.TemporaryDirectory() as folder:
         with pipeline((), processes) as root:
             _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteProcess(folder))
@@ -27,7 +26,7 @@ class NoteProcess(beam.DoFn):
         self._folder = folder
 
     def process(self, number: int) -> None:
-        open(f"{self._folder}/{number}-{os.getpid()}", "w").close()
+        (Path(self._folder) / f"{number}-{os.getpid()}").touch()
 
 
 @pytest.mark.parametrize("name", ["DirectRunner", "FnApiRunner"])

@@ -114,7 +114,9 @@ def test_text_without_words_is_scored(loaded: Reranker) -> None:
 
 
 def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ValueError, match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: overlap, similarity"):
+    with pytest.raises(
+        ValueError, match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: complete, overlap, similarity"
+    ):
         find("overlp")
 
 

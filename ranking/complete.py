@@ -1,0 +1,43 @@
+"""Keeps what is a complete sentence: a page's headings, menu entries and captions are candidates too, and often share
+more words with a question than its answer does. No model; the order stays.
+
+Reads sentences, writes sentences. Meant as the first stage over web pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+from ranking.reranker import Resources, order_by
+from schemas.ranked import RankedList, Unit
+
+LEAST_WORDS = 3
+_END = re.compile(r"[.!?…][\"'”’»)\]]*(\[[\w ]{1,12}\])*$")  # closing quotes, brackets and footnote marks may follow
+
+
+class Complete:
+    """Score = 1 for what ends like a sentence and has at least three words; everything else is dropped."""
+
+    name: ClassVar[str] = "complete"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        if resources.checkpoint is not None:
+            raise ValueError(f"complete takes no checkpoint, but {resources.checkpoint!r} is given")
+        return cls()
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [self._rerank(ranked) for ranked in lists]
+
+    def _rerank(self, ranked: RankedList) -> RankedList:
+        whole = tuple(c for c in ranked.candidates if is_complete(c.text))
+        return order_by(RankedList(ranked.question, whole), [1.0] * len(whole), self.name)
+
+
+def is_complete(text: str) -> bool:
+    """Whether a text ends in a full stop, exclamation or question mark and has at least three words."""
+    return len(text.split(maxsplit=LEAST_WORDS)) >= LEAST_WORDS and _END.search(text.rstrip()) is not None

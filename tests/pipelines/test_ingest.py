@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter, defaultdict
+
+import pytest
+
+from indexing.extract import Extractor
+from pipelines import ingest
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.job import load
+from pipelines.records import Folder
+from pipelines.sample import copy_to
+from pipelines.step import WORK, total
+from schemas.corpus import Document, Passage, Rejected
+
+WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
+RECORDS = {"documents": Document, "passages": Passage, "rejects": Rejected}
+
+
+def text(n: int) -> str:
+    return f"{WORDS} on day {n}. {WORDS} on the day after that. It was night number {n}."
+
+
+def make_job(folder, files, **settings):
+    """A job over JSONL files, given as {name: list of documents}."""
+    for name, documents in files.items():
+        with gzip.open(folder / name, "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(document) + "\n" for document in documents)
+    lines = [f"{key} = {json.dumps(value)}" for key, value in {"input": ["*.jsonl.gz"], "min_words": 5, **settings}.items()]
+    (folder / "job.toml").write_text("[ingest]\n" + "\n".join(lines))
+    return load(folder / "job.toml")
+
+
+def rows(run):
+    return {name: list(Folder.open(run / name, record, "ingest").read()) for name, record in RECORDS.items()}
+
+
+def plain(job, run):
+    """The step by its functions, without Beam."""
+    this = ingest.step(job, run)
+    this.begin()
+    files = ingest.find_files(job, job.ingest)
+    buckets, losers = defaultdict(list), defaultdict(list)
+    with Extractor(job.ingest.page_seconds) as extractor:
+        for file in files:
+            report = ingest.parse_file(file, ingest.rules(job.ingest), extractor, this.work)
+            for bucket, member in ingest.document_keys(report, this.work):
+                buckets[bucket].append(member)
+    for bucket, members in buckets.items():
+        for unit, lost in ingest.find_duplicates(bucket, members):
+            losers[unit].append(lost)
+    for file in files:
+        ingest.cut_file(file, losers[file.number], ingest.splitter(job.ingest), this)
+    this.finish(this.reports.read().values(), total(this.reports.read().values()))
+
+
+DOCUMENTS = {
+    "a.jsonl.gz": [{"id": f"a{n}", "text": text(n)} for n in range(30)] + [{"id": "short", "text": "No."}],
+    "b.jsonl.gz": [{"id": f"b{n}", "text": text(n).upper()} for n in (3, 50, 4)] + [{"id": "a1", "text": text(60)}],
+    "c.jsonl.gz": [{"id": "c1", "text": text(50)}, {"id": "c2"}],
+}
+
+
+def test_beam_gives_what_the_functions_give(tmp_path):
+    job = make_job(tmp_path, DOCUMENTS)
+    ingest.ingest(job, tmp_path / "beam")
+    plain(job, tmp_path / "plain")
+    made = rows(tmp_path / "beam")
+    assert made == rows(tmp_path / "plain")
+    assert len(made["documents"]) == 31
+
+
+def test_pages_in_are_documents_and_rejects_out(tmp_path):
+    summary = ingest.ingest(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
+    made = rows(tmp_path / "run")
+    assert len(made["documents"]) + len(made["rejects"]) == sum(map(len, DOCUMENTS.values())) == 37
+    assert Counter(r.reason for r in made["rejects"]) == {"duplicate": 3, "duplicate_id": 1, "missing_text": 1, "too_short": 1}
+    assert "37 pages = 31 documents + 6 rejects (3 duplicate, 1 duplicate_id, 1 missing_text, 1 too_short)" in summary
+
+
+def test_the_first_of_two_equal_texts_stays_whatever_file_it_is_in(tmp_path):
+    ingest.ingest(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
+    kept = {d.doc_id for d in rows(tmp_path / "run")["documents"]}
+    assert {"a3", "b50"} <= kept
+    assert not {"b3", "b4", "c1"} & kept
+
+
+def test_every_sentence_and_passage_is_an_exact_span_of_its_document(sample_run):
+    made = rows(sample_run)
+    texts = {d.doc_id: d.text for d in made["documents"]}
+    count = 0
+    for passage in made["passages"]:
+        assert texts[passage.doc_id][passage.start : passage.end] == passage.text
+        for sentence in passage.sentences:
+            assert texts[passage.doc_id][sentence.start : sentence.end] == sentence.text
+            assert sentence.sentence_id == f"{passage.doc_id}@{sentence.start}"
+            count += 1
+    assert count > 1_000
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_rows(tmp_path, monkeypatch):
+    job = make_job(tmp_path, DOCUMENTS)
+    ingest.ingest(job, tmp_path / "whole")
+    done = []
+    cut_file = ingest.cut_file
+
+    def killed(file, *others):
+        if done:
+            raise KeyboardInterrupt
+        done.append(file.number)
+        return cut_file(file, *others)
+
+    monkeypatch.setattr(ingest, "cut_file", killed)
+    with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
+        ingest.ingest(job, tmp_path / "killed")
+    assert len(list((tmp_path / "killed" / WORK / "ingest").glob("unit-*.json"))) == 1
+    worked = []
+    monkeypatch.setattr(ingest, "cut_file", lambda file, *others: worked.append(file.number) or cut_file(file, *others))
+    ingest.ingest(job, tmp_path / "killed")
+    assert sorted(done + worked) == [0, 1, 2]
+    assert rows(tmp_path / "killed") == rows(tmp_path / "whole")
+    assert not (tmp_path / "killed" / WORK).exists()
+
+
+def test_a_complete_step_is_skipped(tmp_path):
+    job = make_job(tmp_path, DOCUMENTS)
+    ingest.ingest(job, tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    assert ingest.ingest(job, tmp_path / "run").endswith("(complete)")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+
+def test_other_settings_do_not_overwrite_a_complete_step(tmp_path):
+    ingest.ingest(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
+    with pytest.raises(JobError, match=r"settings passage_words = 100 there, 50 here") as e:
+        ingest.ingest(make_job(tmp_path, {}, passage_words=50), tmp_path / "run")
+    assert e.value.code == OUTPUT_EXISTS
+
+
+def test_two_processes_give_what_one_gives(tmp_path):
+    job = make_job(tmp_path, DOCUMENTS)
+    ingest.ingest(job, tmp_path / "one")
+    two = job.model_copy(update={"workers": job.workers.model_copy(update={"processes": 2})})
+    two._folder = tmp_path
+    ingest.ingest(two, tmp_path / "two")
+    assert rows(tmp_path / "two") == rows(tmp_path / "one")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"), [("absent.warc", "is no file, folder or glob"), ("empty", "no .warc, .wet, .jsonl")]
+)
+def test_missing_input_is_refused(tmp_path, given, says):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(JobError, match=says) as e:
+        ingest.ingest(make_job(tmp_path, {}, input=[given]), tmp_path / "run")
+    assert e.value.code == INPUT_MISSING
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_job_that_keeps_nothing_fails_and_says_why(tmp_path):
+    with pytest.raises(JobError, match=r"no document is left of 1 pages in 1 files: 1 too_short") as e:
+        ingest.ingest(make_job(tmp_path, {"a.jsonl.gz": [{"id": "1", "text": "No."}]}), tmp_path / "run")
+    assert e.value.code == BAD_DATA
+
+
+def test_too_many_rejects_fail_the_job(tmp_path):
+    with pytest.raises(JobError, match=r"16.2% of the pages were refused, more than ingest.max_reject_share = 10.0%") as e:
+        ingest.ingest(make_job(tmp_path, DOCUMENTS, max_reject_share=0.1), tmp_path / "run")
+    assert e.value.code == BAD_DATA
+
+
+def test_dpr_mode_cuts_blocks_of_exactly_so_many_words(tmp_path):
+    ingest.ingest(make_job(tmp_path, DOCUMENTS, passages="dpr", passage_words=20), tmp_path / "run")
+    passages = rows(tmp_path / "run")["passages"]
+    by_document = defaultdict(list)
+    for passage in passages:
+        by_document[passage.doc_id].append(len(passage.text.split()))
+    assert all(words == 20 for counts in by_document.values() for words in counts[:-1])
+
+
+def test_the_sample_web_is_refused_where_it_should_be(sample_run):
+    rejects = rows(sample_run)["rejects"]
+    assert {(r.url.partition(".example/")[2], r.reason) for r in rejects} >= {
+        ("rhein", "language"),
+        ("mont-blanc", "language"),
+        ("blank", "no_content"),
+        ("links", "no_content"),
+        ("thanks", "too_short"),
+        ("print/honey-bees", "duplicate"),
+        ("old/tides.php", "http_status"),
+        ("slide-rules", "http_status"),
+    }
+    assert sum(r.reason == "broken_record" for r in rejects) == 1
+
+
+def test_charsets_come_out_right(sample_run):
+    texts = {d.url.rpartition("/")[2]: d.text for d in rows(sample_run)["documents"]}
+    assert "€" in texts["french-stew"]
+    assert "\ufffd" not in texts["coffee-houses"] + texts["french-stew"]
+
+
+def test_a_document_is_found_again_at_its_offset(sample_run, tmp_path):
+    """The byte offset is that of the record's gzip member, as in a CDX."""
+    copy_to(tmp_path)
+    raw = (tmp_path / "web.warc.gz").read_bytes()
+    document = rows(sample_run)["documents"][7]
+    record = zlib.decompressobj(31).decompress(raw[document.source_offset :])
+    assert f"WARC-Target-URI: {document.url}".encode() in record
+    assert document.source_record.encode() in record
