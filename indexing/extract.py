@@ -10,9 +10,9 @@ A request is the page in UTF-8, an answer the title and the text, each with its 
 
 from __future__ import annotations
 
-import html as entities
+import contextlib
+import fcntl
 import os
-import re
 import resource
 import signal
 import struct
@@ -20,20 +20,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 _LENGTH = struct.Struct("<I")
+_PIPE = 1 << 20  # bytes
 _REFUSED = 0xFFFFFFFF  # in place of the title's length: the page raised an error, whose text follows
 
-_HEAD_END = re.compile(r"</head\s*>|<body[\s>]", re.IGNORECASE)
-_NO_TEXT = re.compile(r"<!--.*?-->|<(script|style|svg|noscript)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_TITLE = re.compile(r"<title\b[^>]*>(.*?)(?:</title|<meta|<link|$)", re.IGNORECASE | re.DOTALL)
-_META = re.compile(r"<meta\b[^>]*>", re.IGNORECASE)
-_OG_TITLE = re.compile(r"(?:property|name)\s*=\s*[\"']?og:title\b", re.IGNORECASE)
-_CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
-_H1 = re.compile(r"<h1\b[^>]*>(.*?)</h1", re.IGNORECASE | re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
-_MAX_HEAD = 200_000  # characters searched for a title, where no head ends before
+_OG_TITLE = ('meta[property="og:title"]', 'meta[name="og:title"]')
 _MAX_TITLE = 1_000  # characters
 
 
@@ -103,6 +96,11 @@ class Extractor:
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": paths},
         )
+        if hasattr(fcntl, "F_SETPIPE_SZ"):  # Linux: a page goes over in one piece, not 64 KB at a time
+            for pipe in (self._child.stdin, self._child.stdout):
+                assert pipe is not None
+                with contextlib.suppress(PermissionError):  # the user's pipes hold too much already
+                    fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
         return self._child
 
     def _buried(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
@@ -115,28 +113,25 @@ class Extractor:
         return ExtractionFailed("extraction_crashed", f"the extracting process ended with {_status(code)}")
 
 
-def title_of(html: str) -> str:
-    """<title>, else og:title, else the first <h1>; white space folded, '' if there is none."""
-    end = _HEAD_END.search(html)
-    head = _NO_TEXT.sub(" ", html[: end.start() if end else _MAX_HEAD])
-    if (found := _TITLE.search(head)) and (title := _folded(found[1])):
+def title_of(tree: Any) -> str:
+    """<title>, else og:title, else the first <h1> of a parsed page; white space folded, '' if there is none."""
+    if title := _folded(tree.title):
         return title
-    for meta in _META.findall(head):
-        if _OG_TITLE.search(meta) and (content := _CONTENT.search(meta)) and (title := _folded(content[1] or content[2] or "")):
+    for selector in _OG_TITLE:
+        if (meta := tree.document.query_selector(selector)) is not None and (title := _folded(meta.getattr("content"))):
             return title
-    body = _NO_TEXT.sub(" ", html[end.start() if end else 0 :][:_MAX_HEAD])
-    if (found := _TITLE.search(body)) and (title := _folded(found[1])):
-        return title
-    return _folded(found[1]) if (found := _H1.search(body)) else ""
+    heading = tree.document.query_selector("h1")
+    return _folded(heading.text) if heading is not None else ""
 
 
-def _folded(markup: str) -> str:
-    return " ".join(entities.unescape(_TAG.sub(" ", markup)).split())[:_MAX_TITLE].rstrip()
+def _folded(text: str | None) -> str:
+    return " ".join((text or "").split())[:_MAX_TITLE].rstrip()
 
 
 def serve(deadline_s: float, memory_gb: float) -> None:
     """The child: answer pages until the parent closes the pipe."""
     from resiliparse.extract.html2text import extract_plain_text
+    from resiliparse.parse.html import HTMLTree
 
     memory = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
@@ -149,8 +144,9 @@ def serve(deadline_s: float, memory_gb: float) -> None:
             return
         signal.setitimer(signal.ITIMER_PROF, deadline_s)
         try:
-            title = title_of(html)
-            text = str(extract_plain_text(html, main_content=True, alt_texts=False, list_bullets=False))
+            tree = HTMLTree.parse(html)
+            title = title_of(tree)
+            text = str(extract_plain_text(tree, main_content=True, alt_texts=False, list_bullets=False))
         except (ValueError, MemoryError, RuntimeError) as e:  # Resiliparse's parser errors are ValueErrors
             answers.write(_LENGTH.pack(_REFUSED))
             _send(answers, f"{type(e).__name__}: {e}"[:300].encode("utf-8", "replace"))
@@ -180,10 +176,8 @@ def _take(pipe: IO[bytes], size: int) -> bytes:
 def _close(child: subprocess.Popen[bytes]) -> None:
     for pipe in (child.stdin, child.stdout):
         if pipe is not None:
-            try:
+            with contextlib.suppress(BrokenPipeError):  # what was still to be sent to a child that is gone
                 pipe.close()
-            except BrokenPipeError:
-                pass  # what was still to be sent to a child that is gone
 
 
 def _status(code: int) -> str:

@@ -37,25 +37,33 @@ _CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D: the last dot is the one in question
 _NUMBER_OR_ROMAN = re.compile(r"[(#]?(?:\d|[IVXLC]+\b)")
 
-_STARTERS = frozenset(
+
+def _words(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_STARTERS = _words(
     "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He Her Here His How "
     "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps She Since So Some "
     "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike Until We What "
-    "When Where Whether Which While Who Why With Yet You Your".split()
+    "When Where Whether Which While Who Why With Yet You Your"
 )
-_NEVER_LAST = frozenset(  # a name or a number follows
-    "adm asst brig capt cf cmdr col cpl dr e.g eg fr gen gov hon i.e ie lt maj messrs mlle mme mr mrs ms pfc pres prof pvt rep "
-    "reps rev sen sens sgt ssgt supt viz vs v approx ca".split()
+_TITLES = _words(  # a name follows
+    "Adm Asst Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Pfc Pres Prof Pvt Rep Reps Rev Sen "
+    "Sens Sgt Ssgt Supt"
 )
-_BEFORE_NUMBER = frozenset(
+_LATIN = _words("approx ca cf e.g eg i.e ie v vs viz")  # something follows
+_BEFORE_NUMBER = _words(
     "no nos nr fig figs eq eqs sec secs ch chap p pp vol vols art arts tab ref refs par para pt ver op ex "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+    "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_MAYBE_LAST = frozenset(  # last in a sentence only if the next word is one that starts sentences
-    "ave bldg blvd bros co corp dept dist est ft inc jr ltd mt mts rd sr st ste univ assn al jan feb mar apr jun jul aug sep "
-    "sept oct nov dec ariz ark calif colo conn del fla ga ill ind kan ky la md mich minn miss mo mont neb nev okla ore pa tenn "
-    "tex va vt wash wis wyo ed eds trans repr ph.d m.d b.a m.a b.sc m.sc".split()
+_MAYBE_LAST = _words(  # last in a sentence only if the next word is one that starts sentences
+    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Jan Feb Mar Apr Jun Jul Aug Sep "
+    "Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa Tenn "
+    "Tex Va Vt Wash Wis Wyo Ed Eds Ph.D M.D B.A M.A B.Sc M.Sc"
 )
+
+_SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 
 _UNIT = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
@@ -229,20 +237,17 @@ def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
         return not (goes_on and (closing or last[:1].isupper()))  # '"Why?" he asked', 'Yahoo! is'
     plain = last.lower().lstrip("-")
     if goes_on:  # without capitals only after an ordinary word, as in forums
-        return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _ABBREVIATIONS
-    if plain in _NEVER_LAST:
+        return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _SHORTENED
+    if last in _TITLES or last in _LATIN:
         return False
     if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[found.end() : line_end].lstrip()[:8]):
         return False
     if last.isdigit() and len(last) <= 3 and not text[start : found.start() - len(last)].strip(_OPENING + " \t"):
         return False  # '1. Introduction' at the start of a line
     initial = len(last) == 1 and last.isupper()
-    if initial or _DOTTED.fullmatch(last) or plain in _MAYBE_LAST:
+    if initial or _DOTTED.fullmatch(last) or last in _MAYBE_LAST:
         return word in _STARTERS and not (initial and word in ("A", "I"))
     return True
-
-
-_ABBREVIATIONS = _NEVER_LAST | _BEFORE_NUMBER | _MAYBE_LAST | {"etc", "esp", "incl", "max", "min", "avg"}
 
 
 def _stripped(text: str, start: int, end: int) -> Span | None:
@@ -271,4 +276,3 @@ def _at_blank(text: str, edge: int) -> int:
         if text[at - 1].isspace():
             return at
     return edge
-

@@ -1,49 +1,73 @@
-"""The shard folder: passages, a Lucene index and a FAISS index in one order, and what they were built with.
+"""The shard folder: passages, their Lucene index and their vectors, in one order; built whole or not at all.
 
-    00000-of-00004/   passages.parquet (row i is vector i and Lucene's document i)   bm25/   dense.faiss   shard.json
+    shards/00017-of-00512/
+      passages.parquet   row i is …
+      bm25/              … Lucene's document i …
+      dense.faiss        … and vector i; absent where the shard was built without an encoder
+      shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
 
-A shard is built in a temporary folder beside its place and renamed when it is complete. `shard.json`, written last, holds
-the SHA-256 of every file, which is checked before anything is opened: Lucene and FAISS do not notice a flipped bit.
+A shard is written under another name beside its place, and moved there when every byte is on the disk. Lucene and FAISS
+do not notice every flipped bit, so opening compares the checksums before either reads a byte.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import os
 import shutil
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.bm25 import Bm25Index, Bm25Writer
-from indexing.dense import DenseIndex, DenseWriter, Encoder
-from indexing.java import Java, anserini_jar, lucene_version, start
+from indexing.bm25 import ANALYZER, Bm25Index, Bm25Writer
+from indexing.dense import DenseIndex, DenseWriter
+from indexing.java import Java, anserini_jar, find_java, lucene_version, start
 from schemas.corpus import Passage
 
 FORMAT = 1
 SHARD_FILE = "shard.json"
-CHUNK = 1_024  # passages in memory while a shard is built
-ROWS_PER_GROUP = 128  # what is read to fetch one passage
+PASSAGES = "passages.parquet"
+BM25 = "bm25"
+DENSE = "dense.faiss"
+
+_GROUP = 256  # rows of a row group: what is read and unpacked to fetch one passage
+_CHUNK = 16 * _GROUP  # passages in memory while building
 
 
-class ShardBroken(RuntimeError):
-    """A shard that must not be searched; the message says what is wrong and what to type."""
+class ShardDamaged(RuntimeError):
+    """A file of the shard is missing, or is not the one that was written; the message says what to type."""
+
+
+class ShardMismatch(RuntimeError):
+    """The shard was made by another Lucene, or by another encoder, than the one at hand."""
+
+
+class PassageEncoder(Protocol):
+    """What a shard needs of the dense encoder, and what it keeps of it."""
+
+    name: str
+    dimension: int
+    precision: str  # "fp32" or "bf16"
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """How a shard is searched, and Java's memory."""
+    """How a shard is built: BM25's k1 and b, and the memory of the JVM, as Java's -Xmx takes it."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -52,7 +76,7 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """What was built: passages, bytes on disk, and seconds of each index."""
+    """What was built: passages, bytes on disk, and the seconds that each index took."""
 
     passages: int
     bytes: int
@@ -60,133 +84,225 @@ class ShardReport:
     seconds_dense: float
 
 
-def build(passages: Iterable[Passage], folder: Path, settings: ShardSettings, encoder: Encoder, java: Java) -> ShardReport:
-    """Build a shard of the passages, in one pass over them; memory does not grow with their number but for the vectors.
+def build(
+    passages: Iterable[Passage], folder: Path, settings: ShardSettings, encoder: PassageEncoder | None, java: Java | None = None
+) -> ShardReport:
+    """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    A shard that stands in the folder is replaced. Raises OSError where it cannot be written; nothing is left then.
+    Passages pass through in chunks of 4,096; what stays in memory until the end is the vectors (4 bytes × dimension a
+    passage). A folder that is there already is replaced. Raises JavaMissing, and what reading the passages raises.
     """
+    java = java or find_java()
     start(java, settings.heap)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    building = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.tmp"
-    seconds = {"bm25": 0.0, "dense": 0.0}
-    rows = 0
+    _sweep(folder)
+    made = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    made.mkdir()
     try:
-        building.mkdir()
-        vectors = DenseWriter(encoder.dimension)
-        parquet = pq.ParquetWriter(
-            building / "passages.parquet", Passage.schema(), compression="zstd", write_page_checksum=True
-        )
-        with parquet, Bm25Writer(building / "bm25") as words:
-            for chunk in _chunks(passages):
-                parquet.write_table(Passage.table(chunk), row_group_size=ROWS_PER_GROUP)
-                began = time.perf_counter()
-                for passage in chunk:
-                    words.add(passage.title, passage.text)
-                seconds["bm25"] += time.perf_counter() - began
-                began = time.perf_counter()
+        report = _write(passages, made, settings, encoder)
+        _put(made, folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return report
+
+
+def _write(passages: Iterable[Passage], made: Path, settings: ShardSettings, encoder: PassageEncoder | None) -> ShardReport:
+    seconds_bm25 = seconds_dense = 0.0
+    vectors = DenseWriter(encoder.dimension) if encoder else None
+    rows = 0
+    clock = time.perf_counter
+    with (
+        pq.ParquetWriter(
+            made / PASSAGES,
+            Passage.schema(),
+            compression="zstd",
+            write_page_checksum=True,
+            write_statistics=False,
+            use_dictionary=["doc_id", "url", "title"],
+        ) as parquet,
+        Bm25Writer(made / BM25) as lucene,
+    ):
+        for chunk in _chunks(passages):
+            parquet.write_table(Passage.table(chunk), row_group_size=_GROUP)
+            began = clock()
+            for passage in chunk:
+                lucene.add(passage.title, passage.text)
+            seconds_bm25 += clock() - began
+            if encoder and vectors:
+                began = clock()
                 vectors.add(encoder.encode_passages([(passage.title, passage.text) for passage in chunk]))
-                seconds["dense"] += time.perf_counter() - began
-                rows += len(chunk)
-            began = time.perf_counter()
-        seconds["bm25"] += time.perf_counter() - began  # Lucene merges and commits as it closes
-        vectors.write(building / "dense.faiss")
-        files = {path.relative_to(building).as_posix(): path for path in sorted(building.rglob("*")) if path.is_file()}
-        about = {
-            "format": FORMAT,
-            "schema": Passage.fingerprint(),
-            "passages": rows,
-            "k1": settings.k1,
-            "b": settings.b,
-            "lucene": lucene_version(anserini_jar()),
-            "faiss": version("faiss-cpu"),
-            "encoder": {"name": encoder.name, "fingerprint": encoder.fingerprint, "dimension": encoder.dimension},
-            "files": {name: {"bytes": path.stat().st_size, "sha256": _sha256(path)} for name, path in files.items()},
-        }
-        (building / SHARD_FILE).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        for path in (*files.values(), building / SHARD_FILE):
-            _sync(path)
-        shutil.rmtree(folder, ignore_errors=True)
-        building.replace(folder)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return ShardReport(rows, size, seconds["bm25"], seconds["dense"])
+                seconds_dense += clock() - began
+            rows += len(chunk)
+        began = clock()
+    seconds_bm25 += clock() - began
+    if vectors:
+        vectors.write(made / DENSE)
+    files: dict[str, dict[str, Any]] = {
+        path.relative_to(made).as_posix(): {"size": path.stat().st_size, "sha256": _sha256(path)}
+        for path in sorted(made.rglob("*"))
+        if path.is_file()
+    }
+    written = {
+        "format": FORMAT,
+        "rows": rows,
+        "passage_schema": Passage.fingerprint(),
+        "lucene": lucene_version(anserini_jar()),
+        "bm25": {"k1": settings.k1, "b": settings.b, "analyzer": ANALYZER},
+        "faiss": _faiss_version() if encoder else None,
+        "encoder": asdict(EncoderName(encoder.name, encoder.fingerprint, encoder.dimension, encoder.precision))
+        if encoder
+        else None,
+        "files": files,
+    }
+    (made / SHARD_FILE).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    size = sum(file["size"] for file in files.values()) + (made / SHARD_FILE).stat().st_size
+    return ShardReport(rows, size, seconds_bm25, seconds_dense)
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderName:
+    """Which encoder made the vectors."""
+
+    name: str
+    fingerprint: str
+    dimension: int
+    precision: str
 
 
 class Shard:
-    """A shard, open for search. Its indexes are opened when they are first asked for."""
+    """A shard, open for search. Its Lucene and FAISS indexes are loaded when first asked for."""
 
-    def __init__(self, folder: Path, java: Java, heap: str = "1g") -> None:
-        """Check every file's SHA-256. Raises ShardBroken where one differs, or another Lucene or format built the shard."""
+    def __init__(self, folder: Path, written: dict[str, Any], java: Java | None, heap: str) -> None:
         self.folder = folder
+        self.rows: int = written["rows"]
+        self.encoder = EncoderName(**written["encoder"]) if written["encoder"] else None
+        self.k1, self.b = float(written["bm25"]["k1"]), float(written["bm25"]["b"])
+        self._lucene_version: str = written["lucene"]
         self._java, self._heap = java, heap
-        self.about = _read_about(folder)
-        self._parquet = pq.ParquetFile(folder / "passages.parquet", memory_map=True, page_checksum_verification=True)
-        groups = [self._parquet.metadata.row_group(n).num_rows for n in range(self._parquet.num_row_groups)]
-        self._first_rows = np.cumsum([0, *groups])  # first row of each row group, and the number of rows
 
-    def __len__(self) -> int:
-        return int(self.about["passages"])
+    @classmethod
+    def open(cls, folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True) -> Shard:
+        """Open a shard folder, reading every byte once to compare checksums unless `verify` is off.
+
+        Raises FileNotFoundError where there is no shard, ShardDamaged where a file is not the one that was written.
+        """
+        try:
+            written = json.loads((folder / SHARD_FILE).read_text(encoding="utf-8"))
+        except FileNotFoundError as e:
+            raise FileNotFoundError(f"{folder}: no {SHARD_FILE}, so no shard; run the index step") from e
+        except ValueError as e:
+            raise ShardDamaged(f"{folder / SHARD_FILE}: not JSON ({e}); {_again(folder)}") from e
+        if written.get("format") != FORMAT or written.get("passage_schema") != Passage.fingerprint():
+            raise ShardMismatch(f"{folder}: written by another version of this program; {_again(folder)}")
+        if verify:
+            _verify(folder, written["files"])
+        return cls(folder, written, java, heap)
+
+    def close(self) -> None:
+        """Give files and memory back."""
+        for name in ("bm25", "_parquet"):
+            if name in self.__dict__:
+                self.__dict__.pop(name).close()
+        for name in ("dense", "_ids"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def bm25(self) -> Bm25Index:
-        start(self._java, self._heap)
-        return Bm25Index(self.folder / "bm25", self.about["k1"], self.about["b"])
+        """The Lucene index; starts the JVM. Raises ShardMismatch where another Lucene wrote it, and JavaMissing."""
+        version = lucene_version(anserini_jar())
+        if version != self._lucene_version:
+            raise ShardMismatch(
+                f"{self.folder}: written by Lucene {self._lucene_version}, here is {version}; scores could differ. "
+                f"Install the pyserini it was built with, or {_again(self.folder)}"
+            )
+        start(self._java or find_java(), self._heap)
+        return Bm25Index(self.folder / BM25, self.k1, self.b)
 
     @cached_property
     def dense(self) -> DenseIndex:
-        return DenseIndex.open(self.folder / "dense.faiss")
+        """The FAISS index. Raises ShardMismatch where the shard was built without an encoder."""
+        if self.encoder is None:
+            raise ShardMismatch(f"{self.folder}: built without an encoder, so it has no dense index")
+        return DenseIndex.open(self.folder / DENSE)
+
+    def check_encoder(self, fingerprint: str) -> None:
+        """Raises ShardMismatch where the vectors were made by another encoder than the one of this fingerprint."""
+        if self.encoder is None or self.encoder.fingerprint != fingerprint:
+            made_by = f"{self.encoder.name} ({self.encoder.fingerprint})" if self.encoder else "none"
+            raise ShardMismatch(f"{self.folder}: its encoder was {made_by}, the job's is {fingerprint}; {_again(self.folder)}")
+
+    def passage_ids(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> list[str]:
+        """The ids of these rows, in their order."""
+        found: list[str] = self._ids.take(pa.array(np.asarray(rows, np.int64))).to_pylist()
+        return found
+
+    def passages(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> list[Passage]:
+        """The passages of these rows, in their order; reads only the row groups that hold them, each once."""
+        wanted = np.asarray(rows, np.int64)
+        found: dict[int, Passage] = {}
+        for group in np.unique(wanted // _GROUP).tolist():
+            inside = np.unique(wanted[wanted // _GROUP == group])
+            table = self._parquet.read_row_group(group, use_threads=False).take(pa.array(inside - group * _GROUP))
+            found.update(zip(inside.tolist(), Passage.rows(table), strict=True))
+        return [found[row] for row in wanted.tolist()]
 
     @cached_property
-    def _ids(self) -> pa.ChunkedArray:
-        return self._parquet.read(columns=["passage_id"]).column("passage_id")
+    def _parquet(self) -> pq.ParquetFile:
+        return pq.ParquetFile(self.folder / PASSAGES, memory_map=True, page_checksum_verification=True)
 
-    def passage_ids(self, rows: Sequence[int] | np.ndarray) -> list[str]:
-        """The ids of these rows, in their order."""
-        ids: list[str] = self._ids.take(pa.array(rows, pa.int64())).to_pylist()
-        return ids
-
-    def passages(self, rows: Sequence[int] | np.ndarray) -> list[Passage]:
-        """The passages of these rows, in their order; only the row groups that hold them are read."""
-        found: dict[int, Passage] = {}
-        wanted = np.unique(np.asarray(rows, np.int64))
-        if len(wanted) and not 0 <= wanted[0] <= wanted[-1] < len(self):
-            raise IndexError(f"{self.folder}: rows {wanted[0]}..{wanted[-1]} of {len(self)} passages")
-        group_of = np.searchsorted(self._first_rows, wanted, side="right") - 1
-        for group in np.unique(group_of):
-            inside = wanted[group_of == group]
-            table = self._parquet.read_row_group(int(group)).take(pa.array(inside - self._first_rows[group]))
-            found.update(zip(inside.tolist(), Passage.rows(table), strict=True))
-        return [found[int(row)] for row in rows]
-
-    def close(self) -> None:
-        self._parquet.close()
-        if "bm25" in self.__dict__:
-            self.bm25.close()
-
-
-def _read_about(folder: Path) -> dict[str, Any]:
-    again = f"delete {folder.parent} and run `answermill index` again"
-    try:
-        about: dict[str, Any] = json.loads((folder / SHARD_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as e:
-        raise ShardBroken(f"{folder}: no readable {SHARD_FILE} ({e}); {again}") from e
-    if (about["format"], about["schema"]) != (FORMAT, Passage.fingerprint()):
-        raise ShardBroken(f"{folder}: built by another version (format {about['format']}, schema {about['schema']}); {again}")
-    here = lucene_version(anserini_jar())
-    if about["lucene"] != here:
-        raise ShardBroken(f"{folder}: built with Lucene {about['lucene']}, here is {here}; {again}")
-    for name, file in about["files"].items():
-        path = folder / name
-        if not path.is_file() or path.stat().st_size != file["bytes"] or _sha256(path) != file["sha256"]:
-            raise ShardBroken(f"{path} was changed since it was written, or is missing (SHA-256); {again}")
-    return about
+    @cached_property
+    def _ids(self) -> pa.Array:
+        return self._parquet.read(["passage_id"], use_threads=False)["passage_id"].combine_chunks()
 
 
 def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
-    iterator = iter(passages)
-    while chunk := list(itertools.islice(iterator, CHUNK)):
+    given = iter(passages)
+    while chunk := list(islice(given, _CHUNK)):
         yield chunk
+
+
+def _verify(folder: Path, files: dict[str, dict[str, Any]]) -> None:
+    for name, file in files.items():
+        path = folder / name
+        if not path.is_file():
+            raise ShardDamaged(f"{path}: missing; {_again(folder)}")
+        if path.stat().st_size != file["size"]:
+            raise ShardDamaged(f"{path}: {path.stat().st_size:,} bytes, {file['size']:,} were written; {_again(folder)}")
+        if _sha256(path) != file["sha256"]:
+            raise ShardDamaged(f"{path}: its SHA-256 is not the one that was written; {_again(folder)}")
+
+
+def _again(folder: Path) -> str:
+    return f"delete {folder} and run the index step again"
+
+
+def _put(made: Path, folder: Path) -> None:
+    """Bring every byte to the disk, then give the folder its name."""
+    for path in [*made.rglob("*"), made]:
+        _fsync(path)
+    if folder.exists():  # a shard whose report was never written, or of a run that begins anew
+        old = made.with_suffix(".old")
+        folder.rename(old)
+        made.rename(folder)
+        shutil.rmtree(old)
+    else:
+        made.rename(folder)
+    _fsync(folder.parent)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what builds of this shard left that were killed. One process builds a shard at a time."""
+    for left in [*folder.parent.glob(f".{folder.name}.*.tmp"), *folder.parent.glob(f".{folder.name}.*.old")]:
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sha256(path: Path) -> str:
@@ -194,9 +310,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _faiss_version() -> str:
+    import faiss
+
+    return str(faiss.__version__)

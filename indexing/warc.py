@@ -32,6 +32,8 @@ from resiliparse.parse.encoding import detect_mime
 
 from schemas.corpus import Rejected
 
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance
+
 MAX_BODY = 10_000_000  # bytes of one page, decompressed
 _MAX_HEADER = 65_536  # bytes of the WARC header of a record
 _CHUNK = 131_072
@@ -48,6 +50,7 @@ _UNSUPPORTED = {
 }
 
 _START = re.compile(rb"WARC/\d+\.\d+[ \t]*\r?\n")
+_BLANKS = re.compile(rb"[\r\n]*")
 _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -96,7 +99,8 @@ def read_pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage
     """
     with path.open("rb") as file:
         head = file.read(_CHUNK)
-    compressed = head.startswith(_GZIP)
+    damaged = path.suffix == ".gz" and _GZIP in head and not head.startswith(b"WARC/")  # at its very start
+    compressed = head.startswith(_GZIP) or damaged
     if compressed:
         head = _inflated_head(head)
     suffixes = [s.lower() for s in path.suffixes]
@@ -237,7 +241,7 @@ class _Input:
                     continue
             try:
                 chunk = self._inflater.decompress(self._input, _CHUNK)
-            except isal_zlib.IsalError as e:
+            except _IsalError as e:
                 raise _Fault(f"gzip member at byte {self._members[-1][1]}: {e}") from e
             rest = self._inflater.unused_data if self._inflater.eof else self._inflater.unconsumed_tail
             read = bool(self._input)
@@ -260,19 +264,20 @@ class _Input:
                 self._members.pop()
             self._members.append((end, self._offset))
             self._inflater = isal_zlib.decompressobj(31)
-        elif self._input.strip(b"\0"):
+        elif self._input.startswith(b"\0"):  # padding, as tapes and block devices have it
+            rest = self._input.lstrip(b"\0")
+            self._offset += len(self._input) - len(rest)
+            self._input = rest
+        else:
             self._members.append((end, self._offset))
             raise _Fault(f"no gzip member at byte {self._offset}")
-        else:  # zeros, as tapes pad their blocks
-            self._offset += len(self._input)
-            self._input = b""
 
 
 def _inflated_head(compressed: bytes, size: int = 4096) -> bytes:
     """The first bytes of a gzip member; b'' where it does not inflate."""
     try:
         return bytes(isal_zlib.decompressobj(31).decompress(compressed, size))
-    except isal_zlib.IsalError:
+    except _IsalError:
         return b""
 
 
@@ -291,7 +296,7 @@ def _warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) 
     stream = _Input(path, compressed, b"WARC/")
     try:
         while True:
-            while stream.need(4096) and (blanks := len(stream.ahead) - len(stream.ahead.lstrip(b"\r\n"))):
+            while stream.need(64) and (blanks := len(_BLANKS.match(stream.ahead)[0])):  # type: ignore[index]
                 stream.drop(blanks)
             if stream.fault and stream.position >= stream.fault_position:
                 yield from _faulty_member(stream, name, skipped)
@@ -323,7 +328,9 @@ def _record(stream: _Input, name: str, skipped: Counter[str]) -> Iterator[RawPag
     fields = _warc_fields(header)
     if fields is None:
         _to_next_record(stream)
-        yield _Place(name, offset).rejected("broken_record", f"no WARC header: {bytes(header[:60])!r}")
+        if stream.fault and stream.position > stream.fault_position:
+            stream.resume()
+        yield _Place(name, offset).rejected("broken_record", f"no WARC header: {header[:60]!r}")
         return
     place = _place(name, offset, fields)
     kind = fields.get("warc-type", "").lower()
@@ -525,7 +532,7 @@ def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
                 body = bytes(BrotliReader(io.BytesIO(body)).read(MAX_BODY + 1)) if not _looks_like_text(body) else body
             else:
                 return "bad_encoding", f"unknown content encoding {encoding!r}"
-        except (isal_zlib.IsalError, OSError, EOFError) as e:
+        except (_IsalError, OSError, EOFError) as e:
             return "bad_encoding", f"{encoding}: {e}"
         if len(body) > MAX_BODY:
             return "too_large", f"more than {MAX_BODY} bytes when inflated"
@@ -587,7 +594,6 @@ def _line_pages(
             if stream.fault and (size == 0 or stream.position > stream.fault_position):
                 yield place.rejected("broken_record", stream.fault)
                 stream.resume()
-                _line(stream)  # the end of a line that began in the faulty member
             elif size == 0:
                 return
             elif line is None:
@@ -686,4 +692,4 @@ def _string(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return ""
     text = str(value)
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexing.documents import DocumentRules, decode, domain_of, language_of, normalise, parse, word_count
+from indexing.extract import Extractor
+from indexing.warc import RawPage, read_pages
+from schemas.corpus import Document, Rejected
+
+WEB = Path(__file__).parents[2].parent / "shared" / "data" / "web-html"
+ENGLISH = (
+    "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 kilometres, "
+    "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it lengthens the day a little."
+)
+GERMAN = (
+    "Der Mond ist der einzige natürliche Satellit der Erde. Er umkreist sie in einem mittleren Abstand von 384.400 Kilometern, "
+    "etwa dem Dreißigfachen ihres Durchmessers. Seine Schwerkraft verursacht die Gezeiten der Meere und macht den Tag länger."
+)
+RULES = DocumentRules()
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Iterator[Extractor]:
+    with Extractor(deadline_s=0.5) as made:
+        yield made
+
+
+def html(
+    body: bytes | str, charset: str = "", content_type: str = "text/html", url: str = "https://www.example.co.uk/a"
+) -> RawPage:
+    content = body.encode() if isinstance(body, str) else body
+    return RawPage("in.warc.gz", 42, "<urn:uuid:1>", url, "2020-01-02", content_type, charset, content, None, "", "")
+
+
+def row(text: str, **more: str) -> RawPage:
+    values = {"url": "", "title": "", "doc_id": "", "language": ""} | more
+    return RawPage(
+        "in.jsonl",
+        7,
+        values["doc_id"],
+        values["url"],
+        "",
+        "text/plain",
+        "",
+        b"",
+        text,
+        values["title"],
+        values["doc_id"],
+        values["language"],
+    )
+
+
+def page(text: str, title: str = "<title>The Moon</title>") -> str:
+    return f"<html><head>{title}</head><body><nav>Home Shop</nav><main><p>{text}</p></main></body></html>"
+
+
+def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: Extractor) -> None:
+    document = parse(html(page(ENGLISH.replace(" ", "  \n"))), RULES, extractor)
+    assert document == Document(
+        doc_id=hashlib.sha256(f"https://www.example.co.uk/a\n{ENGLISH}".encode()).hexdigest()[:16],
+        url="https://www.example.co.uk/a",
+        domain="example.co.uk",
+        title="The Moon",
+        text=ENGLISH,
+        language="en",
+        date="2020-01-02",
+        source_file="in.warc.gz",
+        source_offset=42,
+        source_record="<urn:uuid:1>",
+        text_hash=hashlib.sha256(ENGLISH.lower().encode()).hexdigest()[:32],
+    )
+
+
+def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_ids(extractor: Extractor) -> None:
+    one = parse(row(ENGLISH, url="http://a.example/"), RULES, extractor)
+    other = parse(row(ENGLISH.upper().replace(". ", ".\n\n"), url="http://b.example/"), RULES, extractor)
+    assert isinstance(one, Document) and isinstance(other, Document)
+    assert one.text_hash == other.text_hash and one.doc_id != other.doc_id
+    given = parse(row(ENGLISH, doc_id="x:1"), RULES, extractor)
+    assert isinstance(given, Document) and given.doc_id == given.source_record == "x:1"
+
+
+@pytest.mark.parametrize(
+    ("raw", "rules", "reason", "detail"),
+    [
+        (html(""), RULES, "no_content", "no main text was found"),
+        (html("<title>T</title>"), RULES, "no_content", "no main text was found"),
+        (row(" \n \u200b"), RULES, "no_content", "the text is empty"),
+        (html(page(ENGLISH, "")), RULES, "no_title", "neither <title>"),
+        (html(page("Too short.")), RULES, "too_short", "2 words; at least 30"),
+        (row(ENGLISH), DocumentRules(max_characters=100), "too_long", f"{len(ENGLISH)} characters; at most 100"),
+        (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
+        (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
+        (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
+        (html("<div>" * 20_000), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
+    ],
+)
+def test_a_refused_page_says_why(raw: RawPage, rules: DocumentRules, reason: str, detail: str, extractor: Extractor) -> None:
+    found = parse(raw, rules, extractor)
+    assert isinstance(found, Rejected)
+    assert found.reason == reason and found.detail.startswith(detail)
+    assert (found.source_file, found.source_offset, found.url) == (raw.source_file, raw.source_offset, raw.url)
+
+
+@pytest.mark.parametrize(
+    ("raw", "rules"),
+    [
+        (html(page(ENGLISH, "")), DocumentRules(require_title=False)),
+        (row(ENGLISH), RULES),
+        (html(ENGLISH, content_type="text/plain"), RULES),
+        (html(page(GERMAN)), DocumentRules(language="")),
+        (row("月は地球の唯一の自然衛星であり、太陽系で五番目に大きい。" * 3), DocumentRules(language="")),
+        (row(ENGLISH, language="en-GB"), RULES),
+        (row("word " * 30, language="en"), RULES),
+    ],
+)
+def test_a_page_that_keeps_the_rules_is_kept(raw: RawPage, rules: DocumentRules, extractor: Extractor) -> None:
+    assert isinstance(parse(raw, rules, extractor), Document)
+
+
+@pytest.mark.parametrize(
+    ("body", "charset", "expected"),
+    [
+        ("naïve".encode(), "", "naïve"),
+        ("naïve".encode(), "iso-8859-1", "naïve"),  # UTF-8 under a wrong header
+        ("naïve café".encode("latin-1"), "iso-8859-1", "naïve café"),
+        ("“naïve”".encode("cp1252"), "iso-8859-1", "“naïve”"),  # as browsers read Latin-1
+        ("\ufeffnaïve".encode(), "latin-1", "naïve"),
+        ("naïve".encode("utf-16"), "", "naïve"),
+        (b"<meta charset='windows-1251'>" + "Луна".encode("cp1251"), "", "<meta charset='windows-1251'>Луна"),
+        (b"<meta charset=nonsense>" + "naïve".encode("cp1252"), "unheard-of", "<meta charset=nonsense>naïve"),
+        ("これは日本語のページです。".encode("iso-2022-jp"), "iso-2022-jp", "これは日本語のページです。"),
+        (
+            "これは日本語のページです。月は地球の衛星です。".encode("euc_jp"),
+            "",
+            "これは日本語のページです。月は地球の衛星です。",
+        ),
+        (b"", "", ""),
+        (b"a\0b" + b"c" * 500, "", "a\0b" + "c" * 500),
+        (b"a\0b\0" * 50, "utf-8", None),
+    ],
+)
+def test_bytes_are_read_in_the_encoding_they_are_in(body: bytes, charset: str, expected: str | None) -> None:
+    assert decode(body, charset, "text/html") == expected
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["", "utf-8", "utf-16", "shift_jis", "gb18030", "iso-2022-jp", "x", "idna", "base64"]),
+)
+def test_any_bytes_are_decoded_or_refused(body: bytes, charset: str) -> None:
+    text = decode(body, charset, "text/html")
+    assert text is None or (text.count("\ufffd") + text.count("\0")) <= 0.01 * len(text)
+
+
+@given(st.text())
+def test_normalised_text_has_one_form(text: str) -> None:
+    normal = normalise(text)
+    assert normalise(normal) == normal
+    assert all(line == " ".join(line.split()) != "" for line in normal.split("\n")) or normal == ""
+    normal.encode("utf-8")
+
+
+def test_normalising_keeps_lines_and_drops_what_is_not_seen() -> None:
+    assert normalise("  a\t b\r\n\r\n\u200bc\u00add\x00\u2028e\u0301\u00a0f ") == "a b\ncd\né f"
+
+
+def test_domains_are_those_that_one_can_register() -> None:
+    urls = [
+        "https://www.bbc.co.uk/news",
+        "http://user@a.b.example.com:80/x",
+        "http://127.0.0.1/",
+        "http://fakehost/",
+        "",
+        "http://[bad",
+    ]
+    assert [domain_of(url) for url in urls] == ["bbc.co.uk", "example.com", "", "", "", ""]
+
+
+def test_words_are_counted_in_scripts_without_blanks_too() -> None:
+    assert [word_count(text) for text in ("two words", "月は地球の衛星", "")] == [2, 3, 0]
+
+
+def test_a_given_language_counts_if_it_is_one() -> None:
+    assert [language_of(ENGLISH, given) for given in ("de", "DE-at", "", "unknown", "english")] == [
+        "de",
+        "de",
+        "en",
+        "en",
+        "en",
+    ]
+
+
+@pytest.mark.skipif(not WEB.exists(), reason="the measuring data is not beside this checkout")
+def test_english_pages_are_told_from_others(extractor: Extractor) -> None:
+    rules = DocumentRules(require_title=False)
+    counts = {}
+    for name in ("trafilatura-en.warc.gz", "trafilatura-non-english.warc.gz"):
+        pages = [one for one in read_pages(WEB / name, name, Counter()) if isinstance(one, RawPage)]
+        parsed = [parse(one, rules, extractor) for one in pages]
+        assert len(parsed) == len(pages) > 50
+        counts[name] = Counter(one.reason if isinstance(one, Rejected) else "document" for one in parsed)
+    english, others = counts.values()
+    assert english["language"] <= 4  # four of these pages are German, under an English frame
+    assert others["document"] == 0 and others["language"] >= 57

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indexing.extract import ExtractionFailed, Extractor
+
+PAGE = """<html><head><title>The  Moon &amp;
+ its phases</title><script>var title = "<title>no</title>";</script></head><body>
+<nav><a href="/">Home</a> <a href="/shop">Shop</a></nav>
+<main><h1>Phases</h1><p>The Moon has <b>four</b> principal phases.</p><p>Each takes about a week.</p></main>
+<footer>Copyright 2020</footer></body></html>"""
+NESTED = "<div>" * 20_000  # 100 KB, 5 s
+
+
+@pytest.fixture(scope="module")
+def extractor() -> Iterator[Extractor]:
+    with Extractor(deadline_s=0.5) as made:
+        yield made
+
+
+def test_paragraphs_are_lines_and_navigation_is_gone(extractor: Extractor) -> None:
+    title, text = extractor.extract(PAGE)
+    assert title == "The Moon & its phases"
+    lines = [line for line in text.splitlines() if line]
+    assert lines[-2:] == ["The Moon has four principal phases.", "Each takes about a week."]
+    assert "Shop" not in text and "Copyright" not in text
+
+
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        ("<title>A</title><meta property='og:title' content='B'>", "A"),
+        ("<title> </title><meta property='og:title' content='B &amp; b'>", "B & b"),
+        ("<meta name='og:title' content='B'>", "B"),
+        ("<meta name='other' content='B'>", "C d"),
+    ],
+)
+def test_the_title_is_the_titles_or_og_titles_or_the_first_headings(extractor: Extractor, head: str, title: str) -> None:
+    body = "<svg><title>icon</title></svg><h1>C <i>d</i></h1><h1>E</h1>"
+    assert extractor.extract(f"<html><head>{head}</head><body>{body}</body></html>")[0] == title
+
+
+@pytest.mark.parametrize("html", ["", "no markup at all", "<", "\0", "<p>\ud800</p>", "<title>é😀</title>" + "x" * 3_000_000])
+def test_odd_pages_are_answered(extractor: Extractor, html: str) -> None:
+    title, text = extractor.extract(html)
+    assert title in ("", "é😀") and len(text) <= len(html)
+
+
+def test_a_page_that_takes_too_long_fails_alone(extractor: Extractor) -> None:
+    began = time.monotonic()
+    with pytest.raises(ExtractionFailed) as failed:
+        extractor.extract(NESTED)
+    assert failed.value.reason == "extraction_timeout" and "0.5 s" in failed.value.detail
+    assert time.monotonic() - began < 5
+    assert extractor.extract(PAGE)[0] == "The Moon & its phases"
+
+
+def test_a_child_that_is_killed_fails_one_page(extractor: Extractor) -> None:
+    extractor.extract(PAGE)
+    child = extractor._child
+    assert child is not None
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    with pytest.raises(ExtractionFailed) as failed:
+        extractor.extract(PAGE)
+    assert (failed.value.reason, failed.value.detail) == ("extraction_crashed", "the extracting process ended with SIGKILL")
+    assert extractor.extract(PAGE)[0] == "The Moon & its phases"
+
+
+def test_a_page_that_needs_more_memory_than_allowed_fails_alone() -> None:
+    with Extractor(memory_gb=0.4) as small:
+        with pytest.raises(ExtractionFailed) as failed:
+            small.extract("<i></i>" * 5_000_000)
+        assert failed.value.reason == "extraction_crashed"
+        assert small.extract(PAGE)[0] == "The Moon & its phases"
+
+
+def test_the_child_starts_with_the_first_page_and_ends_with_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # nothing depends on where the job runs
+    extractor = Extractor()
+    assert extractor._child is None
+    extractor.extract(PAGE)
+    child = extractor._child
+    assert child is not None and child.poll() is None
+    extractor.close()
+    assert child.returncode == 0
+    extractor.close()
+
+
+def test_a_limit_that_nothing_can_keep_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be positive, not 0 and 2"):
+        Extractor(deadline_s=0, memory_gb=2)

