@@ -6,8 +6,14 @@ USAGE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, RETRY, SETTINGS 
 
 
 class JobError(Exception):
-    """What went wrong, where, and what to type; `code` is the exit status of the command."""
+    """What went wrong, where, and what to type; `code` is the exit status of the command.
 
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
+    Both are kept in `args`, from which Beam makes the exception anew when a worker raised it.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, code)
         self.code = code
+
+    def __str__(self) -> str:
+        return str(self.args[0])

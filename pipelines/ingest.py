@@ -55,7 +55,7 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
         if path.is_dir():
             files = [p for p in path.rglob("*") if p.is_file() and any(kind in p.name for kind in KINDS)]
             if not files:
-                raise JobError(INPUT_MISSING, f"ingest.input: no {', '.join(KINDS)} file in the folder {path}")
+                raise JobError(f"ingest.input: no {', '.join(KINDS)} file in the folder {path}", INPUT_MISSING)
         elif path.is_file():
             files = [path]
         else:
@@ -63,7 +63,7 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
             files = files or [p for p in path.parent.glob(path.name) if p.is_file()]
             if not files:
                 raise JobError(
-                    INPUT_MISSING, f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}"
+                    f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
                 )
         found.update(p.resolve() for p in files)
     named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in found)
@@ -73,7 +73,7 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
 def step(job: Job, run: Path) -> Step:
     """The ingest step of a run. Raises JobError where the job has no [ingest] or its input is missing."""
     if job.ingest is None:
-        raise JobError(SETTINGS, "the job has no [ingest] section; add one with `input`")
+        raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     inputs = {}
     for file in find_files(job, job.ingest):
         stat = file.path.stat()
@@ -261,13 +261,13 @@ def check(counts: Counter[str], settings: Ingest, files: int) -> None:
             f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
         )
     if not counts["documents"]:
-        raise JobError(BAD_DATA, f"no document is left of {counts['pages']} pages in {files} files: {_reasons(counts)}")
+        raise JobError(f"no document is left of {counts['pages']} pages in {files} files: {_reasons(counts)}", BAD_DATA)
     share = counts["rejects"] / counts["pages"]
     if share > settings.max_reject_share:
         raise JobError(
-            BAD_DATA,
             f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = {settings.max_reject_share:.1%}: "
             f"{_reasons(counts)}",
+            BAD_DATA,
         )
 
 

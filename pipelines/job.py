@@ -140,17 +140,17 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Job:
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise JobError(INPUT_MISSING, f"no job file {path}; `answermill sample --out DIR` writes one to start from") from None
+        raise JobError(f"no job file {path}; `answermill sample --out DIR` writes one to start from", INPUT_MISSING) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise JobError(SETTINGS, f"{path}: not valid TOML: {e}") from e
+        raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:
-        raise JobError(INPUT_MISSING, f"{path}: {e.strerror}") from e
+        raise JobError(f"{path}: {e.strerror}", INPUT_MISSING) from e
     for override in overrides:
         _override(settings, override)
     try:
         job = Job.model_validate(settings)
     except ValidationError as e:
-        raise JobError(SETTINGS, "\n".join(f"{path}: {_explain(error)}" for error in e.errors())) from e
+        raise JobError("\n".join(f"{path}: {_explain(error)}" for error in e.errors()), SETTINGS) from e
     job._folder = path.resolve().parent
     return job
 
@@ -184,7 +184,7 @@ def _section(annotation: Any) -> type[BaseModel] | None:
 def _override(settings: dict[str, Any], override: str) -> None:
     key, equals, written = override.partition("=")
     if not equals or not key:
-        raise JobError(SETTINGS, f"--set {override}: write key=value, e.g. --set index.shards=4")
+        raise JobError(f"--set {override}: write key=value, e.g. --set index.shards=4", SETTINGS)
     try:
         value = tomllib.loads(f"value = {written}")["value"]
     except tomllib.TOMLDecodeError:
@@ -197,18 +197,18 @@ def _override(settings: dict[str, Any], override: str) -> None:
         elif isinstance(at, dict):
             at = at.setdefault(name, {})
         else:
-            raise JobError(SETTINGS, f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section")
+            raise JobError(f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section", SETTINGS)
     if isinstance(at, list):
         at[_position(at, last, override)] = value
     elif isinstance(at, dict):
         at[last] = value
     else:
-        raise JobError(SETTINGS, f"--set {override}: {'.'.join(parents)} is a value, not a section")
+        raise JobError(f"--set {override}: {'.'.join(parents)} is a value, not a section", SETTINGS)
 
 
 def _position(values: list[Any], name: str, override: str) -> int:
     if not name.isdecimal() or int(name) >= len(values):
-        raise JobError(SETTINGS, f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0")
+        raise JobError(f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0", SETTINGS)
     return int(name)
 
 

@@ -35,7 +35,7 @@ OUTPUTS: Mapping[str, type[Record]] = {
 
 def labels_file(job: Job) -> Path:
     if job.propagate is None:
-        raise JobError(SETTINGS, "the job has no [propagate] section; add one with `labels`")
+        raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
     return job.path(job.propagate.labels)
 
 
@@ -125,7 +125,7 @@ def reject(given: Sequence[GivenLabel], this: Step, units: int, file: Path) -> R
                     ]
                 )
     if not used:
-        raise JobError(BAD_DATA, f"{file}: none of its {len(given)} labels is of a sentence in {this.run / 'passages'}")
+        raise JobError(f"{file}: none of its {len(given)} labels is of a sentence in {this.run / 'passages'}", BAD_DATA)
     return Report(units, {"labels/rejects": writer.part}, {"used": len(used), "rejects": writer.part.rows})
 
 

@@ -61,7 +61,7 @@ class Manifest:
         """Commit the folder. Raises JobError (73) where another manifest came first."""
         created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
         if not created and read_manifest(folder) != self:
-            raise JobError(OUTPUT_EXISTS, f"{folder}: another job has just written this folder; give this one another --out")
+            raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
@@ -75,11 +75,11 @@ def read_manifest(folder: Path) -> Manifest | None:
     except FileNotFoundError:
         return None
     except ValueError as e:
-        raise JobError(BAD_DATA, f"{path}: not a manifest ({e}); delete {folder} and run its step again") from e
+        raise JobError(f"{path}: not a manifest ({e}); delete {folder} and run its step again", BAD_DATA) from e
     if values.get("format") != FORMAT:
         raise JobError(
-            BAD_DATA,
             f"{path}: format {values.get('format')!r}, this version reads {FORMAT}; run the step again in another --out",
+            BAD_DATA,
         )
     return Manifest(**{**values, "parts": tuple(Part(**part) for part in values["parts"])})
 
@@ -142,12 +142,12 @@ class Folder(Generic[R]):
         """Raises JobError: 66 where there is no manifest (`made_by` is the step to run), 65 where it holds something else."""
         manifest = read_manifest(path)
         if manifest is None:
-            raise JobError(INPUT_MISSING, f"{path} is not there or not complete; run `answermill {made_by}` first")
+            raise JobError(f"{path} is not there or not complete; run `answermill {made_by}` first", INPUT_MISSING)
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             raise JobError(
-                BAD_DATA,
                 f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
                 f"{record.fingerprint()}; run `answermill {made_by}` again in another --out",
+                BAD_DATA,
             )
         return cls(path, record, manifest)
 
@@ -176,10 +176,10 @@ def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None,
         digest = sha256(path)
     except FileNotFoundError:
         raise JobError(
-            BAD_DATA, f"{path} is named by its manifest but missing; delete {folder} and run its step again"
+            f"{path} is named by its manifest but missing; delete {folder} and run its step again", BAD_DATA
         ) from None
     if digest != part.sha256:
-        raise JobError(BAD_DATA, f"{path} was changed since it was written (SHA-256); delete {folder} and run its step again")
+        raise JobError(f"{path} was changed since it was written (SHA-256); delete {folder} and run its step again", BAD_DATA)
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
 

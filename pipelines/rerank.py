@@ -32,17 +32,17 @@ ANSWERS = "answers.jsonl"
 def plan_settings(job: Job) -> Rerank:
     """The job's plan, checked. Raises JobError (78) on an unknown reranker or a plan that cannot be meant."""
     if job.rerank is None:
-        raise JobError(SETTINGS, "the job has no [rerank] section; add one with [[rerank.stages]]")
+        raise JobError("the job has no [rerank] section; add one with [[rerank.stages]]", SETTINGS)
     stages = []
     for n, stage in enumerate(job.rerank.stages):
         try:
             stages.append((stage.key, find(stage.reranker), stage.keep))
         except ValueError as e:
-            raise JobError(SETTINGS, f"rerank.stages[{n}]: {e}") from e
+            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
     try:
         check_plan(stages)
     except ValueError as e:
-        raise JobError(SETTINGS, str(e)) from e
+        raise JobError(str(e), SETTINGS) from e
     return job.rerank
 
 

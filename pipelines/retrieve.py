@@ -57,7 +57,7 @@ Found: TypeAlias = dict[str, list[Best]]
 
 def questions_file(job: Job) -> Path:
     if job.retrieve is None:
-        raise JobError(SETTINGS, "the job has no [retrieve] section; add one with `questions`")
+        raise JobError("the job has no [retrieve] section; add one with `questions`", SETTINGS)
     return job.path(job.retrieve.questions)
 
 

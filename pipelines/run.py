@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipelines import index, ingest, propagate, rerank, retrieve
-from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
 from pipelines.step import WORK, Reports
@@ -51,7 +51,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     Raises JobError, JavaMissing or ModelMissing, with what to type.
     """
     if run.exists() and not run.is_dir():
-        raise JobError(SETTINGS, f"--out {run} is a file; give a folder")
+        raise JobError(f"--out {run} is a file; give a folder", OUTPUT_EXISTS)
     if "ingest" in steps:
         ingest.step(job, run).is_complete()
     if "retrieve" in steps:
@@ -75,7 +75,7 @@ def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     """What a run folder holds: (step, folder, rows, state) per folder. Raises JobError (66) where there is no such folder."""
     if not run.is_dir():
-        raise JobError(INPUT_MISSING, f"no folder {run}; `answermill run JOB.toml --out {run}` makes it")
+        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
     for name, folders in FOLDERS.items():
         done = Reports(run / WORK / name).count()
         for folder in folders:

@@ -59,7 +59,7 @@ def _check(beam_options: Sequence[str]) -> None:
         options._add_argparse_args(_Tolerant(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
     _, unknown = parser.parse_known_args(list(beam_options))
     if unknown:
-        raise JobError(USAGE, f"Beam has no option {' '.join(unknown)}; what stands after -- goes to Beam as it is")
+        raise JobError(f"Beam has no option {' '.join(unknown)}; what stands after -- goes to Beam as it is", USAGE)
 
 
 class _Tolerant:

@@ -102,9 +102,9 @@ class Step:
         for name, manifest in manifests.items():
             if manifest is not None and manifest.fingerprint != fingerprint:
                 raise JobError(
-                    OUTPUT_EXISTS,
                     f"{self.run / name} holds the output of another job: {self._difference(manifest)}. "
                     f"Give another --out, or delete that folder and those of the steps after {self.name}",
+                    OUTPUT_EXISTS,
                 )
         return all(manifests.values())
 

