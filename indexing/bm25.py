@@ -4,14 +4,13 @@ Lucene's document number i is row i of the shard. The text that is indexed is th
 through Anserini's English analyser (Porter's stemmer, Lucene's stop words). A question is a bag of its analysed words,
 never a search expression, so no character in it has a meaning.
 
-Exact over shards: Lucene scores a word idf · tf / (tf + k1 (1 − b + b · length / average length)). The shard gives the
-score of one big index if each word is boosted by idf_global / idf_shard, and k1', b' are such that k1' (1 − b') =
-k1 (1 − b) and k1' b' = k1 b · average_shard / average_global.
+Exact over shards: a shard is searched by `GlobalSearcher` (lucene/answermill/GlobalSearcher.java, compiled beside it), which
+gives Lucene the document count, token count and document frequencies of the whole corpus in place of the shard's. All else
+in a score is the passage's own, so n shards give, bit for bit, the scores of one.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -136,8 +135,6 @@ class Bm25Index:
         self.k1, self.b = k1, b
         self._lucene = lucene
         self._reader = lucene.DirectoryReader.open(lucene.directory(folder))
-        self._searcher = lucene.IndexSearcher(self._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
-        self._searcher.setQueryCache(None)
         self.rows = int(self._reader.maxDoc())
         """Passages in the shard, with those that have no word."""
         self._size = Statistics(
@@ -173,42 +170,42 @@ class Bm25Index:
             raise ValueError(f"depth is {depth}, must be at least 1")
         if self._size.documents == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
-        k1, b = self._length_settings(total)
-        self._searcher.setSimilarity(self._lucene.BM25Similarity(k1, b))
+        searcher = self._searcher(questions, total)
         clauses: dict[tuple[str, int], Any] = {}
         found = []
         for question in questions:
             builder, known = self._lucene.QueryBuilder(), False
             for term, count in Counter(self._lucene.analyze(question)).items():
                 if (term, count) not in clauses:
-                    clauses[term, count] = self._clause(term, count, total)
+                    clauses[term, count] = self._clause(term, count)
                 if clauses[term, count] is not None:
                     builder.add(clauses[term, count])
                     known = True
-            found.append(self._hits(builder.build(), depth) if known else (np.empty(0, np.int64), np.empty(0)))
+            found.append(self._hits(searcher, builder.build(), depth) if known else (np.empty(0, np.int64), np.empty(0)))
         return found
 
-    def _length_settings(self, total: GlobalStatistics | None) -> tuple[float, float]:
-        """k1' and b' of the module's first lines."""
-        if total is None or (total.documents, total.tokens) == (self._size.documents, self._size.tokens):
-            return self.k1, self.b
-        shorter = (self._size.tokens / self._size.documents) / (total.tokens / total.documents)
-        constant, slope = self.k1 * (1 - self.b), self.k1 * self.b * shorter
-        return constant + slope, slope / (constant + slope) if slope else 0.0
+    def _searcher(self, questions: Sequence[str], total: GlobalStatistics | None) -> Any:
+        """A searcher that scores these questions with the statistics of the whole corpus, or of this shard."""
+        lucene = self._lucene
+        if total is None:
+            searcher = lucene.IndexSearcher(self._reader, signature="(Lorg/apache/lucene/index/IndexReader;)V")
+        else:
+            searcher = lucene.GlobalSearcher(self._reader, total.documents, total.tokens)
+            for term in {term for question in questions for term in lucene.analyze(question)}:
+                if term not in total.frequencies:
+                    raise ValueError(f"the corpus' statistics miss the word {term!r}; add up `share` of the same questions")
+                searcher.put(term, total.frequencies[term])
+        searcher.setQueryCache(None)
+        searcher.setSimilarity(lucene.BM25Similarity(self.k1, self.b))
+        return searcher
 
-    def _clause(self, term: str, count: int, total: GlobalStatistics | None) -> Any:
-        """The weighted word as a clause of a query; None where this shard does not hold it."""
-        if total is not None and term not in total.frequencies:
-            raise ValueError(f"the corpus' statistics miss the word {term!r}; add up `share` of the same questions")
-        frequency = self._frequency(term)
-        if frequency == 0:
+    def _clause(self, term: str, count: int) -> Any:
+        """The word as a clause of a query, counted as often as it is asked; None where this shard does not hold it."""
+        if self._frequency(term) == 0:
             return None
-        boost = float(count)  # a word that is asked twice counts twice
-        if total is not None:
-            boost *= _idf(total.documents, total.frequencies[term]) / _idf(self._size.documents, frequency)
         query = self._lucene.TermQuery(self._lucene.Term(_FIELD, term))
-        if boost != 1:
-            query = self._lucene.BoostQuery(query, boost)
+        if count != 1:
+            query = self._lucene.BoostQuery(query, float(count))
         return self._lucene.BooleanClause(query, self._lucene.SHOULD)
 
     def _frequency(self, term: str) -> int:
@@ -217,11 +214,11 @@ class Bm25Index:
             found = self._found[term] = int(self._reader.docFreq(self._lucene.Term(_FIELD, term)))
         return found
 
-    def _hits(self, query: Any, depth: int) -> tuple[Rows, Scores]:
+    def _hits(self, searcher: Any, query: Any, depth: int) -> tuple[Rows, Scores]:
         fetch = depth + _SLACK
         while True:
             fetch = min(fetch, self.rows)
-            rows, raw = self._lucene.arrays(self._searcher.search(query, fetch))
+            rows, raw = self._lucene.arrays(searcher.search(query, fetch))
             scores = np.round(raw, SCORE_DECIMALS)
             if len(rows) < fetch or fetch == self.rows or scores[-1] < scores[depth - 1]:
                 break
@@ -233,10 +230,6 @@ class Bm25Index:
         return rows[order], scores[order]
 
 
-def _idf(documents: int, frequency: int) -> float:
-    return float(np.float32(math.log(1 + (documents - frequency + 0.5) / (frequency + 0.5))))
-
-
 class _Lucene:
     """The Java classes by their names."""
 
@@ -245,6 +238,7 @@ class _Lucene:
 
         search, index, document = "org.apache.lucene.search.", "org.apache.lucene.index.", "org.apache.lucene.document."
         self.IndexSearcher = autoclass(search + "IndexSearcher")
+        self.GlobalSearcher = autoclass("answermill.GlobalSearcher")
         self.TermQuery = autoclass(search + "TermQuery")
         self.BoostQuery = autoclass(search + "BoostQuery")
         self.BooleanClause = autoclass(search + "BooleanClause")

@@ -87,7 +87,7 @@ def lucene_version(jar: Path) -> str:
 
 
 def start(java: Java, heap: str = "1g") -> None:
-    """Start the JVM in this process with Lucene on its class path; `heap` as Java's -Xmx takes it ('512m', '2g').
+    """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx takes it ('2g').
 
     A second call with the same settings does nothing. Raises RuntimeError where a JVM with others runs already, or where
     one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is not asked for: it
@@ -105,7 +105,7 @@ def start(java: Java, heap: str = "1g") -> None:
 
     if jnius_config.vm_running:
         raise RuntimeError(f"a JVM runs already, not started by us but at {jnius_config.vm_started_at}")
-    jnius_config.set_classpath(str(anserini_jar()))
+    jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent / "lucene"))
     jnius_config.set_options(
         f"-Xmx{heap}",
         "-Xrs",  # leave the signals to Python: Ctrl-C stays KeyboardInterrupt

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ class PassageEncoder(Protocol):
 
     name: str
     dimension: int
-    precision: str  # "fp32" or "bf16"
+    precision: Literal["fp32", "bf16"]
 
     @property
     def fingerprint(self) -> str: ...

@@ -9,7 +9,6 @@ import sys
 import time
 import tomllib
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -189,12 +188,7 @@ def test_the_portable_path_gives_the_same_rows(sample_run, tmp_path):
 
 
 def test_three_shards_and_blocks_of_seven_questions_give_what_the_sample_gives(sample_run, tmp_path):
-    """Rankings, ranks and dense scores to the bit; BM25's to the last of its four decimals, as shards sum in float32."""
     run = again(tmp_path, "index.shards=3", "retrieve.block=7")
     assert len(Folder.open(run / "retrieved", Hit, "retrieve").parts) == 13
-    one, other = hits(sample_run), hits(run)
-    assert [replace(h, bm25_score=None) for h in other] == [replace(h, bm25_score=None) for h in one]
-    assert [h.bm25_score for h in other] == pytest.approx([h.bm25_score for h in one], abs=1.01e-4)
-    assert [(r.question_id, r.candidate_id, r.rank, r.stages) for r in scored(run)] == [
-        (r.question_id, r.candidate_id, r.rank, r.stages) for r in scored(sample_run)
-    ]
+    assert hits(run) == hits(sample_run)
+    assert scored(run) == scored(sample_run)
