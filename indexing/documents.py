@@ -20,7 +20,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
 from indexing.extract import ExtractionFailed, Extractor
-from indexing.warc import RawPage
+from indexing.pages import RawPage
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from indexing import duplicates
 from indexing.documents import DocumentRules, parse
 from indexing.extract import Extractor
+from indexing.pages import RawPage
 from indexing.passages import Splitter
-from indexing.warc import RawPage, read_pages
+from indexing.warc import read_pages
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.job import Ingest, Job
 from pipelines.records import Folder, PartWriter, read_batches, read_part

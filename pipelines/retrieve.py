@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from indexing.bm25 import GlobalStatistics
-from indexing.dense import find_model
+from indexing.dense import Encoder, find_model
 from indexing.hits import Best, Fused, fuse, merge
 from indexing.java import anserini_jar, find_java
 from indexing.shards import Shard
@@ -119,9 +119,9 @@ def define(
         root
         | "Blocks" >> beam.Create(list(blocks))  # Block
         | "Spread blocks" >> beam.Reshuffle()
-        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (Block, vectors)
-        | "Times shards" >> beam.FlatMapTuple(lambda block, vectors: [(n, f, block, vectors) for n, f in enumerate(folders)])
-        | "Spread searches" >> beam.Reshuffle()  # (shard number, folder, Block, vectors)
+        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (Block, Asked)
+        | "Times shards" >> beam.FlatMapTuple(lambda block, asked: [(n, f, block, asked) for n, f in enumerate(folders)])
+        | "Spread searches" >> beam.Reshuffle()  # (shard number, folder, Block, Asked)
         | "Search"
         >> beam.ParDo(Search(job, settings), beam.pvalue.AsSingleton(statistics))  # (block number, Found in one shard)
         | "Merge shards" >> beam.CombinePerKey(MergeFound(settings.depth))  # (block number, Found)
@@ -146,8 +146,16 @@ class CountWords(beam.DoFn):
             yield self._open(element[1]).bm25.share(self._texts)
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A block's questions as vectors [questions, d], and the fingerprint of the encoder that made them."""
+
+    vectors: Vectors
+    encoder: str
+
+
 class EncodeQuestions(beam.DoFn):
-    """A block → itself with its questions' vectors [questions, d]; none where the dense index is not searched."""
+    """A block → itself with its questions' vectors; None where the dense index is not searched."""
 
     def __init__(self, job: Job, settings: Retrieve) -> None:
         self._job, self._dense = job, "dense" in settings.sources
@@ -155,8 +163,12 @@ class EncodeQuestions(beam.DoFn):
     def setup(self) -> None:
         self._encoder = passage_encoder(self._job) if self._dense else None
 
-    def process(self, block: Block) -> Iterator[tuple[Block, Vectors | None]]:
-        yield block, self._encoder.encode_questions(block.texts) if self._encoder else None
+    def process(self, block: Block) -> Iterator[tuple[Block, Asked | None]]:
+        yield block, encode(block, self._encoder) if self._encoder else None
+
+
+def encode(block: Block, encoder: Encoder) -> Asked:
+    return Asked(encoder.encode_questions(block.texts), encoder.fingerprint)
 
 
 class Search(beam.DoFn):
@@ -167,21 +179,22 @@ class Search(beam.DoFn):
         self._open = OpenShards(job)
 
     def process(
-        self, element: tuple[int, Path, Block, Vectors | None], statistics: GlobalStatistics
+        self, element: tuple[int, Path, Block, Asked | None], statistics: GlobalStatistics
     ) -> Iterator[tuple[int, Found]]:
-        number, folder, block, vectors = element
-        yield block.number, search(self._open(folder), number, block, vectors, statistics, self._settings)
+        number, folder, block, asked = element
+        yield block.number, search(self._open(folder), number, block, asked, statistics, self._settings)
 
 
 def search(
-    shard: Shard, number: int, block: Block, vectors: Vectors | None, statistics: GlobalStatistics, settings: Retrieve
+    shard: Shard, number: int, block: Block, asked: Asked | None, statistics: GlobalStatistics, settings: Retrieve
 ) -> Found:
-    """One shard's best for each question of a block, by each source."""
+    """One shard's best for each question of a block, by each source. Raises ShardMismatch where another encoder built it."""
     hits = {}
     if "bm25" in settings.sources:
         hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
-    if vectors is not None:
-        hits["dense"] = shard.dense.search(vectors, settings.depth)
+    if asked is not None:
+        shard.check_encoder(asked.encoder)
+        hits["dense"] = shard.dense.search(asked.vectors, settings.depth)
     return {
         source: [Best.of(number, rows, shard.passage_ids(rows), scores) for rows, scores in best]
         for source, best in hits.items()

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from indexing.documents import DocumentRules, decode, domain_of, language_of, normalise, parse, word_count
 from indexing.extract import Extractor
-from indexing.warc import RawPage, read_pages
+from indexing.pages import RawPage
+from indexing.warc import read_pages
 from schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[2].parent / "shared" / "data" / "web-html"

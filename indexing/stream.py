@@ -1,0 +1,177 @@
+"""The decompressed bytes of a file as one stream, plain or gzip, that goes on behind what is broken.
+
+Members of a gzip file are told apart here, on isal: a member that does not inflate, or whose checksum is wrong, ends the
+stream until it is resumed at the next one that can be read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from isal import isal_zlib
+
+_IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance
+
+GZIP = b"\x1f\x8b\x08"
+CHUNK = 131_072
+
+
+class Fault(Exception):
+    """What lies ahead in the file cannot be read."""
+
+
+class Input:
+    """The decompressed bytes of a file as one stream, and where in the file they come from.
+
+    `ahead` holds the bytes that were read and not yet dropped; `position` is the decompressed position of its first.
+    A gzip member that does not inflate leaves a `fault`: the stream ends there until `resume` is called, which goes on
+    at the next member. All bytes of the faulty member that are still ahead are unsure: its checksum was never reached.
+    """
+
+    def __init__(self, path: Path, compressed: bool, starts: bytes) -> None:
+        self.ahead = bytearray()
+        self.position = 0
+        self.fault = ""
+        self.fault_offset = 0  # in the file
+        self.fault_position = 0  # in the stream: the first byte that is unsure
+        self._file: BinaryIO = path.open("rb")
+        self._compressed = compressed
+        self._starts = starts  # what a member must inflate to, to be believed after a fault
+        self._inflater: Any = None
+        self._input = b""  # compressed bytes, read and not yet inflated
+        self._offset = 0  # of the first of them in the file
+        self._members: deque[tuple[int, int]] = deque([(0, 0)])  # (position, offset in the file), of what is ahead
+
+    def close(self) -> None:
+        self._file.close()
+
+    def need(self, count: int) -> int:
+        """Read on until `count` bytes are ahead, or all there are; how many there are now, at most `count`."""
+        while len(self.ahead) < count and self._fill():
+            pass
+        return min(count, len(self.ahead))
+
+    def drop(self, count: int) -> int:
+        """Pass over `count` bytes, in flat memory; how many there were."""
+        left = count
+        while left > len(self.ahead):
+            left -= len(self.ahead)
+            self.position += len(self.ahead)
+            self.ahead.clear()
+            if not self._fill():
+                return count - left
+        del self.ahead[:left]
+        self.position += left
+        return count
+
+    def offset(self) -> int:
+        """Where the next byte is in the file: of plain files its own place, of compressed ones its member's."""
+        if not self._compressed:
+            return self.position
+        while len(self._members) > 1 and self._members[1][0] <= self.position:
+            self._members.popleft()
+        return self._members[0][1]
+
+    def resume(self) -> None:
+        """Drop what is left of a faulty member, go to the next one that can be read."""
+        self.drop(len(self.ahead))
+        offset = self.fault_offset + 1
+        self.fault = ""
+        self._inflater = None
+        overlap = b""
+        self._file.seek(offset)
+        while more := self._file.read(CHUNK):
+            block = overlap + more
+            begin = offset - len(overlap)
+            at = block.find(GZIP)
+            while at >= 0:
+                if self._readable(begin + at):
+                    self._file.seek(begin + at)
+                    self._offset, self._input = begin + at, b""
+                    return
+                at = block.find(GZIP, at + 1)
+            overlap = block[-2:]
+            offset += len(more)
+            self._file.seek(offset)
+        self._input = b""
+
+    def _readable(self, offset: int) -> bool:
+        self._file.seek(offset)
+        return inflated_head(self._file.read(4096), len(self._starts) or 1).startswith(self._starts)
+
+    def _fill(self) -> bool:
+        if self.fault:
+            return False
+        if not self._compressed:
+            chunk = self._file.read(CHUNK)
+            self.ahead += chunk
+            return bool(chunk)
+        try:
+            return self._inflate()
+        except Fault as fault:
+            self.fault = str(fault)
+            self.fault_position, self.fault_offset = self._members[-1]
+            self._input = b""
+            return False
+
+    def _inflate(self) -> bool:
+        """Some more bytes, until there are no more members."""
+        while True:
+            if not self._input:
+                self._input = self._file.read(CHUNK)
+            if self._inflater is None:
+                if not self._input:
+                    return False
+                self._open_member()
+                if self._inflater is None:
+                    continue
+            try:
+                chunk = self._inflater.decompress(self._input, CHUNK)
+            except _IsalError as e:
+                raise Fault(f"gzip member at byte {self._members[-1][1]}: {e}") from e
+            rest = self._inflater.unused_data if self._inflater.eof else self._inflater.unconsumed_tail
+            read = bool(self._input)
+            self._offset += len(self._input) - len(rest)
+            self._input = rest
+            if self._inflater.eof:
+                self._inflater = None
+            elif not read and not chunk:
+                raise Fault(f"gzip member at byte {self._members[-1][1]} is truncated")
+            if chunk:
+                self.ahead += chunk
+                return True
+
+    def _open_member(self) -> None:
+        if len(self._input) < 18:
+            self._input += self._file.read(CHUNK)
+        end = self.position + len(self.ahead)
+        if self._input.startswith(GZIP):
+            if len(self._members) > 1 and self._members[-1][0] == end:
+                self._members.pop()
+            self._members.append((end, self._offset))
+            self._inflater = isal_zlib.decompressobj(31)
+        elif self._input.startswith(b"\0"):  # padding, as tapes and block devices have it
+            rest = self._input.lstrip(b"\0")
+            self._offset += len(self._input) - len(rest)
+            self._input = rest
+        else:
+            self._members.append((end, self._offset))
+            raise Fault(f"no gzip member at byte {self._offset}")
+
+
+def inflated_head(compressed: bytes, size: int = 4096) -> bytes:
+    """The first bytes of a gzip member; b'' where it does not inflate."""
+    try:
+        return bytes(isal_zlib.decompressobj(31).decompress(compressed, size))
+    except _IsalError:
+        return b""
+
+
+def inflates(path: Path) -> bool:
+    stream = Input(path, True, b"")
+    try:
+        return stream.need(1) == 0 and not stream.fault
+    finally:
+        stream.close()

@@ -1,0 +1,128 @@
+"""JSONL, DPR's TSV and Parquet -> raw pages: a page per line or row, its text decoded already."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexing.pages import MAX_BODY, Place, RawPage, date
+from indexing.stream import Input
+from schemas.corpus import Rejected
+
+_ID, _TEXT = ("id", "_id", "doc_id"), ("text", "contents", "body")
+_COLUMNS = {*_ID, *_TEXT, "title", "url", "language", "date"}
+
+
+def line_pages(
+    path: Path, compressed: bool, name: str, parse: Callable[[str], Any], header: bool = False
+) -> Iterator[RawPage | Rejected]:
+    """A page per line that is not blank; without the first line if it is a `header`."""
+    stream = Input(path, compressed, b"")
+    try:
+        while True:
+            place = Place(name, stream.position)
+            line, size = _line(stream)
+            if stream.fault and (size == 0 or stream.position > stream.fault_position):
+                yield place.rejected("broken_record", stream.fault)
+                stream.resume()
+            elif size == 0:
+                return
+            elif line is None:
+                yield place.rejected("too_large", f"line of {size} bytes; at most {MAX_BODY}")
+            elif header:
+                header = False
+            elif line.strip():
+                yield _line_page(place, line, parse)
+    finally:
+        stream.close()
+
+
+def _line(stream: Input) -> tuple[bytes | None, int]:
+    """The next line, or None where it is too long to be read, and its size in bytes; (b'', 0) at the end."""
+    searched = 0
+    while (end := stream.ahead.find(b"\n", searched)) < 0:
+        searched = len(stream.ahead)
+        if searched > MAX_BODY or stream.need(searched + 1) == searched:
+            break
+    if end < 0 and searched > MAX_BODY:
+        size = stream.drop(searched)
+        while (end := stream.ahead.find(b"\n")) < 0 and (there := len(stream.ahead) or stream.need(1)):
+            size += stream.drop(there)
+        return None, size + stream.drop(end + 1)
+    size = end + 1 if end >= 0 else searched
+    line = bytes(stream.ahead[:size])
+    stream.drop(size)
+    return (line if size <= MAX_BODY else None), size
+
+
+def _line_page(place: Place, line: bytes, parse: Callable[[str], Any]) -> RawPage | Rejected:
+    try:
+        row = parse(line.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as e:
+        return place.rejected("broken_json", f"{type(e).__name__}: {e}"[:200])
+    if not isinstance(row, dict):
+        return place.rejected("broken_json", f"{type(row).__name__} where an object was expected")
+    return _row_page(place, row)
+
+
+def tsv_row(columns: list[str], line: str) -> dict[str, str]:
+    try:
+        values = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"))
+    except csv.Error as e:
+        raise ValueError(str(e)) from e
+    if len(values) != len(columns):
+        raise ValueError(f"{len(values)} columns where {len(columns)} were expected")
+    return dict(zip(columns, values, strict=True))
+
+
+def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
+    row = 0
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            wanted = [c for c in file.schema_arrow.names if c in _COLUMNS]
+            for batch in file.iter_batches(batch_size=256, columns=wanted):
+                for values in batch.to_pylist():
+                    yield _row_page(Place(name, row), values)
+                    row += 1
+    except (pa.ArrowException, OSError) as e:
+        yield Place(name, row).rejected("broken_record", f"the file cannot be read from row {row} on: {e}"[:300])
+
+
+def _row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
+    doc_id = next((_string(row[c]) for c in _ID if row.get(c) is not None), "")
+    text = next((row[c] for c in _TEXT if isinstance(row.get(c), str)), None)
+    url = _string(row.get("url"))
+    if text is None:
+        return Place(place.file, place.offset, doc_id, url).rejected("missing_text", f"none of {', '.join(_TEXT)}")
+    if len(text) > MAX_BODY:
+        return Place(place.file, place.offset, doc_id, url).rejected("too_large", f"{len(text)} characters")
+    return RawPage(
+        source_file=place.file,
+        source_offset=place.offset,
+        source_record=doc_id,
+        url=url,
+        date=date(_string(row.get("date"))),
+        content_type="text/plain",
+        charset="",
+        body=b"",
+        text=_string(text),
+        title=_string(row.get("title")),
+        doc_id=doc_id,
+        language=_string(row.get("language")),
+    )
+
+
+def _string(value: Any) -> str:
+    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' of anything else."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        return ""
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
