@@ -5,8 +5,8 @@ An encoder is a setting: the embedded default (all-MiniLM-L6-v2), a sentence-tra
 
 A text's vector depends on the text alone, not on its batch mates. Texts of one length class (a multiple of 16 tokens) are
 encoded together, in batches that are filled up to the class's number of rows, so every matrix product has the same shape in
-whatever company. (In fp32 the number of rows was found to change no bit on the processors tried; in bf16 it does.) Memory
-does not grow with the number of texts beyond their tokens and vectors: callers encode a corpus chunk by chunk.
+whatever company; libraries may choose their kernels by shape, in bf16 and on a GPU above all. Memory grows with the tokens
+and vectors of the texts given: callers encode a corpus chunk by chunk.
 """
 
 from __future__ import annotations

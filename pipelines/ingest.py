@@ -77,6 +77,10 @@ def step(job: Job, run: Path) -> Step:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     inputs = {}
     for file in find_files(job, job.ingest):
+        try:
+            read_pages(file.path, file.name, Counter())  # looks at the first bytes only
+        except ValueError as e:
+            raise JobError(f"ingest.input: {e}", BAD_DATA) from e
         stat = file.path.stat()
         inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
     settings = job.ingest.model_dump(exclude={"input", "page_seconds", "max_reject_share"})

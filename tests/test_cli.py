@@ -57,6 +57,7 @@ def refused(capsys, *arguments: object) -> tuple[int, str]:
     ("settings", "code", "says"),
     [
         (["ingest.input=['absent.warc']"], 66, "ingest.input: 'absent.warc' is no file, folder or glob"),
+        (["ingest.input=['job.toml']"], 65, "job.toml: unknown format"),
         (["ingest.inputs=1"], 78, "unknown key ingest.inputs; did you mean 'input'?"),
         (["retrieve.depth=0"], 78, "retrieve.depth: Input should be greater than or equal to 1"),
         (["retrieve.questions=absent.tsv"], 66, "absent.tsv: no such file"),
