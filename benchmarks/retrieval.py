@@ -62,6 +62,7 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
             "ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1},
             "index": {"shards": 2},
             "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": 100},
+            "workers": {"processes": 2},
             "rerank": {"stages": [{"reranker": "overlap", "keep": KEEP}, {"reranker": "similarity"}]},
         }
     )

@@ -7,6 +7,7 @@ first of at least version 21. Importing this module starts nothing, and all but 
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -70,6 +71,7 @@ def anserini_jar() -> Path:
     return found[-1]
 
 
+@functools.cache
 def lucene_version(jar: Path) -> str:
     """Version of the Lucene inside Anserini's jar, such as '9.9.1', read from the jar without a JVM.
 

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from pipelines.errors import IO, UNAVAILABLE, JobError
+from pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -166,9 +166,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except RuntimeError as e:
         from indexing.dense import ModelMissing
         from indexing.java import JavaMissing
+        from indexing.shards import ShardDamaged, ShardMismatch
 
         if isinstance(e, JavaMissing | ModelMissing):
             _fail(str(e), UNAVAILABLE)
+        if isinstance(e, ShardDamaged | ShardMismatch):
+            _fail(str(e), BAD_DATA)
         traceback.print_exc()
         _exit(1)
     _exit(code if isinstance(code, int) else 0)

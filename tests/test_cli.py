@@ -129,6 +129,17 @@ def test_a_changed_part_stops_the_step_that_reads_it(finished, capsys):
     assert "was changed since it was written" in err
 
 
+def test_a_changed_shard_stops_the_step_that_reads_it(finished, capsys):
+    vectors = next((finished / "run" / "shards").glob("*/dense.faiss"))
+    content = bytearray(vectors.read_bytes())
+    content[len(content) // 2] ^= 1
+    vectors.write_bytes(content)
+    shutil.rmtree(finished / "run" / "retrieved")
+    code, err = refused(capsys, "retrieve", finished / "job.toml", "--out", finished / "run")
+    assert code == 65
+    assert "dense.faiss: its SHA-256 is not the one that was written" in err
+
+
 def test_a_complete_run_is_skipped_and_each_step_says_so(finished, capsys):
     assert call("run", finished / "job.toml", "--out", finished / "run") == 0
     lines = capsys.readouterr().out.splitlines()
