@@ -36,6 +36,7 @@ from schemas.record import Record
 OUTPUTS: Mapping[str, type[Record]] = {"questions": Question, "retrieved": Hit}
 SOURCES = ("bm25", "dense")
 OPEN_SHARDS = 4
+BLOCKS_PER_SEARCH = 16
 Vectors: TypeAlias = npt.NDArray[np.float32]
 
 
@@ -115,15 +116,19 @@ def define(
         | "Count words" >> beam.ParDo(CountWords(blocks, job, settings))  # GlobalStatistics of one shard
         | "Over all shards" >> beam.CombineGlobally(add)  # GlobalStatistics
     )
-    (
+    asked = (
         root
         | "Blocks" >> beam.Create(list(blocks))  # Block
         | "Spread blocks" >> beam.Reshuffle()
-        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (Block, Asked)
-        | "Times shards" >> beam.FlatMapTuple(lambda block, asked: [(n, f, block, asked) for n, f in enumerate(folders)])
-        | "Spread searches" >> beam.Reshuffle()  # (shard number, folder, Block, Asked)
-        | "Search"
-        >> beam.ParDo(Search(job, settings), beam.pvalue.AsSingleton(statistics))  # (block number, Found in one shard)
+        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (block number, Asked)
+    )
+    searches = [(n, folder, first) for n, folder in enumerate(folders) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
+    (
+        root
+        | "Searches" >> beam.Create(searches)  # (shard number, folder, first of some blocks)
+        | "Spread searches" >> beam.Reshuffle()
+        | "Search" >> beam.ParDo(Search(blocks, job, settings), beam.pvalue.AsSingleton(statistics), beam.pvalue.AsDict(asked))
+        # (block number, Found in one shard)
         | "Merge shards" >> beam.CombinePerKey(MergeFound(settings.depth))  # (block number, Found)
         | "Fuse and fetch" >> beam.ParDo(FuseAndFetch(blocks, folders, job, settings, this))
     )
@@ -155,7 +160,7 @@ class Asked:
 
 
 class EncodeQuestions(beam.DoFn):
-    """A block → itself with its questions' vectors; None where the dense index is not searched."""
+    """A block → its number and its questions' vectors; None where the dense index is not searched."""
 
     def __init__(self, job: Job, settings: Retrieve) -> None:
         self._job, self._dense = job, "dense" in settings.sources
@@ -163,8 +168,8 @@ class EncodeQuestions(beam.DoFn):
     def setup(self) -> None:
         self._encoder = passage_encoder(self._job) if self._dense else None
 
-    def process(self, block: Block) -> Iterator[tuple[Block, Asked | None]]:
-        yield block, encode(block, self._encoder) if self._encoder else None
+    def process(self, block: Block) -> Iterator[tuple[int, Asked | None]]:
+        yield block.number, encode(block, self._encoder) if self._encoder else None
 
 
 def encode(block: Block, encoder: Encoder) -> Asked:
@@ -172,17 +177,22 @@ def encode(block: Block, encoder: Encoder) -> Asked:
 
 
 class Search(beam.DoFn):
-    """A block in one shard → (block number, the best of the shard for each question)."""
+    """Some blocks in one shard → for each (block number, the best of the shard for each question).
 
-    def __init__(self, job: Job, settings: Retrieve) -> None:
-        self._settings = settings
+    A shard is opened, and its checksums compared, once for many questions.
+    """
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        self._blocks, self._settings = list(blocks), settings
         self._open = OpenShards(job)
 
     def process(
-        self, element: tuple[int, Path, Block, Asked | None], statistics: GlobalStatistics
+        self, element: tuple[int, Path, int], statistics: GlobalStatistics, asked: Mapping[int, Asked | None]
     ) -> Iterator[tuple[int, Found]]:
-        number, folder, block, asked = element
-        yield block.number, search(self._open(folder), number, block, asked, statistics, self._settings)
+        number, folder, first = element
+        for block in self._blocks[first : first + BLOCKS_PER_SEARCH]:
+            found = search(self._open(folder), number, block, asked[block.number], statistics, self._settings)
+            yield block.number, found
 
 
 def search(
