@@ -17,14 +17,14 @@ from pathlib import Path
 RESULTS = Path(__file__).with_name("results")
 
 
-def arguments(name: str, what: str) -> argparse.Namespace:
-    """--data (a folder of measuring data), --save, --rounds."""
+def arguments(name: str, what: str, needs_data: bool = True) -> argparse.Namespace:
+    """--data (a folder of measuring data, which must be there where it is needed), --save, --rounds."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
     given = parser.parse_args()
-    if not given.data.is_dir():
+    if needs_data and not given.data.is_dir():
         parser.error(f"no folder {given.data}; give the measuring data with --data")
     return given
 
