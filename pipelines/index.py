@@ -17,7 +17,7 @@ from indexing.dense import Encoder, load_encoder
 from indexing.java import find_java
 from pipelines.job import Job
 from pipelines.records import Folder, Part, read_part, sha256
-from pipelines.runner import pipeline, progress
+from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from schemas.corpus import Passage
 from schemas.record import Record
@@ -63,13 +63,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     done = this.reports.read()
     left = [unit for unit in units if unit.number not in done]
-    with progress("index", len(units), this.reports.count), pipeline(beam_options, job.workers.processes, len(left)) as root:
-        (
-            root
-            | "Shards" >> beam.Create(left)  # ShardRange
-            | "Spread shards" >> beam.Reshuffle()
-            | "Build" >> beam.ParDo(BuildShard(job, passages, this))
-        )
+    carry(this, left, len(units), BuildShard(job, passages, this), beam_options, job.workers.processes)
     counts = total(this.reports.read().values())
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")

@@ -37,7 +37,7 @@ class Ingest(Section):
     )
     passage_words: Count = Field(100, description="words that a passage is filled up to")
     passage_tokens: int = Field(200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)")
-    page_seconds: float = Field(10.0, gt=0, description="time limit for extracting one page's main text")
+    page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
     max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
 
 

@@ -18,7 +18,7 @@ from indexing.labels import GivenLabel, GivenLabels, documents, propagate
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.job import Job
 from pipelines.records import Folder, Part, PartWriter, read_part, sha256, write_text
-from pipelines.runner import pipeline, progress
+from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from pipelines.tables import read_labels
 from schemas.corpus import Passage, Rejected
@@ -55,16 +55,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages = Folder.open(run / "passages", Passage, "ingest")
     done = this.reports.read()
     left = [(n, part) for n, part in enumerate(passages.parts) if n not in done]
-    with (
-        progress("propagate", len(passages.parts), this.reports.count),
-        pipeline(beam_options, job.workers.processes, len(left)) as root,
-    ):
-        (
-            root
-            | "Parts" >> beam.Create(left)  # (unit, part of passages/)
-            | "Spread parts" >> beam.Reshuffle()
-            | "Label" >> beam.ParDo(LabelPart(given, passages.path, this))
-        )
+    carry(this, left, len(passages.parts), LabelPart(given, passages.path, this), beam_options, job.workers.processes)
     reports = list(this.reports.read().values())
     rejects = reject(given, this, len(passages.parts), labels_file(job))
     counts = total([*reports, rejects])

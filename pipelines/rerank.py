@@ -17,7 +17,7 @@ from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Rerank
 from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
-from pipelines.runner import pipeline, progress
+from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from ranking.registry import find
 from ranking.reranker import Resources, Stage, check_plan, run_stages
@@ -64,16 +64,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = this.reports.read()
     left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
-    with (
-        progress("rerank", len(retrieved.parts), this.reports.count),
-        pipeline(beam_options, job.workers.processes, len(left)) as root,
-    ):
-        (
-            root
-            | "Parts" >> beam.Create(left)  # (unit, part of retrieved/)
-            | "Spread parts" >> beam.Reshuffle()
-            | "Run stages" >> beam.ParDo(RunStages(job, retrieved.path, this))
-        )
+    carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
     reports = this.reports.read()
     counts = total(reports.values())
     if counts["candidates"] != counts["kept"] + counts["left"]:

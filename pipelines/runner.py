@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -23,6 +24,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProv
 from google.protobuf.struct_pb2 import Struct
 
 from pipelines.errors import USAGE, JobError
+from pipelines.step import Step
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 
@@ -82,6 +84,12 @@ def configure_logging() -> None:
     """Log to stderr; stdout is for results. Importing Beam leaves a handler at the root, which goes."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
     logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)  # it logs what it then raises
+
+
+def carry(this: Step, units: Sequence[Any], of: int, work: beam.DoFn, beam_options: Sequence[str], processes: int) -> None:
+    """Give each unit that is left, of so many in all, to `work`, which reports it to the step; tell progress meanwhile."""
+    with progress(this.name, of, this.reports.count), pipeline(beam_options, processes, len(units)) as root:
+        _ = root | "Units" >> beam.Create(list(units)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)
 
 
 @contextmanager
