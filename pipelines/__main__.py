@@ -9,6 +9,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
@@ -28,7 +29,7 @@ Exit codes: 0 ok, 2 usage, 65 bad data or too many rejects, 66 input missing, 69
 73 another job's output is in the way, 74 input/output error, 78 settings.
 """
 
-app = App(name="answermill", help=HELP, version_flags=["--version"], help_format="markdown")
+app = App(name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown")
 
 JobFile = Annotated[Path, Parameter(help="the job file")]
 Out = Annotated[Path, Parameter(name="--out", help="folder of the run; made if it is not there")]

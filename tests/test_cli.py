@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,11 @@ def test_keys_and_columns_list_everything(capsys):
     assert "rerank.stages[].keep\n    int | None, default None\n" in capsys.readouterr().out
     call("columns")
     assert "passage.sentences.start" in capsys.readouterr().out
+
+
+def test_the_version_is_the_package_s(capsys):
+    assert call("--version") == 0
+    assert capsys.readouterr().out.strip() == metadata.version("answermill")
 
 
 def test_help_imports_nothing_heavy():

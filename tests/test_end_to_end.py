@@ -192,3 +192,30 @@ def test_three_shards_and_blocks_of_five_questions_give_what_the_sample_gives(sa
     assert len(Folder.open(run / "retrieved", Hit, "retrieve").parts) == 18
     assert hits(run) == hits(sample_run)
     assert scored(run) == scored(sample_run)
+
+
+def test_a_run_killed_again_and_again_ends_with_the_same_rows(sample_run, tmp_path):
+    """kill -9 whenever a unit has reported or a folder was committed, then the same command once more."""
+    job, run = copy_to(tmp_path), tmp_path / "run"
+    command = [sys.executable, "-m", "pipelines", "run", str(job), "--out", str(run)]
+    kills = 0
+    while kills < 4:
+        done = progress_of(run)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
+        while child.poll() is None and progress_of(run) == done:
+            time.sleep(0.01)
+        if child.poll() is not None:
+            break
+        child.kill()
+        child.wait()
+        kills += 1
+    assert kills == 4
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, cwd=Path(__file__).parents[1])
+    assert hits(run) == hits(sample_run)
+    assert scored(run) == scored(sample_run)
+    assert (run / "answers.jsonl").read_bytes() == (sample_run / "answers.jsonl").read_bytes()
+    assert not list(run.rglob("*.tmp"))
+
+
+def progress_of(run: Path) -> set[Path]:
+    return {*run.rglob("unit-*.json"), *run.rglob("_manifest.json")}
