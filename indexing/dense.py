@@ -64,11 +64,6 @@ def find_model(name: str) -> Path:
     return folder
 
 
-def check_model(name: str) -> None:
-    """Raises ModelMissing where `find_model` finds no model that can be used."""
-    find_model(name)
-
-
 def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled

@@ -34,7 +34,6 @@ from schemas.record import Record
 OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
 KINDS = (".warc", ".wet", ".jsonl", ".parquet")
 BUCKETS = 64
-BATCH = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
