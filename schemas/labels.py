@@ -1,10 +1,25 @@
-"""Labels of sentences, as people give them, and what they say of the passages and documents that hold them (WQA §3.1, §3.3)."""
+"""Labels: of a data set's candidates; of the corpus' sentences, as people give them; and what these say of the passages and
+documents that hold them (WQA §3.1, §3.3)."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from schemas.record import Record, column, record
+
+
+@record
+class LabelledCandidate(Record):
+    """One candidate of one question of an answer sentence selection data set, in the set's original order."""
+
+    question_id: str = column(pa.string(), "the data set's own, or made from the question's place in it; never its text")
+    question: str = column(pa.string(), "the question as asked")
+    candidate_id: str = column(pa.string(), "unique within the question; the data set's own where it has one")
+    doc_id: str = column(pa.string(), "document that it was taken from; '' where the data set does not say")
+    title: str = column(pa.string(), "title of that document; '' where the data set does not say")
+    position: int = column(pa.int32(), "original order within the question, from 0")
+    text: str = column(pa.string(), "the candidate: a sentence, or a paragraph in NQ-LA; empty where the data set's own is")
+    label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
 
 
 @record

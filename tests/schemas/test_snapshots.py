@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import corpus, labels, ranked
+from schemas import corpus, evaluation, labels, ranked
 from schemas.record import Record
 
 SNAPSHOT = Path(__file__).with_name("snapshots.json")
@@ -20,9 +20,11 @@ RECORDS: list[type[Record]] = [
     ranked.Hit,
     ranked.StageScore,
     ranked.ScoredCandidate,
+    labels.LabelledCandidate,
     labels.SentenceLabel,
     labels.PassageLabel,
     labels.DocumentLabel,
+    evaluation.QuestionScore,
 ]
 
 
@@ -38,7 +40,7 @@ def test_the_schema_is_the_one_that_was_published(record: type[Record]) -> None:
 def test_every_record_has_a_snapshot() -> None:
     defined = {
         thing.__name__
-        for module in (corpus, ranked, labels)
+        for module in (corpus, ranked, labels, evaluation)
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, Record) and thing is not Record
     }
