@@ -1,0 +1,63 @@
+"""Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title, sentence_index,
+sentence, label (document_id and document_title may be null)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.datasets.lines import Row, bad
+from pipelines.errors import BAD_DATA, JobError
+from schemas.labels import LabelledCandidate
+
+OURS = tuple(LabelledCandidate.schema().names)
+SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
+_MAY_BE_NULL = {"document_id", "document_title"}
+_ROWS = 8_192  # in memory at a time
+
+
+def read_parquet(path: Path, counted: Counter[str]) -> Iterator[Row]:
+    """Positions must count from 0 without gaps. A missing candidate id is made: '<document_id>-<sentence_index>', as
+    WikiQA makes its own, or the index alone."""
+    try:
+        with pq.ParquetFile(path) as file:
+            columns = columns_of(file.schema_arrow)
+            if columns is None:
+                raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
+            number, previous, due = 0, None, 0
+            for batch in file.iter_batches(_ROWS, columns=list(columns)):
+                for cells in batch.to_pylist():
+                    number += 1
+                    position, row = _row(path, number, cells)
+                    due = due + 1 if row.question_id == previous else 0
+                    previous = row.question_id
+                    if position != due:
+                        raise bad(path, number, f"position {position} where {due} is due in question {previous!r}")
+                    yield row
+    except pa.ArrowInvalid as e:
+        raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
+
+
+def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
+    """Which of the two sets of columns a file has."""
+    return next((names for names in (OURS, SHARED) if set(names) <= set(schema.names)), None)
+
+
+def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
+    """(position, row) of row `number`, from 1."""
+    if empty := [name for name, value in cells.items() if value is None and name not in _MAY_BE_NULL]:
+        raise bad(path, number, f"no {', '.join(empty)}")
+    if cells["label"] not in (0, 1):
+        raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
+    question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
+    if "position" in cells:
+        row = Row(number, question_id, question, cells["text"], label, cells["candidate_id"], cells["doc_id"], cells["title"])
+        return cells["position"], row
+    position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
+    candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
+    return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)

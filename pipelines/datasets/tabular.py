@@ -1,0 +1,164 @@
+"""Tab-separated sets: WikiQA, ASNQ, and the plain `question, sentence, label` that people make of TREC-QA and others.
+
+A cell is what stands between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with the same
+question text is a question, and its number in the file (from 0) makes its id, 'asnq-00017': the same text further down is
+another question, and a question keeps its id when others are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pipelines.datasets.lines import Row, bad, field, json_lines, lines
+from pipelines.errors import BAD_DATA, USAGE, JobError
+
+WIKIQA = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
+_BINARY = {"0": 0, "1": 1}
+_ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}
+_TAB = "\t"
+_UNNAMED = ("question", "text", "label")  # the cells of a table without a header
+_COLUMNS = {  # what a header may call a field, without case and '_'
+    "questionid": "question_id",
+    "qid": "question_id",
+    "question": "question",
+    "docid": "doc_id",
+    "documentid": "doc_id",
+    "title": "title",
+    "documenttitle": "title",
+    "candidateid": "candidate_id",
+    "sentenceid": "candidate_id",
+    "text": "text",
+    "sentence": "text",
+    "label": "label",
+}
+
+
+def read_wikiqa(path: Path, counted: Counter[str]) -> Iterator[Row]:
+    """WikiQA as Microsoft gives it (the seven columns of WIKIQA, header first); ids are the set's own."""
+    found = _filled(path)
+    line, header = next(found, (1, ""))
+    if tuple(header.split("\t")) != WIKIQA:
+        raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA)}: {header[:80]!r}")
+    yield from _rows(path, "wikiqa", found, names_of(header) or (), _BINARY)
+
+
+def read_tsv(path: Path, counted: Counter[str]) -> Iterator[Row]:
+    """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the further columns of
+    WikiQA; without one `question, sentence, label` or `question id, question, sentence, label`."""
+    found = _filled(path)
+    line, first = next(found, (1, _TAB * 2))
+    names = names_of(first)
+    if names is None:
+        names = _UNNAMED if first.count(_TAB) == 2 else ("question_id", *_UNNAMED)
+        if first.count(_TAB) + 1 != len(names):
+            raise bad(path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4")
+        found = _filled(path)
+    yield from _rows(path, "tsv", found, names, _BINARY)
+
+
+def read_asnq(path: Path, counted: Counter[str], questions: Path | None = None, split: str | None = None) -> Iterator[Row]:
+    """ASNQ: question, sentence, class 1-4; 4 is positive (in the long answer, and holds the short one). No header.
+
+    `questions` keeps the questions whose text stands in a list, as the Cascade Transformer cuts ASNQ's dev set into dev and
+    test (§5.1): text lines, or JSON lines with 'question' and, for `split`, 'split'. Counts 'class 1' ... 'class 4' of the
+    rows that it gives, 'rows of questions not listed', and 'listed questions not found'.
+    """
+    wanted = None if questions is None else listed(questions, split)
+    if wanted is None and split is not None:
+        raise JobError(f"{path}: split {split!r} is given, but no list of questions", USAGE)
+    found: set[str] = set()
+    for row in _rows(path, "asnq", _filled(path), _UNNAMED, _ASNQ, counted, wanted):
+        if wanted is not None:
+            found.add(row.question)
+        yield row
+    if wanted is not None:
+        counted["listed questions not found"] += len(wanted) - len(found)
+
+
+def listed(path: Path, split: str | None = None) -> set[str]:
+    """The question texts of a list. Raises JobError 65 where `split` leaves none."""
+    if ".json" not in path.name:
+        if split is not None:
+            raise JobError(f"{path}: split {split!r} is given, but text lines name none; give JSON lines", USAGE)
+        wanted = {text for _, text in lines(path) if text.strip()}
+    else:
+        wanted, splits = set(), set()
+        for line, row in json_lines(path):
+            text = field(path, line, row, "question", str)
+            splits.add(field(path, line, row, "split", str) if split is not None else None)
+            if split is None or row["split"] == split:
+                wanted.add(text)
+        if not wanted and splits:
+            raise JobError(f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}", BAD_DATA)
+    if not wanted:
+        raise JobError(f"{path}: no question in it", BAD_DATA)
+    return wanted
+
+
+def names_of(header: str) -> tuple[str | None, ...] | None:
+    """The field of each cell; None where these cells do not name at least question, sentence and label, once each."""
+    names = tuple(_COLUMNS.get(cell.strip().lower().replace("_", "")) for cell in header.split(_TAB))
+    known = [name for name in names if name is not None]
+    return names if set(_UNNAMED) <= set(known) and len(set(known)) == len(known) else None
+
+
+def recognise_tabs(head: Sequence[str]) -> str | None:
+    """The form of a table by its first lines, the header among them.
+
+    Judgements and runs have one word where we need questions and sentences, so half of the rows must have more in both. One
+    row in ten may be broken: reading then says where.
+    """
+    if tuple(head[0].split(_TAB)) == WIKIQA:
+        return "wikiqa"
+    if names_of(head[0]) is not None:
+        return "tsv"
+    rows = [cells for cells in (text.split(_TAB) for text in head) if len(cells) == 3 and cells[2] in _BINARY | _ASNQ]
+    if len(rows) * 10 < len(head) * 9 or sum(" " in question and " " in text for question, text, _ in rows) * 2 < len(rows):
+        return None
+    labels = {cells[2] for cells in rows}
+    if "0" in labels:
+        return "tsv" if labels <= _BINARY.keys() else None
+    return "asnq" if labels != {"1"} else None  # all 1: could be either
+
+
+def _filled(path: Path) -> Iterator[tuple[int, str]]:
+    return ((line, text) for line, text in lines(path) if text)
+
+
+def _rows(
+    path: Path,
+    form: str,
+    found: Iterable[tuple[int, str]],
+    names: Sequence[str | None],
+    labels: Mapping[str, int],
+    counted: Counter[str] | None = None,
+    wanted: Container[str] | None = None,
+) -> Iterator[Row]:
+    """The rows of a table whose cells are the fields `names`. Classes are counted where `counted` is given; `wanted` holds
+    the questions to keep."""
+    question_at, text_at, label_at = map(names.index, _UNNAMED)
+    id_at = names.index("question_id") if "question_id" in names else None
+    others = [(name, at) for at, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
+    number, previous, question_id = -1, None, ""
+    for line, row in found:
+        cells = row.split(_TAB)
+        if len(cells) != len(names):
+            raise bad(path, line, f"{len(cells)} cells where {len(names)} are due")
+        label = labels.get(cells[label_at])
+        if label is None:
+            raise bad(path, line, f"label {cells[label_at]!r}; it must be one of {', '.join(labels)}")
+        question = cells[question_at]
+        if id_at is not None:
+            question_id = cells[id_at]
+        elif question != previous:
+            number, previous = number + 1, question
+            question_id = f"{form}-{number:05d}"
+        if wanted is not None and question not in wanted:
+            if counted is not None:
+                counted["rows of questions not listed"] += 1
+            continue
+        if counted is not None:
+            counted[f"class {cells[label_at]}"] += 1
+        yield Row(line, question_id, question, cells[text_at], label, **{name: cells[at] for name, at in others})
