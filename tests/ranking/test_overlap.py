@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranking.overlap import Overlap
+from ranking.overlap import RULES, Overlap, blank_words, cosinet_words, rule_scores
 from ranking.reranker import Resources
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
@@ -42,3 +42,27 @@ def test_ties_fall_to_the_original_rank_whatever_the_incoming_order() -> None:
 def test_a_checkpoint_is_refused() -> None:
     with pytest.raises(ValueError, match="takes no checkpoint"):
         Overlap.load(Resources("some/folder", lambda: pytest.fail("no encoder is needed")))
+
+
+# The rule baselines.
+
+
+def test_the_rules_score_as_the_paper_says() -> None:
+    candidates = ["nothing", "a b", "b", "a b c"]
+    made = {rule: rule_scores(rule, "a b", candidates, blank_words()) for rule in RULES}
+    assert made["random"] == [0, 0, 0, 0]
+    assert made["RR"] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert made["WO"] == [0, 2, 1, 2]
+    order = sorted(range(4), key=lambda n: -made["WO+RR"][n])
+    assert order == [1, 3, 2, 0] and len(set(made["WO+RR"])) == 4
+
+
+def test_rank_never_outweighs_a_word() -> None:
+    first_with_less, last_with_more = rule_scores("WO+RR", "a b", ["a", *["x"] * 50_000, "a b"], blank_words())[::50_001]
+    assert last_with_more > first_with_less
+
+
+def test_cosinets_words_leave_a_dash_on_a_word_and_a_stop_with_its_hyphen() -> None:
+    words = cosinet_words()
+    assert words("Ten states— here") == {"ten", "states—", "here"}
+    assert words("D.O.-granting schools?") == {"d.o", ".-", "granting", "schools", "?"}
