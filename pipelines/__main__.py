@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
+from pipelines.errors import BAD_DATA, IO, UNAVAILABLE, WORSE, JobError
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -25,8 +25,8 @@ A job is a TOML file; `answermill keys` lists what can stand in it. Steps read a
 one that is complete is skipped, one that was stopped goes on where it was. What stands after `--` goes to Apache Beam:
 `answermill run JOB.toml --out RUN -- --runner=FlinkRunner --flink_master=HOST:PORT`.
 
-Exit codes: 0 ok, 2 usage, 65 bad data or too many rejects, 66 input missing, 69 Java or model missing,
-73 another job's output is in the way, 74 input/output error, 78 settings.
+Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad data or too many rejects, 66 input missing,
+69 Java or model missing, 73 another job's output is in the way, 74 input/output error, 78 settings.
 """
 
 app = App(name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown")
@@ -83,6 +83,134 @@ def sample(*, out: Out = Path("sample"), settings: Overrides = ()) -> None:
     from pipelines.sample import copy_to
 
     _run(copy_to(out), out / "run", settings, None)
+
+
+@app.command
+def evaluate(
+    scores: Annotated[
+        str,
+        Parameter(
+            help="a scored/ folder, a TREC run, a Parquet of question_id, candidate_id, score; or what is to rank a data set: "
+            "random, RR, WO, WO+RR, or a reranker's name"
+        ),
+    ],
+    *,
+    labels: Annotated[
+        Path,
+        Parameter(help="a data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a Parquet"),
+    ],
+    protocol: Annotated[
+        Literal["raw", "answerable", "clean", "compat"],
+        Parameter(
+            help="raw: all questions; answerable: those with a correct candidate; clean: with a wrong one as well; "
+            "compat: as the field's posted code, optimistic, for comparison with figures that were made so"
+        ),
+    ] = "answerable",
+    metrics: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="MAP, MRR, and P@k, R@k, nDCG@k with any k")
+    ] = ("P@1", "MAP", "MRR", "nDCG@10"),
+    by: Annotated[
+        str,
+        Parameter(help="order of a scored/ folder: final, position (the original order), or the score of the stage so named"),
+    ] = "final",
+    form: Annotated[str | None, Parameter(help="form of the data set where it is not recognised")] = None,
+    checkpoint: Annotated[str | None, Parameter(help="checkpoint of the reranker")] = None,
+    words: Annotated[
+        Literal["cosinet", "blanks"],
+        Parameter(help="words of WO, WO+RR: Cosinet's spaCy tokens, or what stands between blanks"),
+    ] = "cosinet",
+    json: Annotated[Path | None, Parameter(help="write the figures, from 0 to 1, as one flat JSON object")] = None,
+    questions: Annotated[Path | None, Parameter(help="write one row per question and metric as Parquet")] = None,
+) -> None:
+    """Hold scores against labels: P@1, MAP, MRR, nDCG@10, exact under ties, with the protocol named.
+
+    Tied candidates count by their expectation over all orders of the tie; worst and best order stand beside it. Judged
+    candidates without a score, and scored ones without a label, are counted and said.
+    """
+    from pipelines.evaluate import evaluate as run_evaluation
+
+    made = run_evaluation(
+        scores, labels, protocol=protocol, metrics=metrics, by=by, form=form, checkpoint=checkpoint, words=words
+    )
+    made.write(json, questions)
+    sys.stdout.writelines(line + "\n" for line in made.lines())
+
+
+@app.command
+def compare(
+    a: Annotated[str, Parameter(help="Parquet of `evaluate --questions`; with --labels anything that `evaluate` takes")],
+    b: Annotated[str, Parameter(help="the same for the other; wins are B's")],
+    *,
+    labels: Annotated[Path | None, Parameter(help="evaluate A and B against these")] = None,
+    protocol: Annotated[Literal["raw", "answerable", "clean", "compat"], Parameter(help="as for `evaluate`")] = "answerable",
+    metrics: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="as for `evaluate`")] = (
+        "P@1",
+        "MAP",
+        "MRR",
+        "nDCG@10",
+    ),
+    metric: Annotated[str, Parameter(help="the metric that --margin is about")] = "MAP",
+    margin: Annotated[
+        float | None, Parameter(help="exit with 3 where B is worse than A by more than this, from 0 to 1; e.g. 0.005")
+    ] = None,
+    rounds: Annotated[int, Parameter(help="of the randomisation test and of the bootstrap")] = 10_000,
+    seed: Annotated[int, Parameter(help="of both")] = 0,
+    show: Annotated[int, Parameter(help="lost and gained questions to show, of each")] = 10,
+    json: Annotated[Path | None, Parameter(help="write everything, all flipped questions included, as JSON")] = None,
+) -> int:
+    """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
+    from pipelines.compare import compare_files
+
+    made = compare_files(a, b, labels=labels, protocol=protocol, metrics=metrics, rounds=rounds, seed=seed)
+    worse = made.worse_by(metric) if margin is not None else 0.0
+    if json:
+        made.write(json)
+    sys.stdout.writelines(line + "\n" for line in made.lines(show))
+    if margin is not None and worse > margin:
+        sys.stderr.write(f"answermill: B is worse by {worse:.4f} {metric}; the margin is {margin}\n")
+        return WORSE
+    return 0
+
+
+@app.command
+def dataset(
+    files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="one data set, in one file or several")],
+    *,
+    form: Annotated[str | None, Parameter(help="where it is not recognised, or to read it another way; see below")] = None,
+    out: Annotated[Path | None, Parameter(help="write the candidates as one Parquet file, which `--labels` takes")] = None,
+    questions: Annotated[Path | None, Parameter(help="asnq: keep the questions of this list, a line each or JSONL")] = None,
+    split: Annotated[str | None, Parameter(help="asnq: of that list, those of this split")] = None,
+    splitter: Annotated[
+        Literal["rules", "spacy"] | None, Parameter(help="squad, nq-asnq: our sentence rules, or spaCy's sentencizer")
+    ] = None,
+    annotators: Annotated[int | None, Parameter(help="nq-la, nq-asnq: how many must give a long answer (of five, 2)")] = None,
+    answers: Annotated[Path | None, Parameter(help="insuranceqa: the file of answers")] = None,
+    vocabulary: Annotated[Path | None, Parameter(help="insuranceqa: the vocabulary")] = None,
+    tokens: Annotated[
+        Literal["spacy", "blanks"], Parameter(help="what lengths count: spaCy's English tokens, or words between blanks")
+    ] = "spacy",
+    published: Annotated[
+        str | None, Parameter(help="put the papers' rows beside: SET/SPLIT, e.g. wikiqa/test; 'list' lists them")
+    ] = None,
+) -> None:
+    """Read an answer sentence selection data set, print the papers' statistics row, and convert it.
+
+    Forms: wikiqa, trecqa (jacana's XML), asnq, tsv (question, sentence, label), squad (to SQuAD-sent), nq-la and nq-asnq
+    (Natural Questions), insuranceqa (v1), parquet. Files are read as a stream: their size does not matter.
+    """
+    from pipelines.convert import convert
+
+    options = {
+        "questions": questions,
+        "split": split,
+        "splitter": splitter,
+        "annotators": annotators,
+        "answers": answers,
+        "vocabulary": vocabulary,
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    for line in convert(files, form, given, out, tokens, published):
+        sys.stdout.write(line + "\n")
 
 
 @app.command

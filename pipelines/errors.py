@@ -1,8 +1,8 @@
-"""Errors that a user can mend, with the exit code that a scheduler sees (sysexits)."""
+"""Errors that a user can mend, with the exit code that a scheduler sees: sysexits, and 3 for a comparison that was lost."""
 
 from __future__ import annotations
 
-USAGE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, SETTINGS = 2, 65, 66, 69, 73, 74, 78
+USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 73, 74, 78
 
 
 class JobError(Exception):

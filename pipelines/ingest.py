@@ -25,8 +25,9 @@ from indexing.passages import Splitter
 from indexing.warc import read_pages
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.job import Ingest, Job
+from pipelines.progress import progress
 from pipelines.records import Folder, PartWriter, read_batches, read_part
-from pipelines.runner import pipeline, progress
+from pipelines.runner import pipeline
 from pipelines.step import Report, Reports, Step, total
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record

@@ -25,8 +25,9 @@ from indexing.shards import Shard
 from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Retrieve
+from pipelines.progress import progress
 from pipelines.records import Folder, PartWriter, sha256
-from pipelines.runner import pipeline, progress
+from pipelines.runner import pipeline
 from pipelines.step import Report, Step, total
 from pipelines.tables import read_questions
 from schemas.corpus import Passage, Question

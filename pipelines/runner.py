@@ -7,14 +7,10 @@ first, and which engine runs would depend on the pipeline.
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -24,6 +20,7 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProv
 from google.protobuf.struct_pb2 import Struct
 
 from pipelines.errors import USAGE, JobError
+from pipelines.progress import progress
 from pipelines.step import Step
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
@@ -90,47 +87,3 @@ def carry(this: Step, units: Sequence[Any], of: int, work: beam.DoFn, beam_optio
     """Give each unit that is left, of so many in all, to `work`, which reports it to the step; tell progress meanwhile."""
     with progress(this.name, of, this.reports.count), pipeline(beam_options, processes, len(units)) as root:
         _ = root | "Units" >> beam.Create(list(units)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)
-
-
-@contextmanager
-def progress(label: str, total: int, done: Callable[[], int], interval_s: float = 30.0) -> Iterator[None]:
-    """Tell on stderr how many of `total` units are done while the block runs: a bar on a terminal, JSON lines elsewhere."""
-    ended = threading.Event()
-    began, first = time.monotonic(), done()
-
-    def tell_lines() -> None:
-        while not ended.wait(interval_s):
-            now, elapsed = done(), time.monotonic() - began
-            left = elapsed / (now - first) * (total - now) if now > first else None
-            state = {"step": label, "units_done": now, "units": total, "elapsed_s": round(elapsed)}
-            print_line(json.dumps({**state, "left_s": None if left is None else round(left)}))
-
-    def tell_bar() -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=first)
-            while not ended.wait(0.2):
-                bar.update(task, completed=done())
-
-    thread = threading.Thread(target=tell_bar if sys.stderr.isatty() else tell_lines, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def print_line(line: str) -> None:
-    """One line on stderr, whole even where several threads print."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()

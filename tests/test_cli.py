@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -189,3 +190,64 @@ def test_help_imports_nothing_heavy():
     assert "'cyclopts'" in loaded
     for heavy in ("torch", "apache_beam", "spacy", "pyarrow", "transformers", "jnius"):
         assert f"'{heavy}'" not in loaded
+
+
+# Evaluation.
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    """A data set of two questions, as a table that people bring."""
+    lines = ["question_id\tquestion\tsentence\tlabel"]
+    lines += ["a\tWho sang it?\tNobody.\t0", "a\tWho sang it?\tIt was he who sang it.\t1"]
+    lines += ["b\tWhere?\tHere.\t1", "b\tWhere?\tNot where you look.\t0"]
+    (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def test_evaluate_prints_a_table_and_writes_json_and_questions(labelled, capsys):
+    files = ("--json", labelled / "figures.json", "--questions", labelled / "questions.parquet")
+    assert call("evaluate", "WO+RR", "--labels", labelled / "set.tsv", *files, "--metrics", "P@1", "MRR") == 0
+    said = capsys.readouterr().out
+    assert "protocol answerable" in said and "2 questions kept" in said
+    assert [line.split()[:2] for line in said.splitlines()[-2:]] == [["P@1", "50.00"], ["MRR", "75.00"]]
+    assert json.loads((labelled / "figures.json").read_text())["P@1"] == 0.5
+    assert (labelled / "questions.parquet").is_file()
+
+
+def test_compare_exits_with_3_where_b_is_worse_than_the_margin(labelled, capsys):
+    for rule in ("random", "RR"):
+        call("evaluate", rule, "--labels", labelled / "set.tsv", "--questions", labelled / f"{rule}.parquet")
+    sides = labelled / "random.parquet", labelled / "RR.parquet"
+    assert call("compare", *sides, "--margin", "0") == 0
+    sides = ("WO+RR", "random", "--labels", labelled / "set.tsv", "--metric", "P@1", "--rounds", "50")
+    assert call("compare", *sides) == 0
+    assert call("compare", *sides, "--margin", "0.6") == 0
+    (labelled / "set.tsv").write_text((labelled / "set.tsv").read_text().replace("Here.", "Where? Here."))
+    assert call("compare", *sides, "--margin", "0.4") == 3
+    assert "B is worse by 0.5000 P@1; the margin is 0.4" in capsys.readouterr().err
+
+
+def test_dataset_prints_the_statistics_row(labelled, capsys):
+    assert call("dataset", labelled / "set.tsv", "--out", labelled / "set.parquet") == 0
+    said = capsys.readouterr().out
+    assert "set.tsv as tsv" in said and "answerable" in said and "written:" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("evaluate", "absent.run", "--labels", "set.tsv"), 66, "absent.run: no such file or folder"),
+        (("evaluate", "RR", "--labels", "absent"), 66, "absent: no such file or folder"),
+        (("evaluate", "set.tsv", "--labels", "set.tsv"), 65, "set.tsv:1: 4 columns, where a TREC run has 6"),
+        (("evaluate", "RR", "--labels", "set.tsv", "--metrics", "MAPP"), 2, "unknown metric 'MAPP'; known: MAP, MRR"),
+        (("compare", "RR", "WO"), 2, "give --labels"),
+        (("dataset", "absent.tsv"), 66, "absent.tsv: no such file"),
+        (("dataset", "set.tsv", "--form", "wikiqa"), 65, "set.tsv:1:"),
+        (("dataset", "set.tsv", "--published", "x/y"), 2, "no paper's row; known: asnq/dev"),
+    ],
+)
+def test_evaluation_is_refused_with_what_to_type(labelled, capsys, monkeypatch, arguments, code, says):
+    monkeypatch.chdir(labelled)
+    found, err = refused(capsys, *arguments)
+    assert (found, says in err) == (code, True), err

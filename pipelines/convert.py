@@ -1,0 +1,105 @@
+"""Convert: an AS2 data set in any of its forms in; the papers' statistics row, and one Parquet file, out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from pipelines.datasets import read_dataset, recognise
+from pipelines.datasets.statistics import PUBLISHED, Statistics, Tokens, rows
+from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.progress import print_line
+from pipelines.records import ROWS_PER_GROUP, sync
+from schemas.labels import LabelledCandidate
+
+TELL_S = 30.0
+
+
+def convert(
+    files: Sequence[Path],
+    form: str | None,
+    options: Mapping[str, Any],
+    out: Path | None,
+    tokens: Tokens = "spacy",
+    published: str | None = None,
+) -> Iterator[str]:
+    """Read the files as one data set; yields the lines of the statistics table, and what the readers counted.
+
+    Memory grows with the number of questions only. `out` appears when it is complete, and never takes another file's place.
+
+    Raises JobError: 2 where `published` or an option is of no use, 65 where a file is wrong or a question id stands in two,
+    73 where `out` is there.
+    """
+    if published == "list":
+        yield from sorted("/".join(key) for key in PUBLISHED)
+        return
+    known = {"/".join(key): row for key, row in PUBLISHED.items()}
+    if published is not None and published not in known:
+        raise JobError(f"--published {published}: no paper's row; known: {', '.join(sorted(known))}", USAGE)
+    if not files:
+        raise JobError("give at least one file", USAGE)
+    if out is not None and out.exists():
+        raise JobError(f"{out} is there already; name another --out", OUTPUT_EXISTS)
+    found, counted = Statistics(tokens), Counter[str]()
+    with _writer(out) as write:
+        for block in _blocks(files, form, options, counted):
+            for candidate in block:
+                found.add(candidate)
+            write(block)
+    yield f"{', '.join(map(str, files))} as {form or recognise(files[0])}; lengths in {tokens} tokens"
+    yield from rows(found, known.get(published or "", ()))
+    yield from (f"{count:,} {what}" for what, count in sorted(counted.items()) if count)
+    if out is not None:
+        yield f"written: {out}"
+
+
+def _blocks(
+    files: Sequence[Path], form: str | None, options: Mapping[str, Any], counted: Counter[str]
+) -> Iterator[list[LabelledCandidate]]:
+    """The candidates of all files, some thousands at a time; tells on stderr how many there were."""
+    began = told = time.monotonic()
+    read, block, seen = 0, list[LabelledCandidate](), dict[str, Path]()
+    for path in files:
+        try:
+            candidates = read_dataset(path, form, counted=counted, **options)
+        except TypeError as e:
+            raise JobError(f"{form or recognise(path)} takes no such option: {e}", USAGE) from e
+        for candidate in candidates:
+            if len(files) > 1 and seen.setdefault(candidate.question_id, path) != path:
+                first = seen[candidate.question_id]
+                raise JobError(f"{path}: question {candidate.question_id} stands in {first} already", BAD_DATA)
+            block.append(candidate)
+            read += 1
+            if len(block) == ROWS_PER_GROUP:
+                yield block
+                block = []
+                if time.monotonic() - told > TELL_S:
+                    told = time.monotonic()
+                    state = {"step": "dataset", "file": str(path), "rows": read, "elapsed_s": round(told - began)}
+                    print_line(json.dumps(state))
+    yield block
+
+
+@contextlib.contextmanager
+def _writer(out: Path | None) -> Iterator[Any]:
+    """A function that takes rows; with `out` they are in it, under its name, when the block has ended well."""
+    if out is None:
+        yield lambda block: None
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = out.parent / f".{out.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        with pq.ParquetWriter(temporary, LabelledCandidate.schema(), compression="zstd", write_page_checksum=True) as writer:
+            yield lambda block: writer.write_table(LabelledCandidate.table(block))
+        sync(temporary)
+        temporary.rename(out)
+    finally:
+        temporary.unlink(missing_ok=True)
