@@ -20,6 +20,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
 from indexing.extract import ExtractionFailed, Extractor
+from indexing.labels import fold
 from indexing.pages import RawPage
 from schemas.corpus import Document, Rejected
 
@@ -81,7 +82,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         source_file=page.source_file,
         source_offset=page.source_offset,
         source_record=page.source_record,
-        text_hash=hashlib.sha256(" ".join(text.casefold().split()).encode()).hexdigest()[:32],
+        text_hash=hashlib.sha256(fold(text).encode()).hexdigest()[:32],
     )
 
 
