@@ -13,6 +13,7 @@ from typing import Any
 
 import apache_beam as beam
 
+from indexing.dense import find_model
 from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Rerank
@@ -44,6 +45,24 @@ def plan_settings(job: Job) -> Rerank:
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     return job.rerank
+
+
+def check_stages(job: Job) -> None:
+    """Load every stage's reranker here, before any worker does; the dense encoder is only looked for.
+
+    Raises JobError (78) where a checkpoint is missing or of no use, ModelMissing where the encoder is needed and cannot be had.
+    """
+
+    def look() -> Any:
+        for name in (job.index.encoder, job.index.question_encoder):
+            if name is not None:
+                find_model(name)
+
+    for n, stage in enumerate(plan_settings(job).stages):
+        try:
+            find(stage.reranker).load(Resources(stage.checkpoint, look))
+        except ValueError as e:
+            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
 
 
 def step(job: Job, run: Path) -> Step:

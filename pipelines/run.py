@@ -57,7 +57,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     if "retrieve" in steps:
         read_questions(retrieve.questions_file(job))
     if "rerank" in steps:
-        rerank.plan_settings(job)
+        rerank.check_stages(job)
     if "propagate" in steps:
         read_labels(propagate.labels_file(job))
     if {"index", "retrieve"} & set(steps):

@@ -192,6 +192,16 @@ def test_help_imports_nothing_heavy():
         assert f"'{heavy}'" not in loaded
 
 
+def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
+    shutil.rmtree(finished / "run" / "scored")
+    job, run = finished / "job.toml", finished / "run"
+    code, err = refused(capsys, "rerank", job, "--out", run, "--set", "index.encoder='no/such model'")
+    assert code == 69 and "no/such model" in err
+    code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
+    assert code == 78 and "rerank.stages[0]: complete takes no checkpoint" in err
+    assert not (run / "_work").exists()
+
+
 # Evaluation.
 
 
