@@ -86,6 +86,21 @@ def sample(*, out: Out = Path("sample"), settings: Overrides = ()) -> None:
 
 
 @app.command
+def train(job: Annotated[Path, Parameter(help="the training file")], *, out: Out, settings: Overrides = ()) -> None:
+    """Train a reranker's checkpoint into --out; a training that was stopped goes on where it was.
+
+    `answermill keys --of train` lists the keys of a training file. The checkpoint is used by `checkpoint = "FOLDER"` in
+    `[[rerank.stages]]`, and by `answermill evaluate RERANKER --checkpoint FOLDER`.
+    """
+    from pipelines.train import load_job
+    from pipelines.train import run as run_training
+
+    for line in run_training(load_job(job, settings), out):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+@app.command
 def evaluate(
     scores: Annotated[
         str,
@@ -239,11 +254,17 @@ def doctor(*, out: Out = Path()) -> int:
 
 
 @app.command
-def keys() -> None:
-    """List every key of a job file with its type, default and meaning."""
+def keys(*, of: Annotated[Literal["job", "train"], Parameter(help="a job file, or a training file")] = "job") -> None:
+    """List every key of a job file, or of a training file, with its type, default and meaning."""
     from pipelines.job import keys as all_keys
 
-    for key, kind, default, meaning in all_keys():
+    if of == "train":
+        from pipelines.train import TrainJob
+
+        listed = all_keys(TrainJob)
+    else:
+        listed = all_keys()
+    for key, kind, default, meaning in listed:
         sys.stdout.write(f"{key}\n    {kind}, {default if default == 'required' else 'default ' + default}\n    {meaning}\n")
 
 

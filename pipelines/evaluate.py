@@ -158,7 +158,7 @@ def rank(
                 yield 0, row.question_id, row.candidate_id, score
         return
     try:
-        reranker = find(name).load(Resources(checkpoint, _default_encoder))
+        reranker = find(name).load(Resources(checkpoint, _default_encoder, _model))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     block = []
@@ -174,6 +174,12 @@ def _order(lists: Sequence[RankedList]) -> Iterator[tuple[int, str, str, float]]
     for ranked in lists:
         for place, candidate in enumerate(ranked.candidates, 1):
             yield 0, ranked.question.question_id, candidate.candidate_id, float(-place)
+
+
+def _model(name: str) -> Path:
+    from indexing.dense import find_model  # imports torch
+
+    return find_model(name)
 
 
 def _default_encoder() -> SentenceEncoder:

@@ -9,13 +9,14 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar, overload
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 
 Count = Annotated[int, Field(ge=1)]
+J = TypeVar("J", bound=BaseModel)
 
 
 class Section(BaseModel):
@@ -132,8 +133,14 @@ class Job(Section):
         return self
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Job:
+@overload
+def load(path: Path, overrides: Sequence[str] = ()) -> Job: ...
+@overload
+def load(path: Path, overrides: Sequence[str], kind: type[J]) -> J: ...
+def load(path: Path, overrides: Sequence[str] = (), kind: type[Any] = Job) -> Any:
     """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over it.
+
+    `kind` is Job, or another section that stands for a whole file and has a `_folder`.
 
     Raises JobError: 66 where there is no such file, 78 where it is no TOML, or a key or value in it is wrong.
     """
@@ -148,16 +155,16 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Job:
     for override in overrides:
         _override(settings, override)
     try:
-        job = Job.model_validate(settings)
+        job = kind.model_validate(settings)
     except ValidationError as e:
-        raise JobError("\n".join(f"{path}: {_explain(error)}" for error in e.errors()), SETTINGS) from e
+        raise JobError("\n".join(f"{path}: {_explain(error, kind)}" for error in e.errors()), SETTINGS) from e
     job._folder = path.resolve().parent
     return job
 
 
-def keys() -> Iterator[tuple[str, str, str, str]]:
+def keys(kind: type[BaseModel] = Job) -> Iterator[tuple[str, str, str, str]]:
     """Every key of a job file: (key, type, default, meaning)."""
-    yield from _keys(Job, "")
+    yield from _keys(kind, "")
 
 
 def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
@@ -212,12 +219,12 @@ def _position(values: list[Any], name: str, override: str) -> int:
     return int(name)
 
 
-def _explain(error: Mapping[str, Any]) -> str:
+def _explain(error: Mapping[str, Any], kind: type[BaseModel]) -> str:
     """One line for one pydantic error: the key, what is wrong with it, and the nearest known key."""
     location = error["loc"]
     where = ".".join(map(str, location)) or "job"
     if error["type"] == "extra_forbidden":
-        known = list(_fields_at(location[:-1]))
+        known = list(_fields_at(kind, location[:-1]))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {where}{meant} Known here: {', '.join(known)}"
@@ -227,8 +234,7 @@ def _explain(error: Mapping[str, Any]) -> str:
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
 
 
-def _fields_at(location: Sequence[str | int]) -> Sequence[str]:
-    section: type[BaseModel] = Job
+def _fields_at(section: type[BaseModel], location: Sequence[str | int]) -> Sequence[str]:
     for name in location:
         if isinstance(name, str) and name in section.model_fields:
             section = _section(section.model_fields[name].annotation) or section

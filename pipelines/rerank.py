@@ -16,7 +16,7 @@ import apache_beam as beam
 from indexing.dense import find_model
 from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
-from pipelines.job import Job, Rerank
+from pipelines.job import Job, Rerank, StageSettings
 from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
@@ -60,9 +60,14 @@ def check_stages(job: Job) -> None:
 
     for n, stage in enumerate(plan_settings(job).stages):
         try:
-            find(stage.reranker).load(Resources(stage.checkpoint, look))
+            find(stage.reranker).load(Resources(checkpoint_path(job, stage), look, find_model))
         except ValueError as e:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+
+
+def checkpoint_path(job: Job, stage: StageSettings) -> str | None:
+    """The stage's checkpoint, relative to the job file."""
+    return None if stage.checkpoint is None else str(job.path(stage.checkpoint))
 
 
 def step(job: Job, run: Path) -> Step:
@@ -117,7 +122,7 @@ def load_plan(job: Job) -> list[Stage]:
         return loaded[0]
 
     return [
-        Stage(stage.key, find(stage.reranker).load(Resources(stage.checkpoint, encoder)), stage.keep)
+        Stage(stage.key, find(stage.reranker).load(Resources(checkpoint_path(job, stage), encoder, find_model)), stage.keep)
         for stage in plan_settings(job).stages
     ]
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from ranking.compare_aggregate import CompareAggregate
 from ranking.complete import Complete
+from ranking.cosinet import Cosinet
 from ranking.overlap import Overlap
 from ranking.reranker import Reranker
 from ranking.similarity import Similarity
 
 RERANKERS: Mapping[str, type[Reranker]] = {
+    CompareAggregate.name: CompareAggregate,
     Complete.name: Complete,
+    Cosinet.name: Cosinet,
     Overlap.name: Overlap,
     Similarity.name: Similarity,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar, Protocol, Self
 
 import numpy as np
@@ -35,10 +36,14 @@ class SentenceEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a reranker may ask for when it is loaded: the stage's checkpoint, and the job's dense encoder (loaded on call)."""
+    """What a reranker may ask for when it is loaded."""
 
     checkpoint: str | None
+    """The stage's; None where the job gives none."""
     encoder: Callable[[], SentenceEncoder]
+    """The job's dense encoder, loaded when it is called for."""
+    model: Callable[[str], Path] = Path
+    """A transformer's name to its folder."""
 
 
 class Reranker(Protocol):

@@ -1,0 +1,262 @@
+"""Train: TRAIN.toml and data sets in; a checkpoint folder with its card out.
+
+[model]
+reranker = "cosinet"
+form = "birnn"
+
+[data]
+name = "WikiQA"
+licence = "Microsoft Research Data License"
+train = ["WikiQA-train.tsv"]
+dev = ["WikiQA-dev.tsv"]
+
+[train]
+epochs = 3
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import torch
+from pydantic import Field, PrivateAttr
+
+from indexing.dense import find_model
+from pipelines.datasets import read_dataset, recognise
+from pipelines.datasets.lines import lines
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from pipelines.job import Count, Section, load
+from pipelines.progress import print_line, progress
+from pipelines.records import sha256, write_text
+from pipelines.scores import by_question
+from pipelines.step import code_version
+from ranking import vector_files
+from ranking.embeddings import Embeddings, Store, derive
+from ranking.listtask import MODELS, ListTask, vocabulary
+from ranking.train import STATE, Dev, History, Progress, Recipe, finished, train
+from ranking.words import Words
+from schemas.labels import LabelledCandidate
+
+CARD = "README.md"
+
+
+class Model(Section):
+    """What is trained."""
+
+    reranker: Literal["cosinet", "compare_aggregate"] = Field(description="model to train")
+    form: Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"] = Field(
+        "birnn", description="head over the candidates in their original order (Cosinet Table 4)"
+    )
+    embeddings: str = Field(
+        "all-MiniLM-L6-v2",
+        description="word vectors: a word2vec, GloVe or Numberbatch file; or a transformer (the embedded default, a folder, "
+        "a hub name) whose word pieces' vectors make them",
+    )
+    vocabulary: list[str] = Field(
+        [], description="further data sets or text files, one text a line, whose words get vectors too, for use on other texts"
+    )
+    filters: Count = Field(300, description="filters of each convolution")
+    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
+    vectors: Literal["stored", "source"] = Field(
+        "stored",
+        description="'source' leaves a transformer's vectors out of the checkpoint: they are made again on loading",
+    )
+
+
+class Data(Section):
+    """What it learns from."""
+
+    name: str = Field(description="of the training data, for the card")
+    licence: str = Field(description="of the training data, for the card")
+    train: Annotated[list[str], Field(min_length=1)] = Field(
+        description="data sets, in any form that `answermill dataset` reads"
+    )
+    dev: Annotated[list[str], Field(min_length=1)] = Field(description="data sets that the dev score is measured on")
+    form: str | None = Field(None, description="form of all of them where it is not recognised")
+
+
+class Train(Section):
+    """How it learns. The defaults are Cosinet's for list-wise training (§5.2)."""
+
+    epochs: Count = Field(3, description="passes over the training data")
+    batch: Count = Field(1, description="questions per step, with all their candidates")
+    learning_rate: float = Field(2e-4, gt=0, description="at its highest; Cosinet takes 2e-4 list-wise, 2e-3 pointwise")
+    schedule: Literal["slanted", "linear", "constant"] = Field(
+        "slanted", description="slanted triangle; linear warm-up and decay; or level"
+    )
+    warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps in which 'linear' rises")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's")
+    clip: float | None = Field(None, gt=0, description="gradient norm that is not exceeded")
+    evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 = one at the end of each epoch")
+    patience: int | None = Field(None, ge=1, description="evaluations without a better dev score before it stops; none = never")
+    metric: str = Field("MAP", description="dev score: MAP, MRR, P@k, nDCG@k")
+    protocol: Literal["raw", "answerable", "clean"] = Field("answerable", description="which dev questions count")
+    seed: int = Field(0, ge=0, description="of the initial weights and of the order of the questions")
+    threads: Count = Field(1, description="of torch on the CPU")
+
+
+class TrainJob(Section):
+    """A whole training."""
+
+    model: Model
+    data: Data
+    train: Train = Train()
+
+    _folder: Path = PrivateAttr(Path())
+
+    def path(self, written: str) -> Path:
+        """A path as the job means it: relative to the job file's folder."""
+        return self._folder / Path(written).expanduser()
+
+
+def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
+    """Raises JobError as `job.load` does."""
+    return load(path, overrides, TrainJob)
+
+
+def run(job: TrainJob, out: Path) -> Iterator[str]:
+    """Train into `out`, or go on there; yields lines for people.
+
+    Raises JobError: 65 and 66 where the data are wrong or missing, 73 where `out` holds something else, 78 where the settings
+    cannot be meant; ModelMissing where the embeddings' transformer cannot be had.
+    """
+    files = [job.path(written) for written in (*job.data.train, *job.data.dev, *job.model.vocabulary)]
+    for file in files:
+        if not file.is_file():
+            raise JobError(f"{file}: no such file", INPUT_MISSING)
+    digests = {str(file): sha256(file) for file in files}
+    decisive = [job.model_dump(exclude={"data": {"name", "licence"}}), list(digests.values())]
+    fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+    done = finished(out)
+    if done is not None or (out.exists() and not (out / STATE).is_dir() and any(out.iterdir())):
+        if done is None or done.fingerprint != fingerprint:
+            raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+        yield f"{_summary(job, done)} (complete)"
+        return
+    torch.set_num_threads(job.train.threads)
+    learn, dev = (_questions(job, files_) for files_ in (job.data.train, job.data.dev))
+    yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev)}"
+    torch.manual_seed(job.train.seed)
+    try:
+        task, embeddings = _task(job, learn, dev)
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+    parameters = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
+    yield f"{job.model.reranker} {job.model.form}: {parameters:,} parameters; {embeddings}"
+    recipe = Recipe(**job.train.model_dump(exclude={"batch", "threads"}))
+    began = time.monotonic()
+    try:
+        history = _watched(task, dev, recipe, out, fingerprint)
+    except ValueError as e:
+        raise JobError(str(e), BAD_DATA) from e
+    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, embeddings, time.monotonic() - began)) + "\n")
+    yield _summary(job, history)
+
+
+def _task(
+    job: TrainJob, learn: Sequence[Sequence[LabelledCandidate]], dev: Sequence[Sequence[LabelledCandidate]]
+) -> tuple[ListTask, str]:
+    """The task, and what is to say of its word vectors."""
+    words = vocabulary([*learn, *dev])
+    for name in job.model.vocabulary:
+        words += _words_of(job, job.path(name))
+    file = job.path(job.model.embeddings)
+    if file.is_file():
+        embeddings, found = vector_files.read(file, words)
+        told = str(found)
+    else:
+        embeddings = derive(words, find_model(job.model.embeddings), job.model.embeddings)
+        told = f"{len(embeddings.words):,} word vectors from the pieces of {job.model.embeddings}"
+    stored: Store = "source" if job.model.vectors == "source" else job.model.store
+
+    def save(folder: Path, model: Any, embeddings: Embeddings) -> None:
+        MODELS[job.model.reranker].save(folder, model, embeddings, job.model.store, stored)
+
+    settings = {"batch": job.train.batch, "filters": job.model.filters, "seed": job.train.seed}
+    return ListTask(job.model.reranker, job.model.form, embeddings, learn, save, **settings), told
+
+
+def _words_of(job: TrainJob, file: Path) -> Counter[str]:
+    if recognise(file) is not None:
+        return vocabulary(list(by_question(read_dataset(file))))
+    words, found = Words(), Counter[str]()
+    for _, text in lines(file):
+        found.update(words.tokens(text))
+    return found
+
+
+def _watched(task: Any, dev: Any, recipe: Recipe, out: Path, fingerprint: str) -> History:
+    """Train with progress on stderr: steps all the while, and a line per evaluation."""
+    now = Progress(0, 1, 0.0, None, None)
+
+    def tell(state: Progress) -> None:
+        nonlocal now
+        now = state
+        if state.dev is not None:
+            line = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
+            print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
+
+    with progress("train", task.steps * recipe.epochs, lambda: now.step):
+        return train(task, Dev(dev), recipe, out, fingerprint, tell)
+
+
+def _questions(job: TrainJob, written: Sequence[str]) -> list[list[LabelledCandidate]]:
+    return [rows for name in written for rows in by_question(read_dataset(job.path(name), job.data.form))]
+
+
+def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> str:
+    answered = sum(any(row.label for row in rows) for rows in questions)
+    return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
+
+
+def _summary(job: TrainJob, history: History) -> str:
+    best = history.best
+    assert best is not None
+    where = f"step {best.step:,}, epoch {best.epoch:.1f}"
+    return f"train      {job.model.reranker} {job.model.form}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
+
+
+def revision() -> str:
+    """The package's version, and the commit where it runs from a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return code_version()
+    return f"{code_version()}, commit {found.stdout.strip()}" if found.returncode == 0 else code_version()
+
+
+def _card(
+    job: TrainJob, history: History, parameters: int, digests: dict[str, str], embeddings: object, seconds: float
+) -> Iterator[str]:
+    best = history.best
+    assert best is not None
+    yield f"# {job.model.reranker}, {job.model.form}"
+    yield ""
+    yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{job.model.reranker}"`, `checkpoint = "<this folder>"`.'
+    yield ""
+    yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
+    yield f"- {parameters:,} parameters, stored as {job.model.store}. {embeddings}."
+    score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
+    yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
+    yield f"- {seconds:.0f} s of training since its last start, torch {torch.__version__}."
+    yield ""
+    yield "| step | epoch | loss | dev |"
+    yield "|---|---|---|---|"
+    for evaluated in history.evaluations:
+        yield f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | {100 * evaluated.dev:.2f} |"
+    yield ""
+    yield "Files, by SHA-256:"
+    yield ""
+    yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
+    yield ""
+    yield "```json"
+    yield json.dumps(job.model_dump(), indent=1, ensure_ascii=False)
+    yield "```"

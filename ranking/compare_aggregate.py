@@ -1,0 +1,140 @@
+"""Compare-Aggregate (Wang & Jiang, ICLR 2017) as Bonadiman & Moschitti (COLING 2020) re-implement it, in the same six forms.
+
+Reads sentences, writes sentences. Every word is compared with what attention finds for it in the other text, and a
+convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations are Wang & Jiang's.
+
+The Cosinet paper gives no more than "the standard parameters of the original paper", static vectors, and parameters
+(Table 4). What a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), has one solution: 3,000 inputs and 600 hidden,
+300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both texts are encoded, by 300 filters of each window, and product
+and difference go on; 600 is §5.2's "double of the size of the convolutional operation hidden layer". With 300 numbers a word:
+
+    two sides of five convolutions                      2 · (15 · 300 · 300 + 5 · 300) = 2,703,000
+    the gated projection, one for both sides            2 · (300 · 300 + 300)          =   180,600
+    the last layer, after 3,000 or after 600            3,001 or 601
+    pointwise and list 2,886,601 · rnn 5,045,401 · birnn 4,865,401 · lstm 11,529,001 · bilstm 10,809,001
+
+which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the convolutions fit other choices as well (the
+comparison SUBMULT+NN without a projection: 180,300). The gated projection and MULT, which has no parameters, are what the
+row that the paper quotes (74.33 MAP) used; with them there is no room for the matrix W^g of the attention, which the
+authors' published code leaves out too, nor for a layer between pooling and scores.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ranking.checkpoint import Config, checkpoint_of, fill, read_folder, write_folder
+from ranking.embeddings import Embeddings, Store
+from ranking.listwise import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
+from ranking.reranker import Resources
+from ranking.words import Lexicon
+from schemas.ranked import RankedList, Unit
+
+WINDOWS = (1, 2, 3, 4, 5)
+
+
+class CompareAggregateModel(nn.Module):
+    """Rows of the table → scores. Dropout: not stated by the re-implementation; none."""
+
+    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
+        super().__init__()
+        self.form, self.filters = form, filters
+        self.vectors: Tensor
+        self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)  # [1 + V, d]: static, no parameter
+        self.gate, self.projection = (nn.Linear(vectors.shape[1], filters) for _ in range(2))  # W^i, W^u
+        self.question, self.candidate = (
+            nn.ModuleList(nn.Conv1d(filters, filters, window) for window in WINDOWS) for _ in range(2)
+        )
+        self.head = Head(form, inputs=2 * len(WINDOWS) * filters, hidden=2 * filters)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[pairs]"""
+        scores: Tensor = self.head(self.pairs(batch.paired, batch.candidates), batch.sizes)
+        return scores
+
+    def loss(self, batch: Batch) -> Tensor:
+        return loss(self.form, self(batch), batch)
+
+    def pairs(self, question: Tensor, candidate: Tensor) -> Tensor:
+        """Rows [pairs, words] twice → [q ⊙ c; q − c]  [pairs, 10 filters]"""
+        q, c = self._project(question), self._project(candidate)
+        match = q @ c.mT  # [pairs, question words, candidate words]
+        for_q = match.masked_fill(~real(candidate)[:, None], -torch.inf).softmax(2) @ c  # H, Eq. 2, in both directions
+        for_c = match.mT.masked_fill(~real(question)[:, None], -torch.inf).softmax(2) @ q
+        q = _aggregate(self.question, q * for_q, real(question))  # MULT, Eq. 7
+        c = _aggregate(self.candidate, c * for_c, real(candidate))
+        return torch.cat([q * c, q - c], 1)
+
+    def _project(self, rows: Tensor) -> Tensor:
+        w = embed(self.vectors, rows).to(self.gate.weight.dtype)
+        gated: Tensor = self.gate(w).sigmoid() * self.projection(w).tanh()  # Eq. 1
+        return gated
+
+
+def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
+    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters]."""
+    x = (compared * real[..., None]).mT  # [texts, filters, words]
+    pooled = []
+    for window, conv in zip(WINDOWS, convs, strict=True):
+        h = conv(F.pad(x, ((window - 1) // 2, window // 2)))  # [texts, filters, words]
+        pooled.append(h.masked_fill(~real[:, None], -torch.inf).amax(2).relu())
+    return torch.cat(pooled, 1)
+
+
+class CompareAggregate:
+    """Score = the model's, on a scale of its own; a checkpoint is what `save` wrote."""
+
+    name: ClassVar[str] = "compare_aggregate"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, model: CompareAggregateModel, embeddings: Embeddings) -> None:
+        self._lexicon = Lexicon(embeddings)
+        self._model = copy.deepcopy(model)
+        for weight in self._model.parameters():  # in float64 a score does not feel its batch mates
+            weight.data = weight.data.double()
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        model, embeddings = load(checkpoint_of(resources, cls.name), resources)
+        return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return rerank(lists, self._lexicon, self.scores, self.name)
+
+    def scores(self, lists: Sequence[NumberedList]) -> list[npt.NDArray[np.float64]]:
+        """A score per candidate of each list, whose candidates are in their original order."""
+        return score(self._pairs, self._model.head, lists)
+
+    def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
+        batch = collate([(question, candidates, [0.0] * len(candidates)) for question, candidates in block])
+        batch = batch.to(self._model.vectors.device)
+        return self._model.pairs(batch.paired, batch.candidates)
+
+
+def save(
+    folder: Path,
+    model: CompareAggregateModel,
+    embeddings: Embeddings,
+    store: Literal["fp32", "fp16"] = "fp32",
+    vectors: Store = "fp32",
+) -> None:
+    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
+    write_folder(folder, Config("compare_aggregate", model.form, model.filters), model.state_dict(), embeddings, store, vectors)
+
+
+def load(folder: Path, resources: Resources | None = None) -> tuple[CompareAggregateModel, Embeddings]:
+    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    config, weights, embeddings = read_folder(folder, "compare_aggregate", resources)
+    model = CompareAggregateModel(embeddings.vectors, config.form, config.filters)
+    fill(model, weights, folder)
+    return model.eval(), embeddings

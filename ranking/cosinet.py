@@ -1,0 +1,144 @@
+"""Cosinet (Bonadiman & Moschitti, COLING 2020): sentences ranked by static word vectors and by the original order.
+
+Reads sentences, writes sentences. This file is §4.1: the relatedness of words, one convolution for the question and one
+for the candidate, their product and difference. §4.2 is `listwise.py`; `lookup.py` gives the same scores much faster.
+
+Not stated in the paper, decided here: a ReLU follows the convolution, as in Severyn & Moschitti (2016), whom §4.1.2
+follows; the convolution has as many places as the text has words (two empty ones stand before and after it), so that
+texts shorter than the kernel have a vector; no dropout; PyTorch's initialisation; a text without words is one place
+without a word. A word that the table does not hold has a vector of zeros, and relatedness 1 where the very same word
+stands in the other text, else 0: a rare name in question and candidate is known to be the same without any vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ranking.checkpoint import Config, checkpoint_of, fill, read_folder, write_folder
+from ranking.embeddings import Embeddings, Store
+from ranking.listwise import Batch, Form, Head, embed, loss, real, rerank
+from ranking.lookup import LookUp
+from ranking.reranker import Resources
+from ranking.words import Lexicon
+from schemas.ranked import RankedList, Unit
+
+KERNEL = 5
+
+
+class CosinetModel(nn.Module):
+    """Rows of the table → scores. With 300 numbers a word and 300 filters it has the parameters of Table 4:
+
+    pointwise and list 904,201; rnn 1,174,501; birnn 1,129,501; lstm 1,986,301; bilstm 1,806,301.
+    """
+
+    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
+        super().__init__()
+        self.form, self.filters = form, filters
+        self.vectors: Tensor
+        self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)  # [1 + V, d]: static, no parameter
+        self.question = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
+        self.candidate = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
+        self.head = Head(form, inputs=2 * filters, hidden=filters)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[pairs]"""
+        scores: Tensor = self.head(self.pairs(batch.paired, batch.candidates), batch.sizes)
+        return scores
+
+    def loss(self, batch: Batch) -> Tensor:
+        return loss(self.form, self(batch), batch)
+
+    def pairs(self, question: Tensor, candidate: Tensor) -> Tensor:
+        """Rows [pairs, words] twice → q_ce = [q ⊙ c; q − c]  (§4.1.2)  [pairs, 2 filters]"""
+        r_q, r_c = relatedness(self.vectors, question, candidate)
+        q = convolve(self.question, self.vectors, question, r_q)
+        c = convolve(self.candidate, self.vectors, candidate, r_c)
+        return torch.cat([q * c, q - c], 1)
+
+
+def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
+    """r_i = max_j cos(w_i^q, w_j^c) of the question's words, and the same of the candidate's; 1 where rows match  (§4.1.1).
+
+    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding.
+    """
+    w_q, w_c = embed(vectors, question), embed(vectors, candidate)
+    lengths = w_q.norm(dim=2)[:, :, None] * w_c.norm(dim=2)[:, None]
+    cos = torch.bmm(w_q, w_c.mT) / lengths.clamp_min(1e-12)  # [pairs, question words, candidate words]
+    cos = cos.masked_fill((question[:, :, None] == candidate[:, None]) & (question > 0)[:, :, None], 1)
+    r_q = cos.masked_fill(~real(candidate)[:, None], -2).amax(2)
+    r_c = cos.masked_fill(~real(question)[:, :, None], -2).amax(1)
+    return r_q.masked_fill(question == 0, 0), r_c.masked_fill(candidate == 0, 0)
+
+
+def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) -> Tensor:
+    """[w; r] → convolution → maximum over the places → [texts, filters]  (§4.1.2).
+
+    A convolution is linear, so each different word w of the batch meets each tap W_k of the kernel once, and a place is the
+    sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness channel. This halves a
+    training step; `lookup.py` keeps the products from batch to batch.
+    """
+    known = torch.where(rows < len(vectors), rows, 0)
+    zero_first = torch.cat([known.new_zeros(1), known.flatten()])
+    words, number = torch.unique(zero_first, return_inverse=True)  # number 0 = no word
+    weight = conv.weight.permute(1, 2, 0)  # [d + 1, taps, filters]
+    taps = (vectors[words] @ weight[:-1].flatten(1)).view(-1, conv.out_channels)  # [words · taps, filters]
+    tap, places, margin = torch.arange(KERNEL, device=rows.device), real(rows), KERNEL // 2
+
+    def windows(x: Tensor) -> Tensor:  # [texts, words] → [places, taps]
+        return F.pad(x, (margin, margin)).unfold(1, KERNEL, 1)[places]
+
+    index = windows(number[1:].view_as(rows)) * KERNEL + tap
+    index = torch.cat([index, (len(taps) + tap).expand_as(index)], 1)  # [places, 2 · taps]
+    weights = F.pad(windows(related), (KERNEL, 0), value=1)
+    h = F.embedding_bag(index, torch.cat([taps, weight[-1]]), per_sample_weights=weights, mode="sum")  # [places, filters]
+    lengths = places.sum(1, keepdim=True)
+    place = torch.arange(rows.shape[1], device=rows.device).minimum(lengths - 1)  # past its end a text repeats its last place
+    h = h[lengths.cumsum(0) - lengths + place].amax(1)  # [texts, filters]
+    return F.relu(h if conv.bias is None else h + conv.bias)
+
+
+class Cosinet:
+    """Score = the model's, on a scale of its own; a checkpoint is what `save` wrote."""
+
+    name: ClassVar[str] = "cosinet"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, model: CosinetModel, embeddings: Embeddings) -> None:
+        self._lexicon = Lexicon(embeddings)
+        self._lookup = LookUp(model.vectors, model.question, model.candidate, model.head)
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        model, embeddings = load(checkpoint_of(resources, cls.name), resources)
+        return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return rerank(lists, self._lexicon, self._lookup.scores, self.name)
+
+
+def save(
+    folder: Path,
+    model: CosinetModel,
+    embeddings: Embeddings,
+    store: Literal["fp32", "fp16"] = "fp32",
+    vectors: Store = "fp32",
+) -> None:
+    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
+    write_folder(folder, Config("cosinet", model.form, model.filters), model.state_dict(), embeddings, store, vectors)
+
+
+def load(folder: Path, resources: Resources | None = None) -> tuple[CosinetModel, Embeddings]:
+    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    config, weights, embeddings = read_folder(folder, "cosinet", resources)
+    model = CosinetModel(embeddings.vectors, config.form, config.filters)
+    fill(model, weights, folder)
+    return model.eval(), embeddings

@@ -1,0 +1,179 @@
+"""Static word vectors (Cosinet §4.1, §5.1): read from a file, or derived from a transformer's; fixed in training.
+
+The paper takes Numberbatch (Speer & Lowry-Duda 2017). `vector_files.py` reads it and every other file
+of word2vec's or GloVe's form. `derive` needs no file: the input embeddings of a transformer serve.
+
+**Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name that stands in question and
+candidate is strong evidence; whoever compares words should let equal words match, known or not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import compress
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+Vectors = npt.NDArray[np.float32]
+Encode = Callable[[Sequence[str]], Vectors]
+"""Words → vectors [n, d]."""
+Store = Literal["fp32", "fp16", "source"]
+"""How vectors are kept: in full, in half precision, or not at all, to be made again from their transformer."""
+
+_DROPPED = 3  # directions
+_DIGIT = re.compile("[0-9]")
+_NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A transformer whose word pieces' vectors make the words' own; see `word_encoder`."""
+
+    model: str
+    sha256: str  # of its model.safetensors
+    dimension: int
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Words, lower-cased and in alphabetical order, and their vectors."""
+
+    words: tuple[str, ...]  # word n has row n + 1
+    vectors: Vectors  # [1 + len(words), d]; row 0 is zeros: padding and unknown words
+    source: Source | None = None  # the transformer that the vectors can be made from again
+
+    def __post_init__(self) -> None:
+        if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or len(self.vectors) != 1 + len(self.words):
+            raise ValueError(
+                f"{len(self.words)} words need float32 vectors [{1 + len(self.words)}, d], "
+                f"not {self.vectors.dtype} {list(self.vectors.shape)}"
+            )
+        if self.vectors[0].any() or not np.isfinite(self.vectors).all():
+            raise ValueError("row 0 of the vectors must be zeros, and all of them finite")
+        if len(self._row) != len(self.words):
+            raise ValueError(f"{len(self.words)} words, but only {len(self._row)} different ones")
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {word: row for row, word in enumerate(self.words, 1)}
+
+    @property
+    def dimension(self) -> int:
+        return int(self.vectors.shape[1])
+
+    def rows(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The row of each token, lower-cased; 0 where it is unknown.
+
+        Numberbatch and word2vec's news vectors write every number of two digits or more with '#': where '1990' has no row
+        and '####' has one, it is that, for all years alike.
+        """
+        found = (self._row.get(word) or self._row.get(masked(word), 0) for word in map(str.lower, tokens))
+        return np.fromiter(found, np.int32, len(tokens))
+
+    def save(self, folder: Path, store: Store = "fp32") -> None:
+        """Write `words.json`, and `vectors.safetensors` unless `store` is 'source': the same embeddings, the same bytes."""
+        if store == "source" and self.source is None:
+            raise ValueError("these vectors come from a file, not from a transformer: they must be stored themselves")
+        told = {"words": self.words, "source": asdict(self.source) if self.source else None}
+        (folder / "words.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+        if store != "source":
+            kind = np.float16 if store == "fp16" else np.float32
+            save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, folder / "vectors.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Self:
+        """What `save` wrote; `find` gives the folder of the transformer where the vectors are not stored.
+
+        Raises ValueError where the files are broken, do not belong together, or the transformer is another.
+        """
+        try:
+            told = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+            words, source = tuple(told["words"]), Source(**told["source"]) if told["source"] else None
+            if (folder / "vectors.safetensors").is_file() or source is None:
+                vectors = load_file(folder / "vectors.safetensors")["vectors"].astype(np.float32)
+                return cls(words, vectors, source)
+        except (ValueError, TypeError, KeyError, SafetensorError) as e:
+            raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
+        made = derive(words, find(source.model), source.model, source.dimension)
+        if made.source != source:
+            raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
+        return cls(made.words, made.vectors, source)
+
+
+def masked(word: str) -> str:
+    """As Numberbatch's `standardized_uri` writes numbers: '24th' → '##th', '7th' stays."""
+    return _DIGIT.sub("#", word) if re.search("[0-9][0-9]", word) else word
+
+
+def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int = 300) -> Embeddings:
+    """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that need no file."""
+    with (folder / "model.safetensors").open("rb") as file:
+        source = Source(model, hashlib.file_digest(file, "sha256").hexdigest(), dimension)
+    made = encode_words(vocabulary, word_encoder(folder, dimension))
+    return Embeddings(made.words, made.vectors, source)
+
+
+def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
+    """Vectors of the vocabulary's words, made once.
+
+    A word that `encode` gives zeros stays unknown. Raises ValueError where that is all of them, or a vector is not finite.
+    """
+    words = sorted({word.lower() for word in vocabulary})
+    vectors = encode(words)
+    if vectors.ndim != 2 or len(vectors) != len(words) or not np.isfinite(vectors).all():
+        raise ValueError(f"{len(words)} words were encoded as {list(vectors.shape)}, all finite: {np.isfinite(vectors).all()}")
+    known: npt.NDArray[np.bool_] = np.any(vectors, axis=1)
+    if not known.any():
+        raise ValueError(f"none of the {len(words):,} words of the vocabulary could be encoded")
+    zeros = np.zeros((1, vectors.shape[1]), np.float32)
+    return Embeddings(tuple(compress(words, known.tolist())), np.concatenate([zeros, vectors[known]]).astype(np.float32))
+
+
+def word_encoder(folder: Path, dimension: int = 300) -> Encode:
+    """Words → static vectors: the mean of a word's pieces in the input embeddings of the BERT-like model in a folder.
+
+    From the embeddings of all pieces their mean is taken; of the directions in which they vary most, the 3 strongest, which
+    tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are
+    kept, 300 as the paper's. A word's vector depends on the word and the model alone, never on the vocabulary. Zeros for a
+    word that the tokenizer has no pieces for. Raises ValueError where the model has fewer directions.
+
+    Ranking by relatedness alone (the mean of r_i, §4.1.1), these did as well as any layer's output for the word on WikiQA,
+    better on SelQA and SQuAD-sent, and they need no forward pass.
+    """
+    import transformers
+
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    table = model.get_input_embeddings().weight.detach().double().numpy()  # [pieces, hidden]
+    plain = sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
+    if min(len(plain), table.shape[1]) < dimension + _DROPPED:
+        raise ValueError(
+            f"{folder}: {dimension} directions besides the {_DROPPED} strongest are more than its {len(plain):,} pieces of "
+            f"{table.shape[1]} numbers have; take a smaller dimension"
+        )
+    _, directions = np.linalg.eigh(np.cov(table[plain], rowvar=False))  # the strongest come last
+    kept = directions[:, ::-1][:, _DROPPED : _DROPPED + dimension]  # [hidden, dimension]
+    kept = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])  # LAPACK may turn a direction round
+    pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
+
+    def encode(words: Sequence[str]) -> Vectors:
+        vectors = np.zeros((len(words), dimension), np.float32)
+        for n, word in enumerate(words):
+            numbers = tokenizer(word, add_special_tokens=False)["input_ids"]
+            if numbers and tokenizer.unk_token_id not in numbers:
+                vectors[n] = pieces[numbers].mean(0)
+        return vectors
+
+    return encode

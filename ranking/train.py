@@ -1,0 +1,282 @@
+"""The one training loop. A task brings its model, batches and loss; the loop brings the rest: seeds, the learning rate, early
+stopping, the best checkpoint, and going on after an interruption.
+
+The dev score is the metric of `metrics.py` on lists that the task's own reranker has ranked: the `rerank` that serves. After
+each evaluation the whole state is written; a run killed anywhere goes on from there, and ends with the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+from typing import Protocol as Interface
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from ranking.lists import ranked_list
+from ranking.metrics import Judged, Protocol, measure
+from ranking.reranker import Reranker
+from schemas.labels import LabelledCandidate
+from schemas.ranked import RankedList
+
+STATE = "_training"
+
+
+class Task(Interface):
+    """What is trained."""
+
+    model: nn.Module
+    steps: int
+    """Batches of one epoch."""
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The epoch's batches, in an order that the task's seed and the epoch decide."""
+        ...
+
+    def loss(self, batch: Any) -> Tensor:
+        """A scalar, to be made smaller."""
+        ...
+
+    def reranker(self) -> Reranker:
+        """The model as it is now, ready to serve."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write the checkpoint that the reranker's `load` reads."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a task is trained."""
+
+    epochs: int = 3
+    learning_rate: float = 2e-4
+    """At its highest."""
+    schedule: Literal["slanted", "linear", "constant"] = "slanted"
+    """Over all epochs: up for a tenth and down to a 32nd (Howard & Ruder 2018); up for `warm_up` and down to 0; or level."""
+    warm_up: float = 0.1
+    weight_decay: float = 0.0
+    clip: float | None = None
+    """Gradient norm that is not exceeded."""
+    evaluate_every: int = 0
+    """Steps between evaluations; 0 = one at the end of each epoch."""
+    patience: int | None = None
+    """Evaluations without a better dev score after which training stops; None = never."""
+    metric: str = "MAP"
+    protocol: Protocol = "answerable"
+    seed: int = 0
+
+    def rate(self, step: int, steps: int) -> float:
+        """The learning rate at `step` (from 0) of `steps`."""
+        match self.schedule:
+            case "constant":
+                return self.learning_rate
+            case "slanted":
+                return slanted_triangular(step, steps, self.learning_rate)
+            case "linear":
+                up = max(1, math.floor(steps * self.warm_up))
+                return self.learning_rate * (min(1.0, (step + 1) / up) if step < up else (steps - step) / max(1, steps - up))
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An evaluation on the way. `loss` is the mean since the one before."""
+
+    step: int
+    epoch: float
+    loss: float
+    dev: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where training stands, for whoever watches."""
+
+    step: int
+    steps: int
+    loss: float
+    dev: float | None
+    best: float | None
+
+
+@dataclass(slots=True)
+class History:
+    """What was evaluated, and which step was best; what the state file holds beside the tensors."""
+
+    fingerprint: str
+    step: int = 0
+    evaluations: list[Evaluated] = field(default_factory=list)
+
+    @property
+    def best(self) -> Evaluated | None:
+        """The first of the highest dev scores."""
+        return max(self.evaluations, key=lambda e: (e.dev, -e.step), default=None)
+
+    def waited(self) -> int:
+        """Evaluations since the best."""
+        best = self.best
+        return sum(1 for e in self.evaluations if best is not None and e.step > best.step)
+
+
+class Dev:
+    """Labelled lists that a reranker's order is held against."""
+
+    def __init__(self, questions: Sequence[Sequence[LabelledCandidate]]) -> None:
+        self._lists = [ranked_list(rows) for rows in questions]
+        self._labels = [{row.candidate_id: row.label for row in rows} for rows in questions]
+
+    def score(self, reranker: Reranker, metric: str, protocol: Protocol) -> float:
+        """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
+        found = []
+        for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
+            scores = {c.candidate_id: c.score for c in ranked.candidates}
+            lowest = min(scores.values(), default=0.0) - 1
+            found.append(([scores.get(c, lowest) for c in labels], list(labels.values())))
+        judged = Judged.of(found)
+        return float(measure(judged, (metric,))[metric].expected[judged.kept(protocol)].mean())
+
+
+def train(
+    task: Task, dev: Dev, recipe: Recipe, folder: Path, fingerprint: str, tell: Callable[[Progress], None] = lambda _: None
+) -> History:
+    """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
+
+    `fingerprint` stands for all that decides the result. Raises ValueError where the folder holds another training, or the
+    loss is no number (with the step).
+    """
+    torch.manual_seed(recipe.seed)
+    total = task.steps * recipe.epochs
+    every = recipe.evaluate_every or task.steps
+    optimizer = torch.optim.AdamW(task.model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    state = folder / STATE
+    history = _resume(state, task.model, optimizer, fingerprint)
+    losses: list[float] = []
+    while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
+        torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
+        epoch, done = divmod(history.step, task.steps)
+        task.model.train()
+        for batch in islice(task.batches(epoch), done, None):
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.rate(history.step, total)
+            loss = task.loss(batch)
+            losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                raise ValueError(f"step {history.step}: the loss is {losses[-1]}; try a lower learning_rate")
+            optimizer.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss)
+            if recipe.clip is not None:
+                nn.utils.clip_grad_norm_(task.model.parameters(), recipe.clip)
+            optimizer.step()
+            history.step += 1
+            best = history.best
+            tell(Progress(history.step, total, losses[-1], None, best.dev if best else None))
+            if history.step % every == 0 or history.step == total:
+                break
+        if history.step % every == 0 or history.step == total:
+            task.model.eval()
+            score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
+            mean = sum(losses) / max(1, len(losses))
+            history.evaluations.append(Evaluated(history.step, history.step / task.steps, mean, score))
+            losses = []
+            _keep(state, task, optimizer, history)
+            assert history.best is not None
+            tell(Progress(history.step, total, mean, score, history.best.dev))
+    _publish(state, folder, history)
+    return history
+
+
+def slanted_triangular(step: int, steps: int, peak: float, cut_frac: float = 0.1, ratio: float = 32) -> float:
+    """The learning rate at `step` (from 0) of `steps`: up for the first tenth, then down (Howard & Ruder 2018, Eq. 3).
+
+    At its lowest it is `peak / ratio`. The way down is the steps that are left, which is Eq. 3 where `steps · cut_frac` is
+    whole; elsewhere Eq. 3 would fall below that, even below 0.
+    """
+    cut = max(1, math.floor(steps * cut_frac))
+    p = step / cut if step < cut else 1 - (step - cut) / (steps - cut)
+    return peak * (1 + p * (ratio - 1)) / ratio
+
+
+def finished(folder: Path) -> History | None:
+    """The history of a training that has ended; None where there is none."""
+    try:
+        return _history((folder / "training.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def _in_blocks(reranker: Reranker, lists: Sequence[RankedList], size: int = 64) -> Iterator[RankedList]:
+    for first in range(0, len(lists), size):
+        yield from reranker.rerank(lists[first : first + size])
+
+
+# The state: weights and moments as safetensors, the history as JSON that names them, written last.
+
+
+def _keep(state: Path, task: Task, optimizer: torch.optim.Optimizer, history: History) -> None:
+    """Write the state after an evaluation, and the checkpoint if it is the best so far."""
+    state.mkdir(parents=True, exist_ok=True)
+    now = history.evaluations[-1]
+    if history.best is now:
+        task.save(state / f"best-{now.step}")
+    tensors = {f"model.{name}": value for name, value in task.model.state_dict().items()}
+    for number, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, state / f"{now.step}.safetensors")
+    _write(state / "history.json", history)
+    for path in state.glob("*.safetensors"):
+        if path.name != f"{now.step}.safetensors":
+            path.unlink()
+    assert history.best is not None
+    for path in state.glob("best-*"):
+        if path.name != f"best-{history.best.step}":
+            shutil.rmtree(path)
+
+
+def _resume(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> History:
+    try:
+        history = _history((state / "history.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return History(fingerprint)
+    if history.fingerprint != fingerprint:
+        raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
+    tensors = load_file(state / f"{history.step}.safetensors")
+    model.load_state_dict({name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")})
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, what = name.split(".")
+            moments.setdefault(int(number), {})[what] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    return history
+
+
+def _publish(state: Path, folder: Path, history: History) -> None:
+    """Move the best checkpoint to its place; the history comes last and says that it is all there."""
+    assert history.best is not None
+    best = state / f"best-{history.best.step}"
+    if best.is_dir():
+        for path in sorted(best.iterdir()):
+            path.replace(folder / path.name)
+    _write(folder / "training.json", history)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def _history(text: str) -> History:
+    values: Mapping[str, Any] = json.loads(text)
+    evaluations = [Evaluated(**evaluated) for evaluated in values["evaluations"]]
+    return History(values["fingerprint"], values["step"], evaluations)
+
+
+def _write(path: Path, history: History) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(json.dumps(asdict(history), indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
