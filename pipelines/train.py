@@ -62,6 +62,7 @@ class Model(Section):
     vocabulary: list[str] = Field(
         [], description="further data sets or text files, one text a line, whose words get vectors too, for use on other texts"
     )
+    min_count: Count = Field(1, description="words that are met less often get no vector")
     filters: Count = Field(300, description="filters of each convolution")
     store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
     vectors: Literal["stored", "source"] = Field(
@@ -167,6 +168,7 @@ def _task(
     words = vocabulary([*learn, *dev])
     for name in job.model.vocabulary:
         words += _words_of(job, job.path(name))
+    words = Counter({word: count for word, count in words.items() if count >= job.model.min_count})
     file = job.path(job.model.embeddings)
     if file.is_file():
         embeddings, found = vector_files.read(file, words)
@@ -174,6 +176,8 @@ def _task(
     else:
         embeddings = derive(words, find_model(job.model.embeddings), job.model.embeddings)
         told = f"{len(embeddings.words):,} word vectors from the pieces of {job.model.embeddings}"
+    if job.model.vectors == "source" and embeddings.source is None:
+        raise ValueError(f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint")
     stored: Store = "source" if job.model.vectors == "source" else job.model.store
 
     def save(folder: Path, model: Any, embeddings: Embeddings) -> None:

@@ -1,0 +1,131 @@
+"""Cosinet's speed: scoring from text by look-up beside the plain model, and training on WikiQA.
+
+Scoring: SQuAD-sent's test set (63,958 pairs; 5 candidates a question) and WikiQA's (6,165; 10 a question), from raw text to
+ranked lists, by two processes with one thread each, half of the questions each; `pairs_per_s` is SQuAD-sent's, every text met
+for the first time, model loaded before. The plain model encodes each pair by its own convolutions, over the first lists alone;
+`over_plain` compares the two on those. Training: 3 epochs on WikiQA with the paper's settings, one dev evaluation at the end.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.harness import arguments, finish, say, seconds
+from indexing.dense import find_model
+from pipelines.datasets import read_dataset
+from pipelines.scores import by_question
+from ranking import cosinet
+from ranking.checkpoint import SHIPPED
+from ranking.cosinet import Cosinet
+from ranking.embeddings import derive
+from ranking.lists import ranked_list
+from ranking.listtask import ListTask, vocabulary
+from ranking.listwise import collate
+from ranking.lookup import LookUp
+from ranking.reranker import Resources
+from ranking.train import Dev, Recipe, train
+from ranking.words import Lexicon
+from schemas.ranked import RankedList
+
+PLAIN_LISTS, BLOCK, PROCESSES = 200, 64, 2
+SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
+
+
+def load() -> Cosinet:
+    return Cosinet.load(Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+
+
+def lists_of(path: Path) -> list[RankedList]:
+    return [ranked_list(rows) for rows in by_question(read_dataset(path))]
+
+
+def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
+    """(pairs, seconds) of one process's share of the lists, begun at a common moment."""
+    torch.set_num_threads(1)
+    lists = lists_of(path)[part::PROCESSES]
+    reranker = load()
+    reranker.rerank(lists[:1])
+    time.sleep(max(0.0, start - time.time()))
+    began = time.perf_counter()
+    for first in range(0, len(lists), BLOCK):
+        reranker.rerank(lists[first : first + BLOCK])
+    return sum(len(r.candidates) for r in lists), time.perf_counter() - began
+
+
+def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
+    """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words."""
+    torch.set_num_threads(1)
+    model, embeddings = cosinet.load(SHIPPED / "cosinet", Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    lexicon = Lexicon(embeddings)
+    numbered = []
+    for ranked in lists_of(path)[:PLAIN_LISTS]:
+        question, *candidates = lexicon.rows([ranked.question.text, *(c.text for c in ranked.candidates)])
+        numbered.append((question, candidates))
+    pairs = sum(len(candidates) for _, candidates in numbered)
+    look_up = LookUp(model.vectors, model.question, model.candidate, model.head)
+    fast: list[float] = []
+    plain: list[float] = []
+    for _ in range(rounds):
+        with seconds(fast):
+            quick = look_up.scores(numbered)
+        with seconds(plain), torch.inference_mode():
+            slow = [
+                model(collate([(question, candidates, [0.0] * len(candidates))])).numpy() for question, candidates in numbered
+            ]
+    difference = max(float(np.abs(q - s).max()) for q, s in zip(quick, slow, strict=True))
+    return pairs / statistics.median(fast), pairs / statistics.median(plain), difference
+
+
+def train_seconds(data: Path, threads: int) -> float:
+    """Wall seconds of 3 epochs on WikiQA, texts to rows included, word vectors not."""
+    torch.set_num_threads(threads)
+    learn, dev = (list(by_question(read_dataset(data / f"wikiqa/wikiqa-{split}.parquet"))) for split in ("train", "dev"))
+    embeddings = derive(vocabulary([*learn, *dev]), find_model("all-MiniLM-L6-v2"), "all-MiniLM-L6-v2")
+    torch.manual_seed(0)
+    began = time.perf_counter()
+    task = ListTask("cosinet", "birnn", embeddings, learn, lambda folder, *_: folder.mkdir(parents=True), batch=4)
+    with tempfile.TemporaryDirectory() as folder:
+        train(task, Dev(dev), Recipe(epochs=3, evaluate_every=3 * task.steps), Path(folder), "benchmark")
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    given = arguments("cosinet_speed", __doc__ or "")
+    result: dict[str, float | int | str] = {
+        "form": cosinet.load(SHIPPED / "cosinet", Resources(None, lambda: None, find_model))[0].form
+    }  # type: ignore[arg-type, return-value]
+    rates: dict[str, list[float]] = {name: [] for name in SETS}
+    for _ in range(given.rounds):
+        for name, path in SETS.items():
+            with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+                start = time.time() + 40  # both have loaded by then
+                made = list(pool.map(score_part, [given.data / path] * PROCESSES, range(PROCESSES), [start] * PROCESSES))
+            rates[name].append(sum(pairs for pairs, _ in made) / max(taken for _, taken in made))
+            say(f"{name}: {rates[name][-1]:,.0f} pairs/s from text, {PROCESSES} processes")
+    fast, plain, difference = beside_the_plain(given.data / SETS["wikiqa"], given.rounds)
+    taken = {threads: [train_seconds(given.data, threads) for _ in range(given.rounds)] for threads in (1, 2)}
+    say(f"training: {taken}")
+    result |= {
+        "pairs_per_s": statistics.median(rates["squad"]),
+        "wikiqa_pairs_per_s": statistics.median(rates["wikiqa"]),
+        "rows_pairs_per_s": fast,
+        "plain_pairs_per_s": plain,
+        "over_plain": fast / plain,
+        "max_difference": f"{difference:.1e}",
+        "train_seconds": min(statistics.median(each) for each in taken.values()),
+        "train_seconds_1_thread": statistics.median(taken[1]),
+        "train_seconds_2_threads": statistics.median(taken[2]),
+    }
+    finish("cosinet_speed", result, given.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What a first stage may drop: how many gold sentences are among the best 5, 10, 20, 50 % of the candidates.
+
+Rankers: the shipped Cosinet, word overlap, BM25, and the dense encoder's similarity. Lists: SQuAD-sent and WikiQA test, each a
+paragraph or summary; and the job on `corpus-wiki`: the sentences of the 100 passages that BM25 finds for a question of
+WikiQA or SQuAD, several hundred a question. There BM25's order is the passages' and is the original order. A share is rounded
+up to whole candidates: of 5 sentences 5 % are one. Keys without a set's name are of the job. Similarity is measured on the
+first questions alone, and not on the job: to encode its sentences takes hours here.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.harness import arguments, finish, say
+from benchmarks.retrieval import Gold, questions
+from indexing import bm25, java
+from indexing.dense import find_model, load_encoder
+from indexing.labels import fold
+from pipelines import run
+from pipelines.datasets import read_dataset
+from pipelines.job import Job
+from pipelines.records import Folder
+from pipelines.scores import by_question
+from ranking.cosinet import Cosinet
+from ranking.lists import ranked_list
+from ranking.overlap import Overlap
+from ranking.reranker import Reranker, Resources, order_by, to_sentences
+from ranking.similarity import Similarity
+from ranking.words import Words
+from schemas.corpus import Passage, Question
+from schemas.ranked import Candidate, Hit, RankedList
+
+SHARES = (0.05, 0.1, 0.2, 0.5)
+DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 300, 300
+SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
+Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
+
+
+class Bm25Order:
+    """Sentences by BM25 (k1 0.9, b 0.4) over the set's own sentences; ties keep the original order."""
+
+    def __init__(self, lists: Sequence[RankedList]) -> None:
+        self._words = Words()
+        texts = {c.text: self._words.tokens(c.text) for ranked in lists for c in ranked.candidates}
+        self._count = len(texts)
+        self._found = Counter(word for tokens in texts.values() for word in set(tokens))
+        self._mean = sum(map(len, texts.values())) / len(texts)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [
+            order_by(ranked, [self._score(ranked.question.text, c.text) for c in ranked.candidates], "bm25") for ranked in lists
+        ]
+
+    def _score(self, question: str, text: str) -> float:
+        tokens = self._words.tokens(text)
+        counts, total = Counter(tokens), 0.0
+        for word in set(self._words.tokens(question)):
+            idf = math.log(1 + (self._count - self._found[word] + 0.5) / (self._found[word] + 0.5))
+            tf = counts[word]
+            total += idf * tf / (tf + 0.9 * (0.6 + 0.4 * len(tokens) / self._mean))
+        return total
+
+
+class AsItCame:
+    """The original order: on the job, BM25's order of the passages."""
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return list(lists)
+
+
+def recalls(rerank: Callable[[list[RankedList]], list[RankedList]], lists: Lists) -> dict[float, float]:
+    """Share → mean over questions of the share of gold sentences that are kept."""
+    kept = dict.fromkeys(SHARES, 0.0)
+    for ranked, gold in lists:
+        (after,) = rerank([ranked])
+        for share in SHARES:
+            best = after.candidates[: math.ceil(share * len(ranked.candidates))]
+            kept[share] += sum(c.candidate_id in gold for c in best) / len(gold)
+    return {share: total / len(lists) for share, total in kept.items()}
+
+
+def labelled(path: Path) -> Lists:
+    """The answerable questions of a data set."""
+    made = []
+    for rows in by_question(read_dataset(path)):
+        if gold := {row.candidate_id for row in rows if row.label}:
+            made.append((ranked_list(rows), gold))
+    return made
+
+
+def job(data: Path, folder: Path) -> Lists:
+    """Passages of corpus-wiki that BM25 finds, as sentences; questions whose gold is among them."""
+    texts, gold = questions(data)
+    made = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    for line in run.run_steps(made, folder / "run", ["ingest"], ()):
+        say(line)
+    passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
+    java.start(java.find_java())
+    bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
+    ids = sorted(texts)[:: max(1, len(texts) // JOB_QUESTIONS)]
+    found = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], DEPTH, None)
+    lists = []
+    for key, (rows, scores) in zip(ids, found, strict=True):
+        hits = [
+            Hit(key, texts[key], rank, 1 / rank, float(score), rank, None, None, passages[row])
+            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
+        ]
+        ranked = to_sentences(RankedList(Question(key, texts[key]), tuple(Candidate(hit, None, hit.rank - 1) for hit in hits)))
+        if right := {c.candidate_id for c in ranked.candidates if _is_gold(c, gold, key)}:
+            lists.append((ranked, right))
+    return lists
+
+
+def _is_gold(candidate: Candidate, gold: Gold, key: str) -> bool:
+    text = fold(candidate.text)
+    return any(candidate.hit.passage.doc_id == d and (s in text or text in s) for d, s in gold[key])
+
+
+def main() -> None:
+    given = arguments("first_stage", __doc__ or "")
+    torch.set_num_threads(1)
+    encoder = load_encoder(threads=1)
+    resources = Resources(None, lambda: encoder, find_model)
+    cosinet, overlap, similarity = Cosinet.load(resources), Overlap(), Similarity.load(resources)
+    result: dict[str, float | int | str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        sets = {name: labelled(given.data / path) for name, path in SETS.items()} | {
+            "job": job(given.data.resolve(), Path(folder))
+        }
+    for name, lists in sets.items():
+        prefix = "" if name == "job" else f"{name}_"
+        result[f"{prefix}questions"] = len(lists)
+        result[f"{prefix}candidates"] = sum(len(ranked.candidates) for ranked, _ in lists) / len(lists)
+        order = AsItCame() if name == "job" else Bm25Order([ranked for ranked, _ in lists])
+        rankers: Mapping[str, tuple[Reranker | Bm25Order | AsItCame, Lists]] = {
+            "cosinet": (cosinet, lists),
+            "overlap": (overlap, lists),
+            "bm25": (order, lists),
+            **({} if name == "job" else {"similarity": (similarity, lists[:SLOW_QUESTIONS])}),
+        }
+        for ranker, (reranker, mine) in rankers.items():
+            found = recalls(reranker.rerank, mine)
+            say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in found.items()))
+            result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in found.items()}
+    finish("first_stage", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
