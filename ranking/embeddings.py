@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import compress
 from pathlib import Path
 from typing import Literal, Self
@@ -139,6 +139,7 @@ def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
     return Embeddings(tuple(compress(words, known.tolist())), np.concatenate([zeros, vectors[known]]).astype(np.float32))
 
 
+@lru_cache(maxsize=2)
 def word_encoder(folder: Path, dimension: int = 300) -> Encode:
     """Words → static vectors: the mean of a word's pieces in the input embeddings of the BERT-like model in a folder.
 
@@ -170,8 +171,7 @@ def word_encoder(folder: Path, dimension: int = 300) -> Encode:
 
     def encode(words: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(words), dimension), np.float32)
-        for n, word in enumerate(words):
-            numbers = tokenizer(word, add_special_tokens=False)["input_ids"]
+        for n, numbers in enumerate(tokenizer(list(words), add_special_tokens=False)["input_ids"] if words else ()):
             if numbers and tokenizer.unk_token_id not in numbers:
                 vectors[n] = pieces[numbers].mean(0)
         return vectors
