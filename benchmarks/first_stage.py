@@ -37,7 +37,7 @@ from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList
 
 SHARES = (0.05, 0.1, 0.2, 0.5)
-DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 300, 300
+DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 50
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
 

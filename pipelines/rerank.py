@@ -5,6 +5,7 @@ A part of retrieved/ is one unit of work: whole lists of some questions, so that
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -17,9 +18,10 @@ from indexing.dense import find_model
 from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Rerank, StageSettings
-from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
+from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, sha256, write_text
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
+from ranking.checkpoint import SHIPPED
 from ranking.registry import find
 from ranking.reranker import Resources, Stage, check_plan, run_stages
 from schemas.corpus import Document, Question
@@ -70,11 +72,24 @@ def checkpoint_path(job: Job, stage: StageSettings) -> str | None:
     return None if stage.checkpoint is None else str(job.path(stage.checkpoint))
 
 
+def checkpoint_digests(job: Job) -> dict[str, str]:
+    """Stage → what stands for its checkpoint's content, for the stages that have one: trained again, it is another input."""
+    digests = {}
+    for stage in plan_settings(job).stages:
+        given = checkpoint_path(job, stage)
+        folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages")
+        files = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".safetensors"))
+        if files:
+            content = "".join(f"{path.name} {sha256(path)}\n" for path in files if path.name != "training.json")
+            digests[f"checkpoint of {stage.key}"] = hashlib.sha256(content.encode()).hexdigest()[:32]
+    return digests
+
+
 def step(job: Job, run: Path) -> Step:
     """The rerank step of a run. Raises JobError where retrieved/ is missing."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     settings = {**plan_settings(job).model_dump(), "encoder": job.index.model_dump(include={"encoder", "precision"})}
-    return Step(run, "rerank", OUTPUTS, settings, {"retrieved": retrieved.digest()})
+    return Step(run, "rerank", OUTPUTS, settings, {"retrieved": retrieved.digest(), **checkpoint_digests(job)})
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

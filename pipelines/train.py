@@ -237,6 +237,14 @@ def revision() -> str:
     return f"{code_version()}, commit {found.stdout.strip()}" if found.returncode == 0 else code_version()
 
 
+def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with files by their names: whoever reads the card has other folders."""
+    for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev")):
+        settings[section][key] = [Path(file).name for file in settings[section][key]]
+    settings["model"]["embeddings"] = Path(settings["model"]["embeddings"]).name
+    return settings
+
+
 def _card(
     job: TrainJob, history: History, parameters: int, digests: dict[str, str], embeddings: object, seconds: float
 ) -> Iterator[str]:
@@ -262,5 +270,5 @@ def _card(
     yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
     yield ""
     yield "```json"
-    yield json.dumps(job.model_dump(), indent=1, ensure_ascii=False)
+    yield json.dumps(_without_folders(job.model_dump()), indent=1, ensure_ascii=False)
     yield "```"

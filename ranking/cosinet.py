@@ -118,11 +118,19 @@ class Cosinet:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(checkpoint_of(resources, cls.name), resources)
+        model, embeddings = load(checkpoint_of(resources, Cosinet.name), resources)
         return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         return rerank(lists, self._lexicon, self._lookup.scores, self.name)
+
+
+class CosinetPassages(Cosinet):
+    """The same on passages: whole paragraphs are the candidates, as in NQ-LA (§5.1)."""
+
+    name: ClassVar[str] = "cosinet_passages"
+    reads: ClassVar[Unit] = "passage"
+    writes: ClassVar[Unit] = "passage"
 
 
 def save(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ranking.compare_aggregate import CompareAggregate
 from ranking.complete import Complete
-from ranking.cosinet import Cosinet
+from ranking.cosinet import Cosinet, CosinetPassages
 from ranking.overlap import Overlap
 from ranking.reranker import Reranker
 from ranking.similarity import Similarity
@@ -16,6 +16,7 @@ RERANKERS: Mapping[str, type[Reranker]] = {
     CompareAggregate.name: CompareAggregate,
     Complete.name: Complete,
     Cosinet.name: Cosinet,
+    CosinetPassages.name: CosinetPassages,
     Overlap.name: Overlap,
     Similarity.name: Similarity,
 }

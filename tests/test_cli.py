@@ -197,9 +197,27 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
     job, run = finished / "job.toml", finished / "run"
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "index.encoder='no/such model'")
     assert code == 69 and "no/such model" in err
+    code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.1.checkpoint='x'")
+    assert code == 78 and "rerank.stages[1]: complete takes no checkpoint" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
-    assert code == 78 and "rerank.stages[0]: complete takes no checkpoint" in err
+    assert code == 78 and "is no checkpoint of cosinet" in err
     assert not (run / "_work").exists()
+
+
+def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
+    from ranking.checkpoint import SHIPPED
+
+    shutil.copytree(SHIPPED / "cosinet", finished / "mine")
+    other = finished / "other"
+    shutil.copytree(finished / "run", other)
+    shutil.rmtree(other / "scored")
+    settings = ("rerank", finished / "job.toml", "--out", other, "--set", "rerank.stages.0.checkpoint='mine'")
+    assert call(*settings) == 0
+    assert call(*settings) == 0 and "(complete)" in capsys.readouterr().out
+    config = finished / "mine" / "words.json"
+    config.write_text(config.read_text() + " ")
+    code, err = refused(capsys, *settings)
+    assert code == 73 and "checkpoint of cosinet" in err
 
 
 # Evaluation.

@@ -103,12 +103,12 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     rows = scored(sample_run)
     assert len({(r.question_id, r.candidate_id) for r in rows}) == len(rows)
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
-    assert set(by_fate) == {("kept", None)} | {("dropped", stage) for stage in ("complete", "overlap", "similarity")}
+    assert set(by_fate) == {("kept", None)} | {("dropped", stage) for stage in ("cosinet", "complete", "similarity")}
     of_question = [r for r in rows if r.question_id == "q01"]
     assert sorted(r.rank for r in of_question if r.rank) == list(range(1, 11))
     for row in of_question:
-        passed = {"complete": 0, "overlap": 2}.get(row.dropped_by or "", 3)
-        assert [s.stage for s in row.stages] == ["complete", "overlap", "similarity"][:passed]
+        passed = {"cosinet": 1, "complete": 1}.get(row.dropped_by or "", 3)
+        assert [s.stage for s in row.stages] == ["cosinet", "complete", "similarity"][:passed]
 
 
 def test_the_sentences_of_all_retrieved_passages_are_in_scored(sample_run):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ranking.embeddings import Embeddings, encode_words, word_encoder
+from ranking.embeddings import Embeddings, derive, encode_words, word_encoder
 from ranking.vector_files import read
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
@@ -437,3 +437,46 @@ def test_words_that_the_tokenizer_has_no_pieces_for_stay_unknown(folder: Path) -
 def test_more_directions_than_the_model_has_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"382 directions .* pieces of 384 numbers"):
         word_encoder(folder, dimension=382)
+
+
+def a_transformer(folder: Path, seed: int = 0) -> Path:
+    """A tiny BERT with a vocabulary of letters."""
+    import torch
+    import transformers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefgh", *(f"##{letter}" for letter in "abcdefgh")]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    torch.manual_seed(seed)
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(pieces), **shape)).save_pretrained(folder)
+    return folder
+
+
+def test_vectors_that_are_not_stored_are_made_again_from_their_transformer(tmp_path: Path) -> None:
+    folder = a_transformer(tmp_path / "model")
+    made = derive(["bad", "egg", "fab"], folder, "tiny", 4)
+    (tmp_path / "saved").mkdir()
+    made.save(tmp_path / "saved", "source")
+    assert [path.name for path in (tmp_path / "saved").iterdir()] == ["words.json"]
+    asked = []
+    back = Embeddings.load(tmp_path / "saved", lambda name: asked.append(name) or folder)
+    assert asked == ["tiny"] and back.words == made.words == ("bad", "egg", "fab")
+    assert np.array_equal(back.vectors, made.vectors)
+
+
+def test_another_transformer_in_its_place_is_refused(tmp_path: Path) -> None:
+    derive(["bad", "egg"], a_transformer(tmp_path / "model"), "tiny", 4).save(tmp_path, "source")
+    other = a_transformer(tmp_path / "other", seed=1)
+    with pytest.raises(ValueError, match="its word vectors come from another tiny"):
+        Embeddings.load(tmp_path, lambda _: other)
+
+
+def test_half_precision_is_read_as_full(tmp_path: Path) -> None:
+    made = read(write(tmp_path / "in", as_text(THREE)), None)[0]
+    made.save(tmp_path, "fp16")
+    back = Embeddings.load(tmp_path)
+    assert back.vectors.dtype == np.float32 and np.allclose(back.vectors, made.vectors, atol=1e-3)
+    with pytest.raises(ValueError, match="come from a file"):
+        made.save(tmp_path, "source")

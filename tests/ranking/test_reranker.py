@@ -22,6 +22,7 @@ TEXTS = {
     "d2": ["The Tiber flows through Rome into the sea.", "It lies on the Tiber."],
     "d3": ["Paris is the capital of France."],
     "d4": ["Nobody asked."],
+    "d5": ["Paris is the capital of France."],
 }
 QUESTION = Question("q1", "What is the capital of Italy?")
 
@@ -60,6 +61,7 @@ def ids(ranked: RankedList) -> list[str]:
 
 def tiny_checkpoint(name: str, folder: Path) -> str | None:
     """A random checkpoint of a reranker that needs one; pointwise, since to a recurrent model equal texts are not equal."""
+    name = name.removesuffix("_passages")
     if name not in MODELS:
         return None
     torch.manual_seed(0)
@@ -103,9 +105,9 @@ def test_a_single_candidate_stays(loaded: Reranker) -> None:
 
 
 def test_candidates_of_the_same_text_get_the_same_score_and_keep_their_order(loaded: Reranker) -> None:
-    came = list_for(type(loaded), "d1", "d2")
+    came = list_for(type(loaded), "d1", "d3", "d2", "d5")
     (left,) = loaded.rerank([came])
-    twins = [c for c in left.candidates if c.text == "It lies on the Tiber."]
+    twins = [c for c in left.candidates if c.text == "Paris is the capital of France."]
     assert len(twins) == 2
     assert twins[0].stages[-1].score == twins[1].stages[-1].score
     assert [c.position for c in twins] == sorted(c.position for c in twins)
@@ -132,7 +134,7 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(
         ValueError,
         match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: compare_aggregate, complete, cosinet, "
-        r"overlap, similarity",
+        r"cosinet_passages, overlap, similarity",
     ):
         find("overlp")
 
