@@ -1,19 +1,18 @@
-"""Cosinet and Compare-Aggregate in their six forms on WikiQA (Cosinet Table 4), and Cosinet on SQuAD-sent and SelQA (Table 5).
+"""Cosinet in its six forms on WikiQA (Cosinet Table 4), and on SQuAD-sent and SelQA (Table 5); parameters of all twelve models.
 
 Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and deviation over seeds. The paper's settings: 3
 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
 dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
 MiniLM-derived ones; `…_word2vec` and `…_glove` with the shared files, which know a fifth and a quarter of the words.
-Five seeds with the best vectors, two with the files'. Compare-Aggregate is trained with one seed, and with the best vectors
-alone: a training takes it ten times as long. SQuAD-sent is trained on the shared substitute, one seed; SelQA, which has no
-training set here, is ranked by the models of SQuAD-sent.
+Five seeds with the best vectors, two with the files'. SQuAD-sent is trained on the shared substitute, one seed; SelQA, which
+has no training set here, is ranked by the models of SQuAD-sent.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -26,13 +25,13 @@ from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
 from ranking.embeddings import Embeddings, derive
-from ranking.listtask import ListTask, vocabulary
+from ranking.listtask import MODELS, ListTask, vocabulary
 from ranking.listwise import FORMS, Form
 from ranking.train import Dev, Recipe, train
 from ranking.vector_files import read
 from schemas.labels import LabelledCandidate
 
-SEEDS, FILE_SEEDS, SQUAD_SEEDS, SLOW_SEEDS = 5, 2, 1, 1
+SEEDS, FILE_SEEDS, SQUAD_SEEDS = 5, 2, 1
 PROCESSES = 2
 VECTORS = {
     "minilm": "all-MiniLM-L6-v2",
@@ -40,10 +39,12 @@ VECTORS = {
     "glove": "embeddings/glove-twitter-11925x25.npz",
 }
 PAPER = {  # MAP, MRR on WikiQA (Table 4), with Numberbatch
-    "cosinet": {"pointwise": (70.95, 72.86), "list": (71.22, 73.07), "rnn": (74.78, 76.35)}
-    | {"birnn": (75.62, 77.13), "lstm": (74.31, 75.78), "bilstm": (75.32, 76.85)},
-    "compare_aggregate": {"pointwise": (72.03, 73.39), "list": (71.43, 73.55), "rnn": (74.73, 76.35)}
-    | {"birnn": (74.97, 76.44), "lstm": (74.82, 76.42), "bilstm": (74.27, 75.74)},
+    "pointwise": (70.95, 72.86),
+    "list": (71.22, 73.07),
+    "rnn": (74.78, 76.35),
+    "birnn": (75.62, 77.13),
+    "lstm": (74.31, 75.78),
+    "bilstm": (75.32, 76.85),
 }
 
 
@@ -61,14 +62,12 @@ _embeddings: dict[tuple[str, str], Embeddings] = {}
 
 
 def runs() -> Iterator[Run]:
-    """The slow ones first."""
-    for seed in range(SQUAD_SEEDS):
-        yield from (Run("squad", "minilm", "cosinet", form, seed) for form in ("pointwise", "list", "birnn"))
-    for seed in range(SLOW_SEEDS):
-        yield from (Run("wikiqa", "minilm", "compare_aggregate", form, seed) for form in FORMS)
     for vectors in VECTORS:
         seeds = SEEDS if vectors == "minilm" else FILE_SEEDS
         yield from (Run("wikiqa", vectors, "cosinet", form, seed) for form in FORMS for seed in range(seeds))
+        if vectors == "minilm":
+            forms: tuple[Form, ...] = ("pointwise", "list", "birnn")
+            yield from (Run("squad", vectors, "cosinet", form, seed) for form in forms for seed in range(SQUAD_SEEDS))
 
 
 def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
@@ -96,8 +95,8 @@ def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
     return _data[data]
 
 
-def one(folder: Path, run: Run) -> tuple[Run, int, dict[str, float]]:
-    """Train, and measure on the test sets: (the run, its parameters, metric → percent)."""
+def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
+    """Train, and measure on the test sets: (the run, metric → percent)."""
     torch.set_num_threads(1)
     learn, dev, tests = load(folder, run.data)
     torch.manual_seed(run.seed)
@@ -119,33 +118,47 @@ def one(folder: Path, run: Run) -> tuple[Run, int, dict[str, float]]:
         for name, test in tests.items()
         for metric in ("MAP", "MRR", "P@1")
     }
-    return run, sum(p.numel() for p in task.model.parameters()), found
+    return run, found
+
+
+def measure(folder: Path, todo: Sequence[Run]) -> dict[str, float]:
+    """Mean, deviation and number of seeds for each metric, variant and kind of vectors."""
+    made: dict[tuple[str, str], list[dict[str, float]]] = {}
+    result: dict[str, float] = {}
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+        for run, found in pool.map(one, [folder] * len(todo), todo):
+            prefix = "ca_" if run.model == "compare_aggregate" else ""
+            variant = f"{prefix}{run.form}" + ("" if run.vectors == "minilm" else f"_{run.vectors}")
+            made.setdefault((run.data, variant), []).append(found)
+            say(f"{' '.join(map(str, run))}: " + ", ".join(f"{key} {value:.2f}" for key, value in found.items()))
+    for (data, variant), values in made.items():
+        for key in values[0]:
+            each = [found[key] for found in values]
+            result[f"{key}_{variant}"] = float(np.mean(each))
+            if len(each) > 1:
+                result[f"{key}_{variant}_deviation"] = float(np.std(each, ddof=1))
+        result[f"{data}_seeds_{variant}"] = len(values)
+    return result
+
+
+def parameters() -> dict[str, float]:
+    """Trainable parameters of all twelve models, at 300 numbers a word."""
+    vectors = np.zeros((2, 300), np.float32)
+    return {
+        f"parameters_{'ca_' if name == 'compare_aggregate' else ''}{form}": sum(
+            weight.numel() for weight in kind.model(vectors, form, 300).parameters()
+        )
+        for name, kind in MODELS.items()
+        for form in FORMS
+    }
 
 
 def main() -> None:
     given = arguments("cosinet_quality", __doc__ or "")
-    todo = list(runs())
-    made: dict[tuple[str, str, str], list[dict[str, float]]] = {}
-    result: dict[str, float | int | str] = {}
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
-        for run, parameters, found in pool.map(one, [given.data] * len(todo), todo):
-            variant = f"{'ca_' if run.model == 'compare_aggregate' else ''}{run.form}"
-            made.setdefault((run.data, run.vectors, variant), []).append(found)
-            if run.vectors != "glove":
-                result[f"parameters_{variant}"] = parameters
-            say(f"{' '.join(map(str, run))}: " + ", ".join(f"{key} {value:.2f}" for key, value in found.items()))
-    for (data, vectors, variant), values in made.items():
-        suffix = "" if vectors == "minilm" else f"_{vectors}"
-        for key in values[0]:
-            each = [found[key] for found in values]
-            result[f"{key}_{variant}{suffix}"] = float(np.mean(each))
-            result[f"{key}_{variant}{suffix}_deviation"] = float(np.std(each, ddof=1)) if len(each) > 1 else 0.0
-        result[f"seeds_{variant}{suffix}" if data == "wikiqa" else f"seeds_{data}_{variant}"] = len(values)
-    for model, rows in PAPER.items():
-        for form, (map_, mrr) in rows.items():
-            variant = f"{'ca_' if model == 'compare_aggregate' else ''}{form}"
-            ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
-            say(f"WikiQA {variant:<14} MAP / MRR {ours}; the paper {map_} / {mrr}")
+    result = {**parameters(), **measure(given.data, list(runs()))}
+    for form, (map_, mrr) in PAPER.items():
+        ours = f"{result[f'wikiqa_map_{form}']:.2f} / {result[f'wikiqa_mrr_{form}']:.2f}"
+        say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
     finish("cosinet_quality", result, given.save)
 
 
