@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from indexing.dense import find_model
 from ranking import listwise
 from ranking.cosinet import Cosinet, CosinetModel, load, relatedness, save
 from ranking.embeddings import Embeddings
@@ -310,9 +311,11 @@ def test_a_later_change_of_the_model_does_not_reach_a_look_up() -> None:
         assert np.array_equal(mine, then)
 
 
-def test_a_checkpoint_is_needed() -> None:
-    with pytest.raises(ValueError, match="cosinet needs a checkpoint"):
-        Cosinet.load(Resources(None, lambda: pytest.fail("no encoder is needed")))
+def test_without_a_checkpoint_the_shipped_one_is_taken() -> None:
+    shipped = Cosinet.load(Resources(None, lambda: pytest.fail("no encoder is needed"), find_model))
+    came = replace(ranked("Nobody read it.", "She wrote the book in 1901."), question=Question("q", "Who wrote the book?"))
+    (left,) = shipped.rerank([came])
+    assert left.candidates[0].text == "She wrote the book in 1901."
 
 
 @pytest.mark.parametrize(
