@@ -149,7 +149,7 @@ def word_encoder(folder: Path, dimension: int = 300) -> Encode:
     word that the tokenizer has no pieces for. Raises ValueError where the model has fewer directions.
 
     Ranking by relatedness alone (the mean of r_i, §4.1.1), these did as well as any layer's output for the word on WikiQA,
-    better on SelQA and SQuAD-sent, and they need no forward pass.
+    better on SelQA and SQuAD-sent, and they need no forward pass. That trial read test labels too; no benchmark repeats it.
     """
     import transformers
 

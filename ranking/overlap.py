@@ -40,8 +40,9 @@ def rule_scores(rule: Rule, question: str, candidates: Sequence[str], words: Wor
 def cosinet_words() -> Words:
     """The different lower-cased tokens of a text, punctuation included, under which Cosinet's WikiQA rows come out (Table 2).
 
-    They are spaCy's as its English models of that time cut them. Two rules differ from today's: a dash at the end of a word
-    stays on it ("states—"), and a full stop before a hyphen inside a word goes with the hyphen ("D.O.-granting").
+    Found by trial against the published figures: the paper names spaCy 2.1, but these are two rules of 2.0 on today's tokens.
+    A dash at the end of a word stays on it ("states—"), and a full stop before a hyphen inside a word goes with the hyphen
+    ("D.O.-granting").
     """
     nlp = spacy.blank("en")
     tokenizer: Any = nlp.tokenizer
