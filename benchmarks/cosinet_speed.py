@@ -22,9 +22,9 @@ from benchmarks.harness import arguments, finish, say, seconds
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
-from ranking import cosinet
 from ranking.checkpoint import SHIPPED
-from ranking.cosinet import Cosinet
+from ranking.checkpoint import load as load_model
+from ranking.cosinet import Cosinet, CosinetModel
 from ranking.embeddings import derive
 from ranking.lists import ranked_list
 from ranking.listtask import ListTask, vocabulary
@@ -63,7 +63,7 @@ def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
 def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
     """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words."""
     torch.set_num_threads(1)
-    model, embeddings = cosinet.load(SHIPPED / "cosinet", Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    model, embeddings = load_model(SHIPPED / "cosinet", CosinetModel, Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
     lexicon = Lexicon(embeddings)
     numbered = []
     for ranked in lists_of(path)[:PLAIN_LISTS]:
@@ -100,7 +100,7 @@ def train_seconds(data: Path, threads: int) -> float:
 def main() -> None:
     given = arguments("cosinet_speed", __doc__ or "")
     result: dict[str, float | int | str] = {
-        "form": cosinet.load(SHIPPED / "cosinet", Resources(None, lambda: None, find_model))[0].form
+        "form": load_model(SHIPPED / "cosinet", CosinetModel, Resources(None, lambda: None, find_model))[0].form
     }  # type: ignore[arg-type, return-value]
     rates: dict[str, list[float]] = {name: [] for name in SETS}
     for _ in range(given.rounds):

@@ -38,8 +38,9 @@ from pipelines.records import sha256, write_text
 from pipelines.scores import by_question
 from pipelines.step import code_version
 from ranking import vector_files
+from ranking.checkpoint import ListModel, save
 from ranking.embeddings import Embeddings, Store, derive
-from ranking.listtask import MODELS, ListTask, vocabulary
+from ranking.listtask import ListTask, vocabulary
 from ranking.train import STATE, Dev, History, Progress, Recipe, finished, train
 from ranking.words import Words
 from schemas.labels import LabelledCandidate
@@ -97,6 +98,9 @@ class Train(Section):
     clip: float | None = Field(None, gt=0, description="gradient norm that is not exceeded")
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 = one at the end of each epoch")
     patience: int | None = Field(None, ge=1, description="evaluations without a better dev score before it stops; none = never")
+    precision: Literal["fp32", "bf16"] = Field(
+        "fp32", description="of the matrix products; bf16 is faster where the processor multiplies it"
+    )
     metric: str = Field("MAP", description="dev score: MAP, MRR, P@k, nDCG@k")
     protocol: Literal["raw", "answerable", "clean"] = Field("answerable", description="which dev questions count")
     seed: int = Field(0, ge=0, description="of the initial weights and of the order of the questions")
@@ -180,11 +184,11 @@ def _task(
         raise ValueError(f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint")
     stored: Store = "source" if job.model.vectors == "source" else job.model.store
 
-    def save(folder: Path, model: Any, embeddings: Embeddings) -> None:
-        MODELS[job.model.reranker].save(folder, model, embeddings, job.model.store, stored)
+    def keep(folder: Path, model: ListModel, embeddings: Embeddings) -> None:
+        save(folder, model, embeddings, job.model.store, stored)
 
     settings = {"batch": job.train.batch, "filters": job.model.filters, "seed": job.train.seed}
-    return ListTask(job.model.reranker, job.model.form, embeddings, learn, save, **settings), told
+    return ListTask(job.model.reranker, job.model.form, embeddings, learn, keep, **settings), told
 
 
 def _words_of(job: TrainJob, file: Path) -> Counter[str]:
@@ -228,8 +232,17 @@ def _summary(job: TrainJob, history: History) -> str:
 
 
 def revision() -> str:
-    """The package's version, and the commit where it runs from a checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+    """The package's version, and the commit where it runs from a checkout, marked where the code differs from it."""
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--exclude=*",
+        "--abbrev=12",
+        "--dirty=, changed",
+    ]
     try:
         found = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:

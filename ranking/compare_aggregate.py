@@ -23,8 +23,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +31,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import Config, checkpoint_of, fill, read_folder, write_folder
-from ranking.embeddings import Embeddings, Store
+from ranking.checkpoint import checkpoint_of, load
+from ranking.embeddings import Embeddings
 from ranking.listwise import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
 from ranking.reranker import Resources
 from ranking.words import Lexicon
@@ -44,6 +43,8 @@ WINDOWS = (1, 2, 3, 4, 5)
 
 class CompareAggregateModel(nn.Module):
     """Rows of the table → scores. Dropout: not stated by the re-implementation; none."""
+
+    name: ClassVar[str] = "compare_aggregate"
 
     def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
         super().__init__()
@@ -81,17 +82,25 @@ class CompareAggregateModel(nn.Module):
 
 
 def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
-    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters]."""
-    x = (compared * real[..., None]).mT  # [texts, filters, words]
+    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters].
+
+    Only places where a word stands are convolved, as one matrix product a window, whose words stand side by side.
+    """
+    margin, widest = (max(WINDOWS) - 1) // 2, max(WINDOWS)
+    x = F.pad(compared * real[..., None], (0, 0, margin, widest // 2)).unfold(1, widest, 1)  # [texts, words, filters, 5]
+    x = x[real].mT.contiguous()  # [places, 5, filters]
+    places = len(x)
+    x = F.pad(x, (0, 0, 0, 0, 0, -places % 64))  # products of few shapes, whose kernels are made once
     pooled = []
-    for window, conv in zip(WINDOWS, convs, strict=True):
-        h = conv(F.pad(x, ((window - 1) // 2, window // 2)))  # [texts, filters, words]
-        pooled.append(h.masked_fill(~real[:, None], -torch.inf).amax(2).relu())
+    for window, conv in zip(WINDOWS, cast(list[nn.Conv1d], convs), strict=True):
+        first, weight = margin - (window - 1) // 2, conv.weight.permute(2, 1, 0).flatten(0, 1)  # [window · filters, filters]
+        h = F.linear(x[:, first : first + window].flatten(1), weight.T, conv.bias)  # [places, filters]
+        pooled.append(torch.segment_reduce(h[:places].to(weight.dtype), "max", lengths=real.sum(1)).relu())  # [texts, filters]
     return torch.cat(pooled, 1)
 
 
 class CompareAggregate:
-    """Score = the model's, on a scale of its own; a checkpoint is what `save` wrote."""
+    """Score = the model's, on a scale of its own; a checkpoint is what `checkpoint.save` wrote."""
 
     name: ClassVar[str] = "compare_aggregate"
     reads: ClassVar[Unit] = "sentence"
@@ -105,7 +114,7 @@ class CompareAggregate:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(checkpoint_of(resources, cls.name), resources)
+        model, embeddings = load(checkpoint_of(resources, cls.name), CompareAggregateModel, resources)
         return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -119,22 +128,3 @@ class CompareAggregate:
         batch = collate([(question, candidates, [0.0] * len(candidates)) for question, candidates in block])
         batch = batch.to(self._model.vectors.device)
         return self._model.pairs(batch.paired, batch.candidates)
-
-
-def save(
-    folder: Path,
-    model: CompareAggregateModel,
-    embeddings: Embeddings,
-    store: Literal["fp32", "fp16"] = "fp32",
-    vectors: Store = "fp32",
-) -> None:
-    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
-    write_folder(folder, Config("compare_aggregate", model.form, model.filters), model.state_dict(), embeddings, store, vectors)
-
-
-def load(folder: Path, resources: Resources | None = None) -> tuple[CompareAggregateModel, Embeddings]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    config, weights, embeddings = read_folder(folder, "compare_aggregate", resources)
-    model = CompareAggregateModel(embeddings.vectors, config.form, config.filters)
-    fill(model, weights, folder)
-    return model.eval(), embeddings

@@ -13,8 +13,7 @@ stands in the other text, else 0: a rare name in question and candidate is known
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import Config, checkpoint_of, fill, read_folder, write_folder
-from ranking.embeddings import Embeddings, Store
+from ranking.checkpoint import checkpoint_of, load
+from ranking.embeddings import Embeddings
 from ranking.listwise import Batch, Form, Head, embed, loss, real, rerank
 from ranking.lookup import LookUp
 from ranking.reranker import Resources
@@ -38,6 +37,8 @@ class CosinetModel(nn.Module):
 
     pointwise and list 904,201; rnn 1,174,501; birnn 1,129,501; lstm 1,986,301; bilstm 1,806,301.
     """
+
+    name: ClassVar[str] = "cosinet"
 
     def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
         super().__init__()
@@ -64,15 +65,26 @@ class CosinetModel(nn.Module):
         return torch.cat([q * c, q - c], 1)
 
 
+def distinct(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The different rows of the texts, 0 first; and [texts, words], which of them stands where.
+
+    Zeros fill up to a multiple of 64: matrix products of few shapes, whose kernels are made once.
+    """
+    words, number = torch.unique(F.pad(rows.flatten(), (1, 0)), return_inverse=True)
+    return F.pad(words, (0, -len(words) % 64)), number[1:].view_as(rows)
+
+
+@torch.no_grad()
 def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[Tensor, Tensor]:
     """r_i = max_j cos(w_i^q, w_j^c) of the question's words, and the same of the candidate's; 1 where rows match  (§4.1.1).
 
-    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding.
+    Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding. Each two words that are
+    different meet once, in float64: no learning, and no autocast, changes what is related.
     """
-    w_q, w_c = embed(vectors, question), embed(vectors, candidate)
-    lengths = w_q.norm(dim=2)[:, :, None] * w_c.norm(dim=2)[:, None]
-    cos = torch.bmm(w_q, w_c.mT) / lengths.clamp_min(1e-12)  # [pairs, question words, candidate words]
-    cos = cos.masked_fill((question[:, :, None] == candidate[:, None]) & (question > 0)[:, :, None], 1)
+    (asked, q), (found, c) = distinct(question), distinct(candidate)
+    w_q, w_c = (F.normalize(embed(vectors, words).double()) for words in (asked, found))
+    table = (w_q @ w_c.T).masked_fill((asked[:, None] == found) & (asked > 0)[:, None], 1)  # [different words, different words]
+    cos = table.to(vectors.dtype)[q[:, :, None], c[:, None]]  # [pairs, question words, candidate words]
     r_q = cos.masked_fill(~real(candidate)[:, None], -2).amax(2)
     r_c = cos.masked_fill(~real(question)[:, :, None], -2).amax(1)
     return r_q.masked_fill(question == 0, 0), r_c.masked_fill(candidate == 0, 0)
@@ -85,28 +97,24 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
     sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness channel. This halves a
     training step; `lookup.py` keeps the products from batch to batch.
     """
-    known = torch.where(rows < len(vectors), rows, 0)
-    zero_first = torch.cat([known.new_zeros(1), known.flatten()])
-    words, number = torch.unique(zero_first, return_inverse=True)  # number 0 = no word
+    words, number = distinct(rows)
     weight = conv.weight.permute(1, 2, 0)  # [d + 1, taps, filters]
-    taps = (vectors[words] @ weight[:-1].flatten(1)).view(-1, conv.out_channels)  # [words · taps, filters]
+    taps = (embed(vectors, words) @ weight[:-1].flatten(1)).view(-1, conv.out_channels)  # [words · taps, filters]
     tap, places, margin = torch.arange(KERNEL, device=rows.device), real(rows), KERNEL // 2
 
     def windows(x: Tensor) -> Tensor:  # [texts, words] → [places, taps]
         return F.pad(x, (margin, margin)).unfold(1, KERNEL, 1)[places]
 
-    index = windows(number[1:].view_as(rows)) * KERNEL + tap
+    index = windows(number) * KERNEL + tap
     index = torch.cat([index, (len(taps) + tap).expand_as(index)], 1)  # [places, 2 · taps]
     weights = F.pad(windows(related), (KERNEL, 0), value=1)
     h = F.embedding_bag(index, torch.cat([taps, weight[-1]]), per_sample_weights=weights, mode="sum")  # [places, filters]
-    lengths = places.sum(1, keepdim=True)
-    place = torch.arange(rows.shape[1], device=rows.device).minimum(lengths - 1)  # past its end a text repeats its last place
-    h = h[lengths.cumsum(0) - lengths + place].amax(1)  # [texts, filters]
+    h = torch.segment_reduce(h, "max", lengths=places.sum(1))  # [texts, filters]
     return F.relu(h if conv.bias is None else h + conv.bias)
 
 
 class Cosinet:
-    """Score = the model's, on a scale of its own; a checkpoint is what `save` wrote."""
+    """Score = the model's, on a scale of its own; a checkpoint is what `checkpoint.save` wrote."""
 
     name: ClassVar[str] = "cosinet"
     reads: ClassVar[Unit] = "sentence"
@@ -118,7 +126,7 @@ class Cosinet:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(checkpoint_of(resources, Cosinet.name), resources)
+        model, embeddings = load(checkpoint_of(resources, Cosinet.name), CosinetModel, resources)
         return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -131,22 +139,3 @@ class CosinetPassages(Cosinet):
     name: ClassVar[str] = "cosinet_passages"
     reads: ClassVar[Unit] = "passage"
     writes: ClassVar[Unit] = "passage"
-
-
-def save(
-    folder: Path,
-    model: CosinetModel,
-    embeddings: Embeddings,
-    store: Literal["fp32", "fp16"] = "fp32",
-    vectors: Store = "fp32",
-) -> None:
-    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
-    write_folder(folder, Config("cosinet", model.form, model.filters), model.state_dict(), embeddings, store, vectors)
-
-
-def load(folder: Path, resources: Resources | None = None) -> tuple[CosinetModel, Embeddings]:
-    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    config, weights, embeddings = read_folder(folder, "cosinet", resources)
-    model = CosinetModel(embeddings.vectors, config.form, config.filters)
-    fill(model, weights, folder)
-    return model.eval(), embeddings

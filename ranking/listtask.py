@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ranking import compare_aggregate, cosinet
 from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.cosinet import Cosinet, CosinetModel
 from ranking.embeddings import Embeddings
@@ -25,12 +24,11 @@ ListModel = CosinetModel | CompareAggregateModel
 class Kind(NamedTuple):
     model: Callable[[Any, Form, int], ListModel]  # (vectors, form, filters)
     reranker: Callable[[Any, Embeddings], Reranker]
-    save: Callable[..., None]
 
 
 MODELS: Mapping[str, Kind] = {
-    "cosinet": Kind(CosinetModel, Cosinet, cosinet.save),
-    "compare_aggregate": Kind(CompareAggregateModel, CompareAggregate, compare_aggregate.save),
+    "cosinet": Kind(CosinetModel, Cosinet),
+    "compare_aggregate": Kind(CompareAggregateModel, CompareAggregate),
 }
 
 

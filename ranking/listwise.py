@@ -104,7 +104,11 @@ class Head(nn.Module):
         self.linear = nn.Linear(hidden if self.recurrent else inputs, 1)
 
     def forward(self, pairs: Tensor, sizes: Sequence[int]) -> Tensor:
-        """[pairs, inputs] of lists of these sizes, in original order → [pairs]."""
+        """[pairs, inputs] of lists of these sizes, in original order → [pairs]; never under autocast."""
+        with torch.autocast(pairs.device.type, enabled=False):
+            return self._forward(pairs, sizes)
+
+    def _forward(self, pairs: Tensor, sizes: Sequence[int]) -> Tensor:
         if self.recurrent is not None:
             lists = pack_sequence(_split(pairs, sizes), enforce_sorted=False)
             states, _ = pad_packed_sequence(self.recurrent(lists)[0], batch_first=True)  # [lists, longest, hidden]

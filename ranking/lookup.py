@@ -97,9 +97,9 @@ class Relatedness:
         filled[: len(words)] = words
         filled[filled >= len(self._table)] = 0
         asked = np.where(question < len(self._table), question, 0)
-        asked_vectors = self._table[asked] / self._lengths[asked, None]
-        vectors = self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1])
-        cos: Floats = (vectors @ asked_vectors.T).reshape(len(filled), len(question)) / self._lengths[filled, None]
+        asked_vectors = torch.from_numpy(self._table[asked] / self._lengths[asked, None])
+        vectors = torch.from_numpy(self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1]))
+        cos: Floats = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[filled, None]
         return cos[: len(words)]
 
 

@@ -71,6 +71,8 @@ class Recipe:
     """Steps between evaluations; 0 = one at the end of each epoch."""
     patience: int | None = None
     """Evaluations without a better dev score after which training stops; None = never."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the matrix products; weights, sums and losses are fp32 in any case."""
     metric: str = "MAP"
     protocol: Protocol = "answerable"
     seed: int = 0
@@ -156,7 +158,9 @@ def train(
     torch.manual_seed(recipe.seed)
     total = task.steps * recipe.epochs
     every = recipe.evaluate_every or task.steps
-    optimizer = torch.optim.AdamW(task.model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    parameters = list(task.model.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
+    autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     state = folder / STATE
     history = _resume(state, task.model, optimizer, fingerprint)
     losses: list[float] = []
@@ -167,14 +171,15 @@ def train(
         for batch in islice(task.batches(epoch), done, None):
             for group in optimizer.param_groups:
                 group["lr"] = recipe.rate(history.step, total)
-            loss = task.loss(batch)
+            with autocast:
+                loss = task.loss(batch)
             losses.append(loss.item())
             if not math.isfinite(losses[-1]):
                 raise ValueError(f"step {history.step}: the loss is {losses[-1]}; try a lower learning_rate")
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(loss)
             if recipe.clip is not None:
-                nn.utils.clip_grad_norm_(task.model.parameters(), recipe.clip)
+                nn.utils.clip_grad_norm_(parameters, recipe.clip)
             optimizer.step()
             history.step += 1
             best = history.best

@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel, load, save
+from ranking.checkpoint import load, save
+from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.embeddings import Embeddings
 from ranking.listwise import FORMS, Form, NumberedList, collate
 from ranking.reranker import Resources
@@ -119,7 +120,7 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
     save(tmp_path, model_of(form), embeddings())
     back = CompareAggregate.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed")))
     assert back.rerank([came]) == CompareAggregate(model_of(form), embeddings()).rerank([came])
-    assert load(tmp_path)[0].form == form
+    assert load(tmp_path, CompareAggregateModel)[0].form == form
 
 
 def test_a_checkpoint_is_needed() -> None:

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 
 from indexing.dense import find_model
 from ranking import listwise
-from ranking.cosinet import Cosinet, CosinetModel, load, relatedness, save
+from ranking.checkpoint import load, save
+from ranking.cosinet import Cosinet, CosinetModel, relatedness
 from ranking.embeddings import Embeddings
 from ranking.listwise import FORMS, Form, NumberedList, collate
 from ranking.lookup import LookUp, Taps
@@ -294,7 +295,7 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
     torch.manual_seed(3)
     model = CosinetModel(EMBEDDINGS.vectors, form, filters=16)
     save(tmp_path, model, EMBEDDINGS)
-    back, embeddings = load(tmp_path)
+    back, embeddings = load(tmp_path, CosinetModel)
     assert embeddings.words == EMBEDDINGS.words
     assert Cosinet(back, embeddings).rerank([ranked(*SENTENCES)]) == Cosinet(model, EMBEDDINGS).rerank([ranked(*SENTENCES)])
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors", ".safetensors"]
@@ -331,7 +332,7 @@ def test_a_folder_of_another_format_or_model_is_refused(key: str, value: object,
     config = saved(tmp_path, "birnn") / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {key: value}))
     with pytest.raises(ValueError, match=says):
-        load(tmp_path)
+        load(tmp_path, CosinetModel)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "words.json", "vectors.safetensors"])
@@ -339,7 +340,7 @@ def test_an_incomplete_or_broken_folder_is_refused_with_its_name(name: str, tmp_
     file = saved(tmp_path, "list") / name
     file.write_bytes(b"{")
     with pytest.raises(ValueError, match=f"{tmp_path} is no checkpoint of cosinet"):
-        load(tmp_path)
+        load(tmp_path, CosinetModel)
     file.unlink()
     with pytest.raises(ValueError, match=f"{tmp_path} is no checkpoint of cosinet"):
-        load(tmp_path)
+        load(tmp_path, CosinetModel)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from ranking.checkpoint import save
 from ranking.embeddings import Embeddings
 from ranking.listtask import MODELS
 from ranking.registry import RERANKERS, find
@@ -67,7 +68,7 @@ def tiny_checkpoint(name: str, folder: Path) -> str | None:
     torch.manual_seed(0)
     vectors = np.concatenate([np.zeros((1, 8)), np.random.default_rng(0).normal(size=(3, 8))]).astype(np.float32)
     embeddings = Embeddings(("answer", "sentence", "the"), vectors)
-    MODELS[name].save(folder, MODELS[name].model(vectors, "pointwise", 16), embeddings)
+    save(folder, MODELS[name].model(vectors, "pointwise", 16), embeddings)
     return str(folder)
 
 
