@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,6 @@ Encode = Callable[[Sequence[str]], Vectors]
 Store = Literal["fp32", "fp16", "source"]
 """How vectors are kept: in full, in half precision, or not at all, to be made again from their transformer."""
 
-_DROPPED = 3  # directions
 _DIGIT = re.compile("[0-9]")
 _NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
 
@@ -140,33 +139,26 @@ def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
 
 
 @lru_cache(maxsize=2)
-def word_encoder(folder: Path, dimension: int = 300) -> Encode:
+def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
     """Words → static vectors: the mean of a word's pieces in the input embeddings of the BERT-like model in a folder.
 
-    From the embeddings of all pieces their mean is taken; of the directions in which they vary most, the 3 strongest, which
-    tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are
-    kept, 300 as the paper's. A word's vector depends on the word and the model alone, never on the vocabulary. Zeros for a
+    From the embeddings of all pieces their mean is taken; of the directions in which they vary most, the `dropped` strongest,
+    which tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension`
+    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, never on the vocabulary. Zeros for a
     word that the tokenizer has no pieces for. Raises ValueError where the model has fewer directions.
 
-    Ranking by relatedness alone (the mean of r_i, §4.1.1), these did as well as any layer's output for the word on WikiQA,
-    better on SelQA and SQuAD-sent, and they need no forward pass. That trial read test labels too; no benchmark repeats it.
+    Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of
+    r_i (§4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
+    pass, is worse on SQuAD-sent, and in the mean of both sets no better.
     """
-    import transformers
-
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    tokenizer, model, plain = read_transformer(folder)
     table = model.get_input_embeddings().weight.detach().double().numpy()  # [pieces, hidden]
-    plain = sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
-    if min(len(plain), table.shape[1]) < dimension + _DROPPED:
+    if min(len(plain), table.shape[1]) < dimension + dropped:
         raise ValueError(
-            f"{folder}: {dimension} directions besides the {_DROPPED} strongest are more than its {len(plain):,} pieces of "
+            f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(plain):,} pieces of "
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
-    _, directions = np.linalg.eigh(np.cov(table[plain], rowvar=False))  # the strongest come last
-    kept = directions[:, ::-1][:, _DROPPED : _DROPPED + dimension]  # [hidden, dimension]
-    kept = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])  # LAPACK may turn a direction round
+    kept = all_but_the_top(table[plain], dimension, dropped)
     pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
 
     def encode(words: Sequence[str]) -> Vectors:
@@ -177,3 +169,22 @@ def word_encoder(folder: Path, dimension: int = 300) -> Encode:
         return vectors
 
     return encode
+
+
+def read_transformer(folder: Path) -> tuple[Any, Any, list[int]]:
+    """The tokenizer and the model of a folder, and the numbers of the pieces that text is made of, not [CLS] and its like."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    return tokenizer, model, sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
+
+
+def all_but_the_top(vectors: npt.NDArray[np.float64], dimension: int, dropped: int) -> npt.NDArray[np.float64]:
+    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden, dimension]."""
+    _, directions = np.linalg.eigh(np.cov(vectors, rowvar=False))  # the strongest come last
+    kept = directions[:, ::-1][:, dropped : dropped + dimension]
+    signed: npt.NDArray[np.float64] = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])
+    return signed  # LAPACK may turn a direction round

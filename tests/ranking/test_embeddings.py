@@ -434,6 +434,12 @@ def test_words_that_the_tokenizer_has_no_pieces_for_stay_unknown(folder: Path) -
     assert encode_words(["sea", "♋", "\xad"], word_encoder(folder)).words == ("sea",)
 
 
+def test_to_drop_directions_is_to_leave_out_the_first_numbers(folder: Path) -> None:
+    every, kept = (word_encoder(folder, dimension, dropped)(VOCABULARY) for dimension, dropped in ((10, 0), (7, 3)))
+    np.testing.assert_allclose(every[:, 3:], kept, atol=1e-6)
+    assert every[:, 0].var() > every[:, 9].var()
+
+
 def test_more_directions_than_the_model_has_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"382 directions .* pieces of 384 numbers"):
         word_encoder(folder, dimension=382)

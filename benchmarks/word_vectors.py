@@ -1,0 +1,143 @@
+"""How word vectors are derived from the bundled MiniLM (`ranking/embeddings.py`, `word_encoder`), chosen on dev sets alone.
+
+Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where equal words
+match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and SQuAD-sent dev, and the mean of the
+two; no test set is read. The ways, the simplest first:
+
+    input_raw      a word's pieces in the input embeddings, averaged: 384 numbers
+    input_N        the same, less the mean of all pieces, and the N strongest directions dropped: the next 300 numbers
+    layer_L_raw    the word alone through the transformer, its pieces' outputs after layer L averaged: 384 numbers
+    layer_L_3      the same, less the mean of all pieces (each alone), and 3 directions dropped: the next 300 numbers
+
+The rule, written before the first run: the highest mean wins. Ways within 0.5 of it count as equal; among these the current
+one, input_3, stays if it is there, and else the first of the list above wins. A trial that had read test labels too had first
+picked the current way, so `simplest` says what would win if it had no such advantage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from benchmarks.harness import arguments, finish, say
+from indexing.dense import DEFAULT, find_model
+from pipelines.datasets import read_dataset
+from pipelines.scores import by_question
+from ranking.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_transformer, word_encoder
+from ranking.listtask import vocabulary
+from ranking.listwise import NumberedList, rerank
+from ranking.lookup import Relatedness
+from ranking.reranker import Resources
+from ranking.train import Dev
+from ranking.words import Lexicon
+from schemas.ranked import RankedList, Unit
+
+SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
+DROPPED = (0, 1, 2, 3, 4, 5, 8)
+LAYER_DROPPED, DIMENSION = 3, 300
+CURRENT, EQUAL = "input_3", 0.5
+BATCH = 256  # words
+
+
+class ByRelatedness:
+    """Score = the mean of r_i over the question's words."""
+
+    name: ClassVar[str] = "relatedness"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, embeddings: Embeddings) -> None:
+        self._lexicon, self._relatedness = Lexicon(embeddings), Relatedness(embeddings.vectors)
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        raise NotImplementedError("made from embeddings")
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return rerank(lists, self._lexicon, lambda numbered: list(map(self._scores, numbered)), self.name)
+
+    def _scores(self, numbered: NumberedList) -> npt.NDArray[np.float64]:
+        question, texts = numbered[0] or (0,), [text or (0,) for text in numbered[1]]  # no words: one place without a word
+        rows = np.fromiter(chain.from_iterable(texts), np.int32)
+        r_q, _ = self._relatedness(np.array(question, np.int32), rows, np.fromiter(map(len, texts), np.int64))
+        scores: npt.NDArray[np.float64] = r_q.mean(1, dtype=np.float64)
+        return scores
+
+
+def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
+    """Each way's name, and the vectors that it gives the words, the simplest first."""
+    folder = find_model(DEFAULT)
+    tokenizer, model, plain = read_transformer(folder)
+    split = zip(words, tokenizer(list(words), add_special_tokens=False)["input_ids"], strict=True)
+    pieces = {word: numbers for word, numbers in split if numbers and tokenizer.unk_token_id not in numbers}
+    say(f"{len(words):,} words, {len(pieces):,} of them known; {len(plain):,} pieces")
+
+    table = model.get_input_embeddings().weight.detach().numpy()
+    yield "input_raw", encode_words(pieces, of(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
+    for dropped in DROPPED:
+        yield f"input_{dropped}", encode_words(pieces, word_encoder(folder, DIMENSION, dropped))
+
+    ends = tokenizer.cls_token_id, tokenizer.sep_token_id
+    layers = outputs(model, list(pieces.values()), ends)  # [layers, words, hidden]
+    each_alone = outputs(model, [[number] for number in plain], ends)  # [layers, pieces, hidden]
+    for layer, (vectors, alone) in enumerate(zip(layers, each_alone, strict=True), 1):
+        yield f"layer_{layer}_raw", encode_words(pieces, of(pieces, vectors))
+        kept = all_but_the_top(alone.astype(np.float64), DIMENSION, LAYER_DROPPED)
+        yield f"layer_{layer}_{LAYER_DROPPED}", encode_words(pieces, of(pieces, (vectors - alone.mean(0)) @ kept))
+
+
+def of(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[[Sequence[str]], Vectors]:
+    """Known words, in order, and their vectors → what `encode_words` reads."""
+    row = {word: n for n, word in enumerate(known)}
+    return lambda words: vectors[[row[word] for word in words]].astype(np.float32)
+
+
+@torch.inference_mode()
+def outputs(model: Any, texts: Sequence[Sequence[int]], ends: tuple[int, int]) -> Vectors:
+    """The mean of a text's pieces after each layer [layers, texts, hidden], each text alone between [CLS] and [SEP], which do
+    not count. Texts of one length go together: nothing is padded."""
+    made = np.empty((model.config.num_hidden_layers, len(texts), model.config.hidden_size), np.float32)
+    for length in sorted(set(map(len, texts))):
+        same = [n for n, text in enumerate(texts) if len(text) == length]
+        for first in range(0, len(same), BATCH):
+            batch = same[first : first + BATCH]
+            numbers = torch.tensor([[ends[0], *texts[n], ends[1]] for n in batch])
+            states = model(numbers, output_hidden_states=True).hidden_states[1:]  # layers × [batch, 1 + length + 1, hidden]
+            made[:, batch] = torch.stack(states)[:, :, 1:-1].mean(2).numpy()
+    return made
+
+
+def equals(means: Mapping[str, float]) -> list[str]:
+    """The ways within EQUAL of the best, in their order: the simplest first."""
+    return [way for way, mean in means.items() if mean >= max(means.values()) - EQUAL]
+
+
+def main() -> None:
+    given = arguments("word_vectors", __doc__ or "")
+    torch.set_num_threads(1)
+    questions = {name: list(by_question(read_dataset(given.data / path))) for name, path in SETS.items()}
+    devs = {name: Dev(rows) for name, rows in questions.items()}
+    result: dict[str, float | str] = {
+        f"{name}_questions": sum(any(row.label for row in each) for each in rows) for name, rows in questions.items()
+    }
+    means: dict[str, float] = {}
+    for way, embeddings in ways(sorted(vocabulary(list(chain.from_iterable(questions.values()))))):
+        reranker = ByRelatedness(embeddings)
+        found = {name: 100 * dev.score(reranker, "MAP", "answerable") for name, dev in devs.items()}
+        means[way] = sum(found.values()) / len(found)
+        result |= {f"{name}_map_{way}": value for name, value in found.items()} | {f"mean_map_{way}": means[way]}
+        say(f"{way:<12} {embeddings.dimension} numbers, " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()))
+    equal = equals(means)
+    result |= {"best": max(means, key=lambda way: means[way]), "equal": ", ".join(equal), "simplest": equal[0]}
+    result["chosen"] = CURRENT if CURRENT in equal else equal[0]
+    say(f"best {result['best']}; equal to it {result['equal']}; chosen {result['chosen']}")
+    finish("word_vectors", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
