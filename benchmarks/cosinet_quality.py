@@ -4,8 +4,8 @@ Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and dev
 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
 dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
 MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack most of the words.
-Five seeds with the best vectors, two with the files'. SQuAD-sent is trained on the shared substitute, one seed; SelQA, which
-has no training set here, is ranked by the models of SQuAD-sent.
+Five seeds each. SQuAD-sent is trained on the shared substitute; SelQA, which has no training set here, is ranked by the
+models of SQuAD-sent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from ranking.train import Dev, Recipe, train
 from ranking.vector_files import read
 from schemas.labels import LabelledCandidate
 
-SEEDS, FILE_SEEDS, SQUAD_SEEDS = 5, 2, 1
+SEEDS = range(5)
 PROCESSES = 2
 VECTORS = {
     "minilm": "all-MiniLM-L6-v2",
@@ -54,6 +54,14 @@ class Run(NamedTuple):
     model: str
     form: Form
     seed: int
+    rate: float
+    precision: Literal["fp32", "bf16"] = "fp32"
+
+    @property
+    def variant(self) -> str:
+        """The model as keys name it."""
+        prefix = "ca_" if self.model == "compare_aggregate" else ""
+        return f"{prefix}{self.form}" + ("" if self.vectors == "minilm" else f"_{self.vectors}")
 
 
 Questions = list[list[LabelledCandidate]]
@@ -63,11 +71,14 @@ _embeddings: dict[tuple[str, str], Embeddings] = {}
 
 def runs() -> Iterator[Run]:
     for vectors in VECTORS:
-        seeds = SEEDS if vectors == "minilm" else FILE_SEEDS
-        yield from (Run("wikiqa", vectors, "cosinet", form, seed) for form in FORMS for seed in range(seeds))
-        if vectors == "minilm":
-            forms: tuple[Form, ...] = ("pointwise", "list", "birnn")
-            yield from (Run("squad", vectors, "cosinet", form, seed) for form in forms for seed in range(SQUAD_SEEDS))
+        yield from (Run("wikiqa", vectors, "cosinet", form, seed, rate(form)) for form in FORMS for seed in SEEDS)
+    forms: tuple[Form, ...] = ("pointwise", "list", "birnn")
+    yield from (Run("squad", "minilm", "cosinet", form, seed, rate(form)) for form in forms for seed in SEEDS)
+
+
+def rate(form: Form) -> float:
+    """The paper's."""
+    return 2e-3 if form == "pointwise" else 2e-4
 
 
 def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
@@ -96,7 +107,7 @@ def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
 
 
 def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
-    """Train, and measure on the test sets: (the run, metric → percent)."""
+    """Train, and measure on the test sets: (the run, metric → percent, and the best dev MAP)."""
     torch.set_num_threads(1)
     learn, dev, tests = load(folder, run.data)
     torch.manual_seed(run.seed)
@@ -108,9 +119,10 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
         best.update({name: value.clone() for name, value in model.state_dict().items()})
 
     task = ListTask(run.model, run.form, embeddings, learn, keep, batch=4, seed=run.seed)
-    rate = 2e-3 if run.form == "pointwise" else 2e-4
+    recipe = Recipe(epochs=3, learning_rate=run.rate, precision=run.precision, seed=run.seed)
     with tempfile.TemporaryDirectory() as state:
-        train(task, dev, Recipe(epochs=3, learning_rate=rate, seed=run.seed), Path(state), "benchmark")
+        history = train(task, dev, recipe, Path(state), "benchmark")
+    assert history.best is not None
     task.model.load_state_dict(best)
     reranker = task.reranker()
     found = {
@@ -118,19 +130,28 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
         for name, test in tests.items()
         for metric in ("MAP", "MRR", "P@1")
     }
-    return run, found
+    return run, found | {f"{run.data}_dev_map": 100 * history.best.dev}
 
 
-def measure(folder: Path, todo: Sequence[Run]) -> dict[str, float]:
+Found = list[tuple[Run, dict[str, float]]]
+
+
+def train_all(folder: Path, todo: Sequence[Run]) -> Found:
+    made = []
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+        for number, (run, found) in enumerate(pool.map(one, [folder] * len(todo), todo), 1):
+            made.append((run, found))
+            told = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
+            say(f"{number} of {len(todo)}: {' '.join(map(str, run))}: {told}")
+    return made
+
+
+def summary(results: Found) -> dict[str, float]:
     """Mean, deviation and number of seeds for each metric, variant and kind of vectors."""
     made: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for run, found in results:
+        made.setdefault((run.data, run.variant), []).append(found)
     result: dict[str, float] = {}
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
-        for run, found in pool.map(one, [folder] * len(todo), todo):
-            prefix = "ca_" if run.model == "compare_aggregate" else ""
-            variant = f"{prefix}{run.form}" + ("" if run.vectors == "minilm" else f"_{run.vectors}")
-            made.setdefault((run.data, variant), []).append(found)
-            say(f"{' '.join(map(str, run))}: " + ", ".join(f"{key} {value:.2f}" for key, value in found.items()))
     for (data, variant), values in made.items():
         for key in values[0]:
             each = [found[key] for found in values]
@@ -155,7 +176,7 @@ def parameters() -> dict[str, float]:
 
 def main() -> None:
     given = arguments("cosinet_quality", __doc__ or "")
-    result = {**parameters(), **measure(given.data, list(runs()))}
+    result = {**parameters(), **summary(train_all(given.data, list(runs())))}
     for form, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{form}']:.2f} / {result[f'wikiqa_mrr_{form}']:.2f}"
         say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
