@@ -82,11 +82,11 @@ def rate(form: Form) -> float:
 
 
 def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
-    """(training questions, dev, test sets), read once a process."""
+    """(training questions, dev, test sets), those with an answer, read once a process."""
     if data not in _data:
 
         def questions(name: str) -> Questions:
-            return list(by_question(read_dataset(folder / name)))
+            return [rows for rows in by_question(read_dataset(folder / name)) if any(row.label for row in rows)]
 
         if data == "wikiqa":
             learn, dev, tests = (questions(f"wikiqa/wikiqa-{split}.parquet") for split in ("train", "dev", "test"))
@@ -126,9 +126,9 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
     task.model.load_state_dict(best)
     reranker = task.reranker()
     found = {
-        f"{name}_{metric.lower().replace('@', '')}": 100 * test.score(reranker, metric, "answerable")
+        f"{name}_{metric.lower().replace('@', '')}": 100 * value
         for name, test in tests.items()
-        for metric in ("MAP", "MRR", "P@1")
+        for metric, value in test.scores(reranker, ("MAP", "MRR", "P@1"), "answerable").items()
     }
     return run, found | {f"{run.data}_dev_map": 100 * history.best.dev}
 

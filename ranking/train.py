@@ -138,13 +138,18 @@ class Dev:
 
     def score(self, reranker: Reranker, metric: str, protocol: Protocol) -> float:
         """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
+        return self.scores(reranker, (metric,), protocol)[metric]
+
+    def scores(self, reranker: Reranker, metrics: Sequence[str], protocol: Protocol) -> dict[str, float]:
+        """Several metrics of the same ranking."""
         found = []
         for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
             scores = {c.candidate_id: c.score for c in ranked.candidates}
             lowest = min(scores.values(), default=0.0) - 1
             found.append(([scores.get(c, lowest) for c in labels], list(labels.values())))
         judged = Judged.of(found)
-        return float(measure(judged, (metric,))[metric].expected[judged.kept(protocol)].mean())
+        kept = judged.kept(protocol)
+        return {metric: float(values.expected[kept].mean()) for metric, values in measure(judged, metrics).items()}
 
 
 def train(
