@@ -17,6 +17,9 @@ which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the 
 comparison SUBMULT+NN without a projection: 180,300). The gated projection and MULT, which has no parameters, are what the
 row that the paper quotes (74.33 MAP) used; with them there is no room for the matrix W^g of the attention, which the
 authors' published code leaves out too, nor for a layer between pooling and scores.
+
+Decided here: word vectors are scaled so that their numbers have a mean square of 1. Vectors of length 1, as Numberbatch's are,
+leave the gated projections of Eq. 1 so small that attention is all but uniform, and nothing is learnt in three epochs.
 """
 
 from __future__ import annotations
@@ -50,7 +53,9 @@ class CompareAggregateModel(nn.Module):
         super().__init__()
         self.form, self.filters = form, filters
         self.vectors: Tensor
-        self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)  # [1 + V, d]: static, no parameter
+        mean_square = np.square(vectors).sum() / max(1, vectors[1:].size) or 1.0
+        scaled = (vectors / np.sqrt(mean_square)).astype(np.float32)
+        self.register_buffer("vectors", torch.from_numpy(scaled), persistent=False)  # [1 + V, d]: static, no parameter
         self.gate, self.projection = (nn.Linear(vectors.shape[1], filters) for _ in range(2))  # W^i, W^u
         self.question, self.candidate = (
             nn.ModuleList(nn.Conv1d(filters, filters, window) for window in WINDOWS) for _ in range(2)
