@@ -2,7 +2,8 @@
 
 The learning rate is chosen by the dev MAP of seed 0, for `pointwise`, `list` and `birnn`, whose rate the other recurrent forms
 take: the paper gives none for this model. Three seeds with the MiniLM-derived vectors, one with the files' for `list` and
-`birnn`. Matrix products are in bfloat16, which halves the time; `wikiqa_map_ca_list_fp32` is seed 0 without, beside `wikiqa_map_ca_list_bf16`.
+`birnn`. Matrix products are in bfloat16, which halves the time; `wikiqa_map_ca_list_fp32` is seed 0 without, beside
+`wikiqa_map_ca_list_bf16`.
 """
 
 from __future__ import annotations
