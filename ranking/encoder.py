@@ -1,0 +1,319 @@
+"""BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
+
+`embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4) and then
+run(h, 4, 6) is run(h, 0, 6). Only this file knows Hugging Face's names; it reads `config.json` and `model.safetensors`.
+
+What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a fixed number of
+rows, since libraries choose their kernels by shape: so a text's encoding does not depend on its batch mates. Smaller windows
+take the last rows where this machine computes the very same bits with them, which is tried once per shape. Attention
+is computed per run of texts of one length, on CUDA over all texts at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, Self, cast
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from ranking.pairs import Packed
+
+Family = Literal["bert", "roberta", "electra"]
+_FAMILIES: tuple[Family, ...] = ("bert", "roberta", "electra")
+BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
+"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory."""
+_WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (16_384, 8_192, 4_096, 2_048, 1_024)}  # rows
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All of an encoder but its weights; `dataclasses.asdict` and `Shape(**…)` are its way to a checkpoint and back."""
+
+    layers: int
+    width: int
+    """d: numbers per token."""
+    heads: int
+    inner: int
+    """Numbers per token between the two linear layers that follow attention."""
+    vocabulary: int
+    family: Family = "bert"
+    positions: int = 512
+    """The most tokens of a text."""
+    offset: int = 0
+    """Rows of the position table before a text's first: 2 in RoBERTa."""
+    types: int = 2
+    embedded: int | None = None
+    """Numbers per token before they are projected to `width` (small ELECTRA); None = `width`, without projection."""
+    epsilon: float = 1e-12
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.family not in _FAMILIES:
+            raise ValueError(f"unknown family {self.family!r}; known: {', '.join(_FAMILIES)}")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is no multiple of {self.heads} heads")
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Self:
+        """From Hugging Face's config.json. Raises ValueError on a model that this file does not compute."""
+        if "auto_map" in config:
+            raise ValueError("its config.json wants code of its own run (auto_map); give a model without")
+        family = config.get("model_type")
+        if family not in _FAMILIES:
+            raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
+        computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+        for key, value in computed.items():
+            if config.get(key, value) != value:
+                raise ValueError(f"{key} is {config[key]!r}; only {value!r} is computed here, give another model")
+        offset = int(config.get("pad_token_id", 1)) + 1 if family == "roberta" else 0
+        width = int(config["hidden_size"])
+        embedded = int(config.get("embedding_size") or width)
+        return cls(
+            layers=int(config["num_hidden_layers"]),
+            width=width,
+            heads=int(config["num_attention_heads"]),
+            inner=int(config["intermediate_size"]),
+            vocabulary=int(config["vocab_size"]),
+            family=family,
+            positions=int(config["max_position_embeddings"]) - offset,
+            offset=offset,
+            types=int(config["type_vocab_size"]),
+            embedded=embedded if embedded != width else None,
+            epsilon=float(config.get("layer_norm_eps", 1e-12)),
+            dropout=float(config.get("hidden_dropout_prob", 0.1)),
+            attention_dropout=float(config.get("attention_probs_dropout_prob", 0.1)),
+        )
+
+
+class LayeredEncoder(nn.Module):
+    """Tokens → encodings, depth by depth. New, its weights are random as BERT's before pre-training."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        embedded = shape.embedded or shape.width
+        self.words = nn.Embedding(shape.vocabulary, embedded)
+        self.positions = nn.Embedding(shape.offset + shape.positions, embedded)
+        self.types = nn.Embedding(shape.types, embedded)
+        self.norm = nn.LayerNorm(embedded, shape.epsilon)
+        self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    @classmethod
+    def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
+        """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
+
+        Raises ValueError, with the folder and what to do, where it holds another family or no safetensors, or does not fit.
+        """
+        try:
+            shape = Shape.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            if not (folder / "model.safetensors").is_file():
+                raise ValueError(
+                    "no model.safetensors (pickled weights are not loaded); load the model once with transformers "
+                    "and write it with save_pretrained(folder)"
+                )
+            if layers is not None and not 1 <= layers <= shape.layers:
+                raise ValueError(f"it has {shape.layers} layers; the first {layers} cannot be had")
+            with torch.device("meta"):
+                encoder = cls(shape if layers is None else replace(shape, layers=layers))
+            encoder.load_state_dict(_translated(load_file(folder / "model.safetensors"), encoder.shape), assign=True)
+        except KeyError as e:
+            raise ValueError(f"{folder} is no encoder: it lacks {e}") from e
+        except (OSError, ValueError, RuntimeError, SafetensorError) as e:
+            raise ValueError(f"{folder} is no encoder: {e}") from e
+        return encoder
+
+    def embed(self, tokens: Packed) -> Tensor:
+        """h of depth 0 [n, d]. Raises ValueError where a text is longer than the model."""
+        longest = int(tokens.lengths.max(initial=0))
+        if longest > self.shape.positions:
+            raise ValueError(f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before")
+        types = tokens.types.clamp(max=self.shape.types - 1)  # RoBERTa knows one type only
+        hidden = self.words(tokens.ids) + self.types(types) + self.positions(tokens.positions + self.shape.offset)
+        hidden = F.dropout(self.norm(hidden), self.shape.dropout, self.training)
+        return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
+
+    def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
+        """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d]."""
+        if not 0 <= first <= last <= len(self.layers):
+            raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
+        for layer in self.layers[first:last]:
+            hidden = layer(hidden, tokens)
+        return hidden
+
+    def copy_layers(self, first: int, last: int) -> nn.ModuleList:
+        """Copies of layers first + 1 to last, each called as layer(hidden, tokens)."""
+        if not 0 <= first <= last <= len(self.layers):
+            raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
+        return nn.ModuleList(copy.deepcopy(layer) for layer in self.layers[first:last])
+
+    def for_inference(self, device: torch.device | str = "cpu", precision: torch.dtype | None = None) -> LayeredEncoder:
+        """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
+        made = copy.deepcopy(self).to(device, precision or fast(device))
+        return made.requires_grad_(False).eval()
+
+
+class Layer(nn.Module):
+    """Attention and the two linear layers after it, each with its residual sum and normalisation."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.attention = nn.Linear(shape.width, 3 * shape.width)  # query, key and value
+        self.output = nn.Linear(shape.width, shape.width)
+        self.norm = nn.LayerNorm(shape.width, shape.epsilon)
+        self.widen = nn.Linear(shape.width, shape.inner)
+        self.narrow = nn.Linear(shape.inner, shape.width)
+        self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
+
+    def forward(self, hidden: Tensor, tokens: Packed) -> Tensor:
+        projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
+        dropout = self.shape.attention_dropout if self.training else 0.0
+        return by_rows(self._after_attention, self.shape, attend(projected, tokens, self.shape.heads, dropout), hidden)
+
+    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        hidden = self.norm(self._drop(self.output(attended)) + hidden)
+        narrowed = self.narrow(F.gelu(self.widen(hidden)))
+        made: Tensor = self.final_norm(self._drop(narrowed) + hidden)
+        return made
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.shape.dropout, self.training)
+
+
+def fast(device: torch.device | str) -> torch.dtype:
+    """bf16 on CUDA and on processors that multiply it natively, fp32 elsewhere."""
+    if torch.device(device).type == "cuda":
+        return torch.bfloat16
+    can = torch.cpu.get_capabilities()
+    return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
+
+
+def pool(hidden: Tensor, tokens: Packed, with_first: bool = False) -> Tensor:
+    """The mean of each text's encodings [texts, d] in fp32: of h_1 … h_m, without h_0 (Cascade Transformer §4), or of all."""
+    hidden = hidden.float()
+    lengths = torch.from_numpy(tokens.lengths).to(hidden.device)
+    if not with_first:
+        hidden = hidden.index_fill(0, tokens.starts[:-1].long(), 0)
+    sums = torch.segment_reduce(hidden, "sum", lengths=lengths, axis=0, unsafe=True)
+    return sums / (lengths if with_first else lengths - 1)[:, None]
+
+
+def first(hidden: Tensor, tokens: Packed) -> Tensor:
+    """The encoding of each text's first token, [CLS] or <s>: [texts, d]."""
+    return hidden[tokens.starts[:-1].long()]
+
+
+def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
+    """Each token over its own text: queries, keys and values side by side [n, 3 d] → [n, d]."""
+    if projected.is_cuda and projected.dtype != torch.float32 and len(projected) and not dropout:
+        from torch.nn.attention.varlen import varlen_attn
+
+        query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)
+        longest = int(tokens.lengths.max())
+        # One split, or a text's sums would be cut by the longest text of its batch.
+        over = varlen_attn(query, key, value, tokens.starts, tokens.starts, longest, longest, num_splits=1)
+        return cast(Tensor, over).flatten(1)
+    parts = []
+    for row, texts, length in tokens.groups:
+        group = projected[row : row + texts * length].view(texts, length, 3, heads, -1)
+        query, key, value = group.permute(2, 0, 3, 1, 4).unbind(0)  # [texts, heads, length, d / heads]
+        over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+        parts.append(over.transpose(1, 2).reshape(texts * length, -1))
+    return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
+
+
+def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
+    """A row-wise function of [n, …] tensors: at once where gradients are wanted, else window by window."""
+    if torch.is_grad_enabled() or not len(inputs[0]):
+        return function(*inputs)
+    device = inputs[0].device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else inputs[0].dtype
+    sizes = exact_windows(device, dtype, shape, torch.get_num_threads())
+    made = []
+    for start, size in _windows(len(inputs[0]), sizes):
+        rows = [x[start : start + size] for x in inputs]
+        missing = size - len(rows[0])
+        if missing:
+            rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
+        made.append(function(*rows)[: size - missing])
+    return made[0] if len(made) == 1 else torch.cat(made)
+
+
+def _windows(n: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(first row, rows) of windows over n rows, the largest first; only the last one may reach beyond them."""
+    start = 0
+    while start < n:
+        size = next((size for size in sizes if size <= n - start), sizes[-1])
+        yield start, size
+        start += size
+
+
+@lru_cache
+def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
+    """The largest window, and the smaller ones at which linear layers of this shape give a row the same bits as there."""
+    largest, *smaller = _WINDOWS[device]
+    random = torch.Generator().manual_seed(0)
+    width, inner = shape.width, shape.inner
+    linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (width, inner), (inner, width)]
+    with torch.no_grad(), torch.autocast(device, enabled=False):
+        for n_in, n_out in linears:
+            made = (torch.randn(size, generator=random) for size in ((largest, n_in), (n_out, n_in), (n_out,)))
+            rows, weight, bias = (x.to(device, dtype) for x in made)
+            whole = F.linear(rows, weight, bias)
+            smaller = [
+                size
+                for size in smaller
+                if torch.equal(F.linear(rows[:size], weight, bias), whole[:size])
+                and torch.equal(F.linear(rows[-size:], weight, bias), whole[-size:])
+            ]
+    return largest, *smaller
+
+
+def _translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
+    prefix = "" if "embeddings.word_embeddings.weight" in weights else f"{shape.family}."
+
+    def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
+        """(weight or bias, its values); normalisation has older names for them."""
+        for name, older in (("weight", "gamma"), ("bias", "beta")):
+            found = weights.get(f"{prefix}{theirs}.{name}", weights.get(f"{prefix}{theirs}.{older}"))
+            if found is None:
+                raise KeyError(f"{prefix}{theirs}.{name}")
+            yield name, found.float()
+
+    made = {
+        f"{ours}.weight": weights[f"{prefix}embeddings.{theirs}_embeddings.weight"].float()
+        for ours, theirs in (("words", "word"), ("positions", "position"), ("types", "token_type"))
+    }
+    ours_theirs = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
+    for n in range(shape.layers):
+        theirs = f"encoder.layer.{n}"
+        parts = [dict(both(f"{theirs}.attention.self.{part}")) for part in ("query", "key", "value")]
+        for name in ("weight", "bias"):
+            made[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
+        ours_theirs |= {
+            f"layers.{n}.output": f"{theirs}.attention.output.dense",
+            f"layers.{n}.norm": f"{theirs}.attention.output.LayerNorm",
+            f"layers.{n}.widen": f"{theirs}.intermediate.dense",
+            f"layers.{n}.narrow": f"{theirs}.output.dense",
+            f"layers.{n}.final_norm": f"{theirs}.output.LayerNorm",
+        }
+    for ours, theirs in ours_theirs.items():
+        made |= {f"{ours}.{name}": values for name, values in both(theirs)}
+    return made

@@ -1,0 +1,175 @@
+"""Texts to packed tokens: [CLS] question [SEP] candidate [SEP], laid end to end without padding.
+
+Each different text is tokenised once in a call; pairs are then put together from ids. What stands before, between and after
+the texts is asked of the tokenizer, so BERT, ELECTRA ([CLS] q [SEP] c [SEP]) and RoBERTa (<s> q </s></s> c </s>) need no
+names here. A pair is a tuple of texts, most often two; all but the first are of the second token type.
+
+A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens that went. The texts after the first
+lose theirs from the end; the first one loses some too where it would have more than half of the room, and the rest need it.
+For a pair this is what tokenizers call longest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, pairwise
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Texts end to end, n tokens in all. In any order; faster where texts of one length are neighbours."""
+
+    ids: Tensor  # [n]
+    types: Tensor  # [n]
+    positions: Tensor  # [n], from 0 in each text
+    starts: Tensor  # [texts + 1] int32, on the tokens' device: text t has the rows starts[t] to starts[t + 1]
+    lengths: Numbers  # [texts], on the host
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int, int]]:
+        """(first row, texts, length) of each run of texts of one length."""
+        edges = np.flatnonzero(np.diff(self.lengths, prepend=-1, append=-1))
+        rows = np.concatenate(([0], np.cumsum(self.lengths)))
+        return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
+
+    def to(self, device: torch.device | str) -> Packed:
+        ids, types, positions, starts = (x.to(device) for x in (self.ids, self.types, self.positions, self.starts))
+        return Packed(ids, types, positions, starts, self.lengths)
+
+    def select(self, texts: Sequence[int] | Numbers) -> tuple[Packed, Tensor]:
+        """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
+        chosen = np.asarray(texts, np.int64)
+        lengths = self.lengths[chosen]
+        rows = torch.from_numpy(_ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths)).to(self.ids.device)
+        starts = _starts(lengths).to(self.ids.device)
+        return Packed(self.ids[rows], self.types[rows], self.positions[rows], starts, lengths), rows
+
+
+class Tokeniser:
+    """A model's tokenizer, from its folder's tokenizer.json. `limit`: the most tokens of a tuple, special ones included."""
+
+    def __init__(self, folder: Path, limit: int = 512) -> None:
+        path = folder / "tokenizer.json"
+        if not path.is_file():
+            raise ValueError(
+                f"{folder}: no tokenizer.json; write it with transformers: "
+                "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+            )
+        self.limit, self.path = limit, path
+        self._tokenizer = Tokenizer.from_file(str(path))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        frame = self._tokenizer.encode("a", "a")
+        places = frame.sequence_ids
+        if not {0, 1} <= set(places) or {places[0], places[-1]} != {None}:
+            raise ValueError(
+                f"{path}: it puts no special tokens around a pair; give the tokenizer of a BERT, RoBERTa or ELECTRA"
+            )
+        before, second, after = places.index(0), places.index(1), len(places) - places[::-1].index(1)
+        first_after = second - places[:second][::-1].index(0)
+        self._frame = (frame.ids[:before], frame.ids[first_after:second], frame.ids[after:])
+        self._types = (frame.type_ids[before], frame.type_ids[second])
+
+    def pairs(self, tuples: Sequence[tuple[str, ...]]) -> Pairs:
+        """Tokenise and cut; each tuple has one text or more. Raises ValueError where not even the special tokens fit."""
+        numbers: dict[str, int] = {}
+        for text in chain.from_iterable(tuples):
+            numbers.setdefault(text, len(numbers))
+        encoded = [e.ids for e in self._tokenizer.encode_batch_fast(list(numbers), add_special_tokens=False)]
+        # The special tokens are pieces of the same table as the texts, and a tuple is a row of pieces.
+        before, between, after = self._frame
+        table = np.fromiter(chain(before, between, after, *encoded), np.int64)
+        sizes = np.fromiter(map(len, chain(self._frame, encoded)), np.int64)  # [3 + different texts]
+        starts = np.cumsum(sizes) - sizes
+
+        counts = np.fromiter(map(len, tuples), np.int64, len(tuples))  # [tuples]
+        if len(counts) and counts.min() < 1:
+            raise ValueError(f"tuple {int(counts.argmin())} has no text")
+        there = np.arange(counts.max(initial=1)) < counts[:, None]  # [tuples, most texts]
+        texts = np.zeros(there.shape, np.int64)
+        texts[there] = [3 + numbers[text] for text in chain.from_iterable(tuples)]
+        last = np.arange(there.shape[1]) == counts[:, None] - 1
+        closers = np.where(last, 2, 1)
+
+        room = self.limit - len(before) - (sizes[closers] * there).sum(1)  # [tuples]
+        if len(room) and room.min() < 2:
+            raise ValueError(f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit")
+        whole = sizes[texts] * there
+        kept = _cut(whole, room)
+
+        pieces = np.zeros((len(counts), 1 + 2 * there.shape[1]), np.int64)  # before, text, between, text, …, after
+        pieces[:, 1::2], pieces[:, 2::2] = texts, closers
+        lengths = np.full(pieces.shape, len(before), np.int64)
+        lengths[:, 1::2], lengths[:, 2::2] = kept, sizes[closers] * there
+        types = np.full(pieces.shape[1], self._types[1], np.int64)
+        types[:3] = self._types[0]
+        return Pairs(table, starts[pieces], lengths, types, (whole - kept).sum(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Tokenised tuples: for each its pieces, as stretches of one table of ids."""
+
+    table: Numbers  # [ids]
+    starts: Numbers  # [tuples, pieces]
+    sizes: Numbers  # [tuples, pieces]
+    types: Numbers  # [pieces]
+    cut: Numbers  # [tuples]: tokens left out
+
+    @property
+    def lengths(self) -> Numbers:
+        """[tuples]: tokens, special ones included."""
+        made: Numbers = self.sizes.sum(1)
+        return made
+
+    def pack(self, rows: Sequence[int] | Numbers | None = None) -> Packed:
+        """These tuples (None: all) in the order given."""
+        chosen = np.arange(len(self.sizes)) if rows is None else np.asarray(rows, np.int64)
+        sizes = self.sizes[chosen]
+        lengths = sizes.sum(1)
+        ids = self.table[_ranges(self.starts[chosen].ravel(), sizes.ravel())]
+        types = np.repeat(np.broadcast_to(self.types, sizes.shape).ravel(), sizes.ravel())
+        positions = _ranges(np.zeros_like(lengths), lengths)
+        return Packed(torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(positions), _starts(lengths), lengths)
+
+    def batches(self, tokens: int) -> Iterator[Numbers]:
+        """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more."""
+        order = np.argsort(-self.lengths, kind="stable")
+        ends = np.cumsum(self.lengths[order])
+        start = 0
+        while start < len(order):
+            done = ends[start - 1] if start else 0
+            stop = max(start + 1, int(np.searchsorted(ends, done + tokens, side="right")))
+            yield order[start:stop]
+            start = stop
+
+
+def _cut(lengths: Numbers, room: Numbers) -> Numbers:
+    """Tokens that each text keeps [tuples, texts], at most `room` [tuples] in all."""
+    first, rest = lengths[:, 0], lengths[:, 1:]
+    needed = rest.sum(1)
+    half = (room + (first > needed)) // 2
+    first = np.minimum(first, np.maximum(half, room - needed))
+    left = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
+    return np.concatenate((first[:, None], np.clip(left, 0, rest)), 1)
+
+
+def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:
+    """start, start + 1, …, start + length - 1 of each, end to end."""
+    ends = np.cumsum(lengths)
+    return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)
+
+
+def _starts(lengths: Numbers) -> Tensor:
+    return torch.from_numpy(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32))

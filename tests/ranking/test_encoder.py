@@ -1,0 +1,464 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from indexing.dense import find_model
+from ranking import encoder as module
+from ranking.encoder import LayeredEncoder, Shape, exact_windows, fast, first, pool
+from ranking.pairs import Packed, Tokeniser
+
+TEXTS = [
+    "Who wrote the opera about a barber in Seville?",
+    "Rossini wrote it in less than three weeks.",
+    "The first night, at Rome's Teatro Argentina in February 1816, was a failure; the second a triumph.",
+    "",
+    "Beaumarchais' comedy had been set before, by Paisiello, whose admirers came to hiss.",
+    "a b",
+    "Straße, naïve café – 東京 🎻 ﬁn",
+]
+PAIRS = [(question, candidate) for question in TEXTS for candidate in TEXTS]
+PRECISIONS = sorted({torch.float32, torch.bfloat16, fast("cpu")}, key=str)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def minilm() -> Path:
+    return find_model("all-MiniLM-L6-v2")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str, Path]:
+    """Tiny random models with tokenizers of their own, as save_pretrained writes them."""
+    torch.manual_seed(0)
+    root = tmp_path_factory.mktemp("models")
+    words = tokenizers.BertWordPieceTokenizer()
+    words.train_from_iterator(TEXTS, vocab_size=120, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    pieces = tokenizers.ByteLevelBPETokenizer()
+    pieces.train_from_iterator(TEXTS, vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    pieces.save_model(str(root))
+    merges = [line for line in (root / "merges.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    shape: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
+    made: dict[str, tuple[Any, Any]] = {
+        "bert": (
+            transformers.BertTokenizerFast(vocab=words.get_vocab()),
+            transformers.BertModel(transformers.BertConfig(vocab_size=120, **shape), add_pooling_layer=False),
+        ),
+        "electra": (
+            transformers.ElectraTokenizerFast(vocab=words.get_vocab()),
+            transformers.ElectraModel(transformers.ElectraConfig(vocab_size=120, embedding_size=16, **shape)),
+        ),
+        "roberta": (
+            transformers.RobertaTokenizerFast(vocab=pieces.get_vocab(), merges=[tuple(line.split(" ")) for line in merges]),
+            transformers.RobertaModel(
+                transformers.RobertaConfig(
+                    vocab_size=300, max_position_embeddings=514, type_vocab_size=1, layer_norm_eps=1e-5, **shape
+                ),
+                add_pooling_layer=False,
+            ),
+        ),
+    }
+    for name, (tokenizer, model) in made.items():
+        # Weights far from their start: all biases and normalisations count.
+        model.load_state_dict({key: value + 0.1 * torch.randn_like(value) for key, value in model.state_dict().items()})
+        tokenizer.save_pretrained(root / name)
+        model.save_pretrained(root / name)
+    return {name: root / name for name in made} | {"minilm": minilm}
+
+
+FAMILIES = ["bert", "roberta", "electra", "minilm"]
+
+
+def theirs(folder: Path) -> tuple[Any, Any]:
+    """Hugging Face's tokenizer and model."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    return tokenizer, transformers.AutoModel.from_pretrained(folder, local_files_only=True).eval()
+
+
+def padded(folder: Path) -> tuple[Tensor, Any]:
+    """Hugging Face's encodings of PAIRS, end to end [n, d], and the model that made them."""
+    tokenizer, model = theirs(folder)
+    batch = tokenizer([q for q, _ in PAIRS], [c for _, c in PAIRS], padding=True, return_tensors="pt")
+    made = model(**batch).last_hidden_state
+    return made[batch["attention_mask"].bool()], model
+
+
+def run(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
+    return encoder.run(encoder.embed(tokens), tokens, 0, len(encoder.layers))
+
+
+# Pairs
+
+
+@pytest.mark.parametrize("limit", [512, 40, 17, 8])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_ids_of_a_pair_are_those_of_the_models_own_tokenizer_truncated_or_not(
+    folders: dict[str, Path], family: str, limit: int
+) -> None:
+    tokenizer, _ = theirs(folders[family])
+    long = " ".join(TEXTS) if limit < 100 else " ".join(TEXTS * 9)
+    tuples = [*PAIRS, (long, "no"), ("no", long), (long, long), (long + " no", long), (long, long + " no"), ("", long)]
+    made = Tokeniser(folders[family], limit).pairs(tuples)
+    tokens = made.pack()
+    columns = [list(column) for column in zip(*tuples, strict=True)]
+    own = tokenizer(*columns, truncation=True, max_length=limit, return_token_type_ids=True)
+    whole = tokenizer(*columns, verbose=False)["input_ids"]
+    for number, (ids, types) in enumerate(zip(own["input_ids"], own["token_type_ids"], strict=True)):
+        rows = slice(int(tokens.starts[number]), int(tokens.starts[number + 1]))
+        assert tokens.ids[rows].tolist() == ids
+        assert tokens.types[rows].tolist() == types
+        assert tokens.positions[rows].tolist() == list(range(len(ids)))
+        assert made.cut[number] == len(whole[number]) - len(ids)
+    assert made.cut.max() > 50
+
+
+def test_a_text_may_be_empty_or_have_ten_thousand_tokens(minilm: Path) -> None:
+    long = "so " * 10_000
+    made = Tokeniser(minilm, 512).pairs([("", ""), ("", long), (long, "x"), (long, long)])
+    assert made.lengths.tolist() == [3, 512, 512, 512]
+    assert made.cut.tolist() == [0, 10_000 - 509, 10_000 - 508, 20_000 - 509]
+    encoder = LayeredEncoder.load(minilm, 1).for_inference()
+    with torch.inference_mode():
+        assert run(encoder, made.pack()).isfinite().all()
+
+
+def test_a_question_keeps_its_half_and_a_short_candidate_is_not_cut_for_it(minilm: Path) -> None:
+    tokeniser = Tokeniser(minilm, 23)  # 20 and three special tokens
+    question, candidate = "who " * 15, "so " * 40
+    kept = tokeniser.pairs([(question, candidate), (question, "so so"), (question, "so " * 7), ("who", candidate)])
+    tokens = kept.pack()
+    assert [int((tokens.types[s : s + n] == 1).sum()) - 1 for s, n in zip(tokens.starts, kept.lengths, strict=False)] == [
+        10,
+        2,
+        7,
+        19,
+    ]
+    assert kept.cut.tolist() == [35, 0, 2, 21]
+
+
+def test_a_tuple_of_many_texts_loses_the_last_ones_first(minilm: Path) -> None:
+    tuples = [("who", "one one", "two two"), ("who",), ("who", "one")]
+    ids = {word: Tokeniser(minilm).pairs([(word,)]).table[-1] for word in ("who", "one", "two")}
+    who, one, two = (int(ids[word]) for word in ("who", "one", "two"))
+    whole = Tokeniser(minilm).pairs(tuples).pack()
+    assert whole.ids.tolist() == [101, who, 102, one, one, 102, two, two, 102, 101, who, 102, 101, who, 102, one, 102]
+    assert whole.types.tolist() == [0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1]
+    cut = Tokeniser(minilm, 7).pairs(tuples)
+    assert cut.pack([0]).ids.tolist() == [101, who, 102, one, one, 102, 102]
+    assert cut.cut.tolist() == [2, 0, 0]
+
+
+def test_tuples_that_cannot_be_encoded_are_refused(minilm: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="tuple 1 has no text"):
+        Tokeniser(minilm).pairs([("a",), ()])
+    with pytest.raises(ValueError, match="3 texts do not fit into 5 tokens"):
+        Tokeniser(minilm, 5).pairs([("a", "b"), ("a", "b", "c")])
+    with pytest.raises(ValueError, match=r"no tokenizer\.json; write it with transformers"):
+        Tokeniser(tmp_path)
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ValueError, match="no special tokens around a pair"):
+        Tokeniser(tmp_path)
+
+
+def test_batches_hold_every_pair_once_longest_first_within_the_tokens(minilm: Path) -> None:
+    made = Tokeniser(minilm).pairs(PAIRS)
+    batches = list(made.batches(60))
+    order = np.concatenate(batches)
+    assert sorted(order.tolist()) == list(range(len(PAIRS)))
+    assert (np.diff(made.lengths[order]) <= 0).all()
+    assert len(batches) > 5
+    assert all(made.lengths[batch].sum() <= 60 for batch in batches)
+    assert [len(batch) for batch in made.batches(1)] == [1] * len(PAIRS)
+    assert list(Tokeniser(minilm).pairs([]).batches(60)) == []
+
+
+def test_selecting_texts_leaves_what_packing_them_alone_gives(minilm: Path) -> None:
+    made = Tokeniser(minilm).pairs(PAIRS)
+    chosen = [40, 3, 4, 17]
+    tokens, rows = made.pack().select(chosen)
+    alone = made.pack(chosen)
+    for name in ("ids", "types", "positions", "starts"):
+        assert torch.equal(getattr(tokens, name), getattr(alone, name)), name
+    assert tokens.lengths.tolist() == alone.lengths.tolist()
+    assert torch.equal(made.pack().ids[rows], alone.ids)
+    nothing, no_rows = tokens.select([])
+    assert len(nothing.ids) == len(no_rows) == 0
+    assert nothing.groups == []
+
+
+# The encoder
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_packed_equals_padded_in_the_backbones_own_forward(folders: dict[str, Path], family: str) -> None:
+    with torch.no_grad():
+        expected, _ = padded(folders[family])
+        encoder = LayeredEncoder.load(folders[family]).eval()
+        tokens = Tokeniser(folders[family]).pairs(PAIRS).pack()
+        made = run(encoder, tokens)
+    assert len(set(tokens.lengths.tolist())) > 5
+    assert made.std() > 0.1
+    torch.testing.assert_close(made, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, Path], family: str) -> None:
+    expected, model = padded(folders[family])
+    encoder = LayeredEncoder.load(folders[family]).eval()
+    made = run(encoder, Tokeniser(folders[family]).pairs(PAIRS).pack())
+    weight = torch.randn(made.shape, generator=torch.Generator().manual_seed(1))
+    (expected * weight).sum().backward()
+    (made * weight).sum().backward()
+    gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
+    theirs = module._translated(gradients, encoder.shape)  # the names of gradients are those of weights
+    ours = dict(encoder.named_parameters())
+    assert ours.keys() == theirs.keys()
+    for name, parameter in ours.items():
+        assert parameter.grad is not None
+        largest = theirs[name].abs().max().item()
+        assert largest > 0.1, name
+        assert (parameter.grad - theirs[name]).abs().max() <= 1e-5 * largest, name
+
+
+def test_in_pieces_gives_what_at_once_gives_to_the_bit(minilm: Path) -> None:
+    tokens = Tokeniser(minilm).pairs(PAIRS).pack()
+    for precision in PRECISIONS:
+        encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
+        with torch.inference_mode():
+            hidden = encoder.run(encoder.embed(tokens), tokens, 0, 2)
+            assert torch.equal(encoder.run(hidden, tokens, 2, 2), hidden)
+            assert torch.equal(encoder.run(hidden, tokens, 2, 6), run(encoder, tokens))
+            copies = encoder.copy_layers(2, 6)
+            for layer in copies:
+                hidden = layer(hidden, tokens)
+            assert torch.equal(hidden, run(encoder, tokens))
+
+
+def test_the_first_layers_alone_are_the_first_layers(minilm: Path) -> None:
+    tokens = Tokeniser(minilm).pairs(PAIRS[:5]).pack()
+    whole, cut = LayeredEncoder.load(minilm).eval(), LayeredEncoder.load(minilm, layers=2).eval()
+    with torch.inference_mode():
+        assert torch.equal(run(cut, tokens), whole.run(whole.embed(tokens), tokens, 0, 2))
+    assert cut.shape == replace(whole.shape, layers=2)
+
+
+def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) -> None:
+    encoder = LayeredEncoder.load(folders["bert"])
+    copies = encoder.copy_layers(1, 3)
+    assert len(copies) == 2
+    before = encoder.layers[1].output.weight.clone()
+    with torch.no_grad():
+        copies[0].output.weight.zero_()
+    assert torch.equal(encoder.layers[1].output.weight, before)
+    served = encoder.for_inference(precision=torch.float32)
+    served.words.weight.zero_()
+    assert encoder.words.weight.any()
+    assert encoder.training
+    assert not served.training
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_a_text_has_the_same_bits_alone_among_others_and_in_another_order(minilm: Path, precision: torch.dtype) -> None:
+    encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
+    many = [(question, f"{candidate} {n}") for n in range(4) for question, candidate in PAIRS]
+    made = Tokeniser(minilm).pairs(many)
+    assert made.lengths.sum() > 2 * 2048
+    order = np.random.default_rng(0).permutation(len(many))
+    with torch.inference_mode():
+        among, shuffled = made.pack(), made.pack(order)
+        encoded, encoded_shuffled = run(encoder, among), run(encoder, shuffled)
+        back, rows = shuffled.select(np.argsort(order))
+        assert torch.equal(back.ids, among.ids)
+        assert torch.equal(encoded_shuffled[rows], encoded)
+        assert torch.equal(pool(encoded_shuffled, shuffled)[np.argsort(order)], pool(encoded, among))
+        for number in range(0, len(many), 9):
+            alone = made.pack([number])
+            _, rows = among.select([number])
+            assert torch.equal(run(encoder, alone), encoded[rows])
+            assert torch.equal(pool(run(encoder, alone), alone)[0], pool(encoded, among)[number])
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_dropping_texts_half_way_changes_no_bit_of_the_others(minilm: Path, precision: torch.dtype) -> None:
+    encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
+    tokens = Tokeniser(minilm).pairs(PAIRS).pack()
+    kept = [n for n in range(len(PAIRS)) if n % 3]
+    with torch.inference_mode():
+        whole = run(encoder, tokens)
+        half = encoder.run(encoder.embed(tokens), tokens, 0, 3)
+        fewer, rows = tokens.select(kept)
+        assert torch.equal(encoder.run(half[rows], fewer, 3, 6), whole[rows])
+
+
+def test_bf16_tells_the_same_story_as_fp32(minilm: Path) -> None:
+    tokens = Tokeniser(minilm).pairs(PAIRS).pack()
+    with torch.inference_mode():
+        exact, short = (
+            pool(run(LayeredEncoder.load(minilm).for_inference(precision=precision), tokens), tokens)
+            for precision in (torch.float32, torch.bfloat16)
+        )
+    assert nn.functional.cosine_similarity(exact, short).min() > 0.999
+
+
+@pytest.mark.parametrize("sizes", [(8,), (16, 8, 4), (64, 32)])
+def test_windows_change_nothing_but_the_noise_of_rounding(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, ...]
+) -> None:
+    tokens = Tokeniser(folders["electra"]).pairs(PAIRS).pack()
+    encoder = LayeredEncoder.load(folders["electra"]).eval()
+    at_once = run(encoder, tokens).detach()
+    monkeypatch.setattr(module, "exact_windows", lambda *_: sizes)
+    assert len(tokens.ids) % sizes[-1]
+    with torch.inference_mode():
+        torch.testing.assert_close(run(encoder, tokens), at_once, rtol=0, atol=1e-5)
+
+
+def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
+    assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=1)[0] == 2048
+    assert list(module._windows(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
+    assert list(module._windows(100, (64,))) == [(0, 64), (64, 64)]
+
+
+def test_the_mean_leaves_out_the_first_token_as_section_4_does(folders: dict[str, Path]) -> None:
+    tokens = Tokeniser(folders["bert"]).pairs([("", "a"), ("", ""), ("a b", "b")]).pack()
+    hidden = torch.randn(len(tokens.ids), 4)
+    texts = [hidden[a:b] for a, b in zip(tokens.starts, tokens.starts[1:], strict=False)]
+    torch.testing.assert_close(pool(hidden, tokens), torch.stack([text[1:].mean(0) for text in texts]))
+    torch.testing.assert_close(pool(hidden, tokens, with_first=True), torch.stack([text.mean(0) for text in texts]))
+    assert torch.equal(first(hidden, tokens), torch.stack([text[0] for text in texts]))
+    weights = hidden.bfloat16().requires_grad_()
+    pool(weights, tokens).sum().backward()
+    assert weights.grad is not None
+    assert weights.grad[tokens.starts[:-1].long()].abs().sum() == 0
+    assert weights.grad.abs().sum() > 0
+
+
+def test_it_learns_under_autocast_with_dropout(folders: dict[str, Path]) -> None:
+    torch.manual_seed(0)
+    encoder, head = LayeredEncoder.load(folders["bert"]), nn.Linear(32, 1)
+    tokens = Tokeniser(folders["bert"]).pairs([(q, c) for q in TEXTS[:2] for c in TEXTS]).pack()
+    labels = torch.arange(14.0).remainder(2)
+    optimiser = torch.optim.AdamW([*encoder.parameters(), *head.parameters()], lr=3e-3)
+    losses = []
+    for _ in range(40):
+        with torch.autocast("cpu", torch.bfloat16):
+            scores = head(pool(run(encoder, tokens), tokens)).squeeze(1)
+        loss = nn.functional.binary_cross_entropy_with_logits(scores.float(), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert len({round(value, 6) for value in losses}) > 10  # dropout
+    assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+
+
+def test_no_text_at_all_has_no_encodings(folders: dict[str, Path]) -> None:
+    encoder = LayeredEncoder.load(folders["electra"]).for_inference()
+    tokens = Tokeniser(folders["electra"]).pairs([]).pack()
+    with torch.inference_mode():
+        assert run(encoder, tokens).shape == (0, 32)
+        assert pool(run(encoder, tokens), tokens).shape == first(run(encoder, tokens), tokens).shape == (0, 32)
+
+
+def test_a_shape_survives_json_and_makes_a_random_encoder() -> None:
+    shape = Shape(layers=2, width=64, heads=4, inner=128, vocabulary=50, family="roberta", offset=2, types=1)
+    again = Shape(**json.loads(json.dumps(asdict(shape))))
+    assert again == shape
+    encoder = LayeredEncoder(again)
+    assert encoder.positions.weight.shape == (514, 64)
+    assert encoder.words.weight.detach().std() == pytest.approx(0.02, rel=0.1)
+    with torch.device("meta"):
+        roberta = LayeredEncoder(Shape(12, 768, 12, 3072, 50_265, "roberta", offset=2, types=1))
+    assert sum(p.numel() for p in roberta.parameters()) == 124_055_040
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"model_type": "deberta-v2"}, "model of type 'deberta-v2'; give one of bert, roberta, electra"),
+        ({"auto_map": {"AutoModel": "theirs.Model"}}, "auto_map"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu'"),
+        ({"num_hidden_layers": 4}, "lacks 'encoder.layer.3"),
+        ({"intermediate_size": 65}, "size mismatch"),
+        ({"num_attention_heads": 5}, "width 32 is no multiple of 5 heads"),
+    ],
+)
+def test_a_folder_of_another_kind_is_refused(
+    folders: dict[str, Path], tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    config = json.loads((folders["bert"] / "config.json").read_text()) | changed
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    save_file(load_file(folders["bert"] / "model.safetensors"), tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=message) as refused:
+        LayeredEncoder.load(tmp_path)
+    assert str(tmp_path) in str(refused.value)
+
+
+def test_pickled_weights_missing_layers_and_broken_files_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="it has 3 layers; the first 4 cannot be had"):
+        LayeredEncoder.load(folders["bert"], 4)
+    (tmp_path / "config.json").write_text((folders["bert"] / "config.json").read_text())
+    (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(ValueError, match=r"no model.safetensors .* write it with save_pretrained\(folder\)"):
+        LayeredEncoder.load(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match="is no encoder"):
+        LayeredEncoder.load(tmp_path)
+    with pytest.raises(ValueError, match=r"config\.json"):
+        LayeredEncoder.load(tmp_path / "nowhere")
+
+
+def test_weights_of_a_model_with_a_head_and_of_older_names_are_found(folders: dict[str, Path], tmp_path: Path) -> None:
+    weights = {
+        f"bert.{name}".replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value.half()
+        for name, value in load_file(folders["bert"] / "model.safetensors").items()
+    }
+    save_file(weights | {"classifier.weight": torch.zeros(1, 32)}, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text((folders["bert"] / "config.json").read_text())
+    made, plain = LayeredEncoder.load(tmp_path), LayeredEncoder.load(folders["bert"])
+    for name, weight in made.named_parameters():
+        torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-3, atol=1e-3)
+
+
+def test_a_text_longer_than_the_model_and_layers_beyond_it_are_refused(folders: dict[str, Path]) -> None:
+    encoder = LayeredEncoder.load(folders["roberta"])
+    tokens = Tokeniser(folders["roberta"], 600).pairs([("x " * 600,)]).pack()
+    with pytest.raises(ValueError, match="a text of 600 tokens for a model of 512; cut it before"):
+        encoder.embed(tokens)
+    with pytest.raises(ValueError, match="layers 2 to 4 of an encoder that has 3"):
+        encoder.run(torch.zeros(0, 32), tokens, 2, 4)
+    with pytest.raises(ValueError, match="layers 2 to 1 of an encoder that has 3"):
+        encoder.copy_layers(2, 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_on_cuda_scores_are_near_those_of_the_processor_and_of_other_batches(minilm: Path) -> None:
+    encoder = LayeredEncoder.load(minilm)
+    made = Tokeniser(minilm).pairs(PAIRS)
+    order = np.random.default_rng(0).permutation(len(PAIRS))
+    on_cuda, exact = encoder.for_inference("cuda"), encoder.for_inference(precision=torch.float32)
+    with torch.inference_mode():
+        tokens, shuffled = made.pack().to("cuda"), made.pack(order).to("cuda")
+        encoded, again = pool(run(on_cuda, tokens), tokens), pool(run(on_cuda, shuffled), shuffled)
+        expected = pool(run(exact, made.pack()), made.pack())
+    assert encoded.is_cuda
+    torch.testing.assert_close(again[np.argsort(order)], encoded, rtol=0, atol=2e-2)
+    assert nn.functional.cosine_similarity(encoded.cpu(), expected).min() > 0.999
