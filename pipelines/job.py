@@ -78,6 +78,9 @@ class StageSettings(Section):
     name: str = Field("", description="key of its scores; the reranker's name where empty")
     keep: int | None = Field(None, ge=1, description="candidates left per question; all where absent")
     checkpoint: str | None = Field(None, description="model folder, for rerankers that have one")
+    drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        [], description="cascade, sequential: share of the candidates that leaves at each exit but the last; one number for all"
+    )
 
     @property
     def key(self) -> str:

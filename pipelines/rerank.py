@@ -21,15 +21,18 @@ from pipelines.job import Job, Rerank, StageSettings
 from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, sha256, write_text
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
+from ranking.cascade import Cascade, Sequential
 from ranking.checkpoint import SHIPPED
 from ranking.registry import find
-from ranking.reranker import Resources, Stage, check_plan, run_stages
+from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
 from schemas.corpus import Document, Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
+DROPPING = (Cascade.name, Sequential.name)
+"""Rerankers that the stage's `drop` is for."""
 
 
 def plan_settings(job: Job) -> Rerank:
@@ -42,6 +45,8 @@ def plan_settings(job: Job) -> Rerank:
             stages.append((stage.key, find(stage.reranker), stage.keep))
         except ValueError as e:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+        if stage.drop and stage.reranker not in DROPPING:
+            raise JobError(f"rerank.stages[{n}]: {stage.reranker} drops nobody; `drop` is for {', '.join(DROPPING)}", SETTINGS)
     try:
         check_plan(stages)
     except ValueError as e:
@@ -62,7 +67,7 @@ def check_stages(job: Job) -> None:
 
     for n, stage in enumerate(plan_settings(job).stages):
         try:
-            find(stage.reranker).load(Resources(checkpoint_path(job, stage), look, find_model))
+            find(stage.reranker).load(Resources(checkpoint_path(job, stage), look, find_model, tuple(stage.drop)))
         except ValueError as e:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
 
@@ -78,9 +83,9 @@ def checkpoint_digests(job: Job) -> dict[str, str]:
     for stage in plan_settings(job).stages:
         given = checkpoint_path(job, stage)
         folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages")
-        files = sorted(path for path in folder.glob("*") if path.suffix in (".json", ".safetensors"))
+        files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
         if files:
-            content = "".join(f"{path.name} {sha256(path)}\n" for path in files if path.name != "training.json")
+            content = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files if path.name != "training.json")
             digests[f"checkpoint of {stage.key}"] = hashlib.sha256(content.encode()).hexdigest()[:32]
     return digests
 
@@ -136,10 +141,11 @@ def load_plan(job: Job) -> list[Stage]:
             loaded.append(passage_encoder(job))
         return loaded[0]
 
-    return [
-        Stage(stage.key, find(stage.reranker).load(Resources(checkpoint_path(job, stage), encoder, find_model)), stage.keep)
-        for stage in plan_settings(job).stages
-    ]
+    plan = []
+    for stage in plan_settings(job).stages:
+        resources = Resources(checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop))
+        plan.append(Stage(stage.key, find(stage.reranker).load(resources), stage.keep))
+    return plan
 
 
 def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this: Step) -> None:
@@ -157,6 +163,9 @@ def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this
         "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
         "left": sum(len(outcome.left) for outcome in outcomes),
     }
+    for stage in plan:
+        if isinstance(stage.reranker, Costed):
+            counts |= {f"{stage.name}_{what}": spent for what, spent in stage.reranker.costs().items()}
     this.reports.write(Report(unit, {"scored": writer.part}, counts))
 
 

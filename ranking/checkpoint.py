@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ranking.embeddings import Embeddings, Store
+from ranking.encoder import LayeredEncoder, Shape
 from ranking.listwise import Form
+from ranking.pairs import Tokeniser
 from ranking.reranker import Resources
 
 FORMAT = 1
@@ -76,11 +82,7 @@ def load(folder: Path, model: type[Model], resources: Resources | None = None) -
     """
     try:
         told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        if (told["format"], told["model"]) != (FORMAT, model.name):
-            raise ValueError(
-                f"it holds {told['model']!r} in format {told['format']}, not {model.name!r} in format {FORMAT}; "
-                "train it again with this version, or give another checkpoint"
-            )
+        _check_format(told, model.name)
         weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
         embeddings = Embeddings.load(folder, resources.model) if resources else Embeddings.load(folder)
         made = model(embeddings.vectors, told["form"], int(told["filters"]))
@@ -91,3 +93,114 @@ def load(folder: Path, model: type[Model], resources: Resources | None = None) -
     except RuntimeError as e:
         raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
     return made.eval(), embeddings
+
+
+# Transformers: a body, what stands on it, and a tokenizer. `told` is what the model's own file says of it.
+
+
+@dataclass(frozen=True, slots=True)
+class WordsOf:
+    """A transformer whose word embeddings a model has kept as they were."""
+
+    model: str
+    sha256: str  # of its model.safetensors
+
+    @classmethod
+    def of(cls, name: str, folder: Path) -> Self:
+        return cls(name, _sha256(folder / "model.safetensors"))
+
+
+class TransformerModel(Protocol):
+    """A model over a `LayeredEncoder`, which is its attribute `encoder`."""
+
+    encoder: LayeredEncoder
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor], *, assign: bool = False) -> object: ...
+
+    def eval(self) -> Self: ...
+
+
+Transformer = TypeVar("Transformer", bound=TransformerModel)
+_WORDS = "encoder.words.weight"
+
+
+def save_transformer(
+    folder: Path,
+    name: str,
+    told: Mapping[str, object],
+    model: TransformerModel,
+    tokeniser: Tokeniser,
+    store: Literal["fp32", "fp16"] = "fp32",
+    words: WordsOf | None = None,
+) -> None:
+    """Write the model folder: `config.json`, the weights, `tokenizer.json`.
+
+    Where the word embeddings are still those of `words`, neither they nor the tokenizer are written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {key: weight.detach().cpu().contiguous() for key, weight in model.state_dict().items()}
+    if words is not None:
+        del kept[_WORDS]
+    else:
+        shutil.copyfile(tokeniser.path, folder / "tokenizer.json")
+    if store == "fp16":
+        kept = {key: weight.half() for key, weight in kept.items()}
+    save_file(kept, folder / "model.safetensors")
+    config = {"format": FORMAT, "model": name, **told, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
+    config["words"] = None if words is None else asdict(words)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def load_transformer(
+    folder: Path,
+    name: str,
+    build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
+    resources: Resources | None = None,
+) -> tuple[Transformer, Tokeniser]:
+    """What `save_transformer` wrote, in fp32 however it is stored; `build` makes the model from what is told and its encoder.
+
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where the
+    transformer that has its words cannot be had.
+    """
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        _check_format(told, name)
+        weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
+        source = folder
+        if told["words"] is not None:
+            words = WordsOf(**told["words"])
+            source = (resources.model if resources else Path)(words.model)
+            if _sha256(source / "model.safetensors") != words.sha256:
+                raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
+            weights[_WORDS] = LayeredEncoder.load(source, 1).words.weight
+        tokeniser = Tokeniser(source, int(told["limit"]))
+        with torch.device("meta"):
+            model = build(told, LayeredEncoder(Shape(**told["shape"])))
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
+    try:
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as e:
+        raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+    return model.eval(), tokeniser
+
+
+def words_of(folder: Path) -> WordsOf | None:
+    """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
+    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
+    return None if told is None else WordsOf(**told)
+
+
+def _check_format(told: Mapping[str, Any], name: str) -> None:
+    if (told["format"], told["model"]) != (FORMAT, name):
+        raise ValueError(
+            f"it holds {told['model']!r} in format {told['format']}, not {name!r} in format {FORMAT}; "
+            "train it again with this version, or give another checkpoint"
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

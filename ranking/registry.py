@@ -5,19 +5,24 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
+from ranking.cascade import Cascade, Sequential
 from ranking.compare_aggregate import CompareAggregate
 from ranking.complete import Complete
 from ranking.cosinet import Cosinet, CosinetPassages
 from ranking.overlap import Overlap
+from ranking.pointwise import Pointwise
 from ranking.reranker import Reranker
 from ranking.similarity import Similarity
 
 RERANKERS: Mapping[str, type[Reranker]] = {
+    Cascade.name: Cascade,
     CompareAggregate.name: CompareAggregate,
     Complete.name: Complete,
     Cosinet.name: Cosinet,
     CosinetPassages.name: CosinetPassages,
     Overlap.name: Overlap,
+    Pointwise.name: Pointwise,
+    Sequential.name: Sequential,
     Similarity.name: Similarity,
 }
 

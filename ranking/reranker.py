@@ -8,10 +8,11 @@ stage made of it and where it left.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,8 @@ class Resources:
     """The job's dense encoder, loaded when it is called for."""
     model: Callable[[str], Path] = Path
     """A transformer's name to its folder."""
+    drop: tuple[float, ...] = ()
+    """The stage's α at each exit but the last, or one for all; none where the job gives none."""
 
 
 class Reranker(Protocol):
@@ -64,6 +67,15 @@ class Reranker(Protocol):
         ...
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...
+
+
+@runtime_checkable
+class Costed(Protocol):
+    """A reranker that accounts for its work."""
+
+    def costs(self) -> Counter[str]:
+        """What was spent since the last call, in whole numbers that can be added up."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -10,9 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from indexing.dense import DEFAULT, find_model
+from ranking import cascade
+from ranking.cascade import CascadeModel
 from ranking.checkpoint import save
 from ranking.embeddings import Embeddings
+from ranking.encoder import LayeredEncoder, Shape
 from ranking.listtask import MODELS
+from ranking.pairs import Tokeniser
 from ranking.registry import RERANKERS, find
 from ranking.reranker import Reranker, Resources, Stage, check_plan, order_by, run_stages, to_passages, to_sentences
 from schemas.corpus import Passage, Question, Sentence
@@ -63,12 +69,28 @@ def ids(ranked: RankedList) -> list[str]:
 def tiny_checkpoint(name: str, folder: Path) -> str | None:
     """A random checkpoint of a reranker that needs one; pointwise, since to a recurrent model equal texts are not equal."""
     name = name.removesuffix("_passages")
+    if name in ("cascade", "pointwise", "sequential"):
+        return tiny_transformer(name, folder)
     if name not in MODELS:
         return None
     torch.manual_seed(0)
     vectors = np.concatenate([np.zeros((1, 8)), np.random.default_rng(0).normal(size=(3, 8))]).astype(np.float32)
     embeddings = Embeddings(("answer", "sentence", "the"), vectors)
     save(folder, MODELS[name].model(vectors, "pointwise", 16), embeddings)
+    return str(folder)
+
+
+def tiny_transformer(name: str, folder: Path) -> str:
+    shape = Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522)
+    torch.manual_seed(0)
+    exits = {"cascade": (1, 2), "pointwise": (2,)}
+    tokeniser = Tokeniser(find_model(DEFAULT))
+    if name in exits:
+        cascade.save(folder, name, CascadeModel(LayeredEncoder(shape), exits[name]), tokeniser)
+    else:
+        for depth in (1, 2):
+            made = CascadeModel(LayeredEncoder(replace(shape, layers=depth)), (depth,))
+            cascade.save(folder / str(depth), "pointwise", made, tokeniser)
     return str(folder)
 
 
@@ -134,8 +156,8 @@ def test_text_without_words_is_scored(loaded: Reranker) -> None:
 def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(
         ValueError,
-        match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: compare_aggregate, complete, cosinet, "
-        r"cosinet_passages, overlap, similarity",
+        match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: cascade, compare_aggregate, complete, cosinet, "
+        r"cosinet_passages, overlap, pointwise, sequential, similarity",
     ):
         find("overlp")
 

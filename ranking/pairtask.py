@@ -1,0 +1,106 @@
+"""Training of cross-encoders on labelled pairs (Cascade Transformer §4.3.1): a task of `train.py`.
+
+A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss goes back through all layers below, down
+to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer and adapt are two such
+trainings, the second of which begins with the first one's checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ranking.cascade import Cascade, CascadeModel
+from ranking.pairs import Numbers, Packed, Tokeniser
+from ranking.reranker import Reranker
+from schemas.labels import LabelledCandidate
+
+Sampling = Literal["uniform", "round_robin", "early"]
+POOL = 32  # batches whose pairs are sorted by length together, so that texts of one length meet
+
+
+class PairBatch(NamedTuple):
+    tokens: Packed
+    labels: Tensor  # [texts]
+    exit: int  # from 0
+
+
+class PairTask:
+    """Pairs of the questions that have an answer, in random order."""
+
+    def __init__(
+        self,
+        model: CascadeModel,
+        tokeniser: Tokeniser,
+        questions: Sequence[Sequence[LabelledCandidate]],
+        save: Callable[[Path, CascadeModel], None],
+        *,
+        tokens: int = 2_000,
+        sampling: Sampling = "uniform",
+        early_epochs: int = 1,
+        stop: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """`tokens`: of a batch. `sampling` of the exits: §4.3.1's uniform, in turn, or, in the first `early_epochs`, an exit
+        less often the later it comes. `stop`: no gradient below the exit before. Raises ValueError where no question has an
+        answer."""
+        rows = [row for rows in questions if any(row.label for row in rows) for row in rows]
+        if not rows:
+            raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+        self.model = model
+        self._tokeniser, self._save, self._seed = tokeniser, save, seed
+        self._sampling, self._early, self._stop = sampling, early_epochs, stop
+        self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
+        self._labels = torch.tensor([float(row.label) for row in rows])
+        self.tokens_cut = int(self._pairs.cut.sum())
+        longest = int(self._pairs.lengths.max())
+        if tokens < 2 * longest:
+            raise ValueError(
+                f"batches of {tokens} tokens for pairs of up to {longest}; give at least twice as many, or a lower limit"
+            )
+        self.steps = -(-int(self._pairs.lengths.sum()) // tokens)
+
+    def batches(self, epoch: int) -> Iterator[PairBatch]:
+        random = np.random.default_rng([self._seed, epoch])
+        order = random.permutation(len(self._labels))
+        device = self.model.encoder.words.weight.device
+        for step, numbers in enumerate(self._cut(order, random)):
+            yield PairBatch(
+                self._pairs.pack(numbers).to(device), self._labels[numbers].to(device), self._exit(epoch, step, random)
+            )
+
+    def _cut(self, order: Numbers, random: np.random.Generator) -> list[Numbers]:
+        """`steps` batches of much the same number of tokens; within a pool of batches, the pairs by length."""
+        ends = np.cumsum(self._pairs.lengths[order])
+        per_batch = ends[-1] / self.steps
+        pool = np.minimum(ends // (POOL * per_batch), (self.steps - 1) // POOL)  # which pool each pair is in
+        by_length = order[np.lexsort((self._pairs.lengths[order], pool))]
+        edges = np.searchsorted(np.cumsum(self._pairs.lengths[by_length]), per_batch * np.arange(1, self.steps))
+        made = np.split(by_length, edges)
+        return [made[n] for n in random.permutation(len(made))]
+
+    def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int:
+        exits = len(self.model.exits)
+        if self._sampling == "round_robin":
+            return (epoch * self.steps + step) % exits
+        if self._sampling == "early" and epoch < self._early:
+            weight = np.arange(exits, 0, -1)
+            return int(random.choice(exits, p=weight / weight.sum()))
+        return int(random.integers(exits))
+
+    def loss(self, batch: PairBatch) -> Tensor:
+        """Binary cross-entropy, mean over the pairs."""
+        scores = self.model(batch.tokens, batch.exit, self._stop)
+        return F.binary_cross_entropy_with_logits(scores, batch.labels)
+
+    def reranker(self) -> Reranker:
+        return Cascade(self.model, self._tokeniser)
+
+    def save(self, folder: Path) -> None:
+        self._save(folder, self.model)

@@ -1,0 +1,17 @@
+"""The monolithic cross-encoder (TANDA, Garg et al. 2020; MT in the Cascade Transformer's tables): baseline, teacher, and what
+chooses candidates for annotation. Reads sentences, writes sentences.
+
+It is a cascade with a single exit, after the encoder's last layer; its cuts to fewer layers are encoders with fewer layers.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ranking.cascade import Cascade
+
+
+class Pointwise(Cascade):
+    """Score = the classifier's, a logit."""
+
+    name: ClassVar[str] = "pointwise"

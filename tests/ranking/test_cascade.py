@@ -1,0 +1,255 @@
+"""The cascade, the monolithic ranker and the sequential one, with small random bodies and the default tokenizer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from indexing.dense import DEFAULT, find_model
+from ranking import cascade
+from ranking.cascade import Cascade, CascadeModel, Sequential, load, save, survivors
+from ranking.checkpoint import WordsOf
+from ranking.encoder import LayeredEncoder, Shape
+from ranking.lists import ranked_list
+from ranking.pairs import Tokeniser
+from ranking.pairtask import PairTask
+from ranking.pointwise import Pointwise
+from ranking.reranker import Resources
+from ranking.schedule import sizes
+from schemas.corpus import Question
+from schemas.labels import LabelledCandidate
+from schemas.ranked import RankedList
+
+EXITS = (1, 2, 4)
+SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
+NOUNS = "apple river engine violin glacier senate comet harvest lantern vaccine"
+
+
+def tokeniser(limit: int = 64) -> Tokeniser:
+    return Tokeniser(find_model(DEFAULT), limit)
+
+
+def model(exits: tuple[int, ...] = EXITS, seed: int = 0) -> CascadeModel:
+    """Random, with weights so large that scores differ."""
+    torch.manual_seed(seed)
+    made = CascadeModel(LayeredEncoder(replace(SHAPE, layers=exits[-1])), exits)
+    for weight in made.parameters():
+        weight.data *= 4
+    return made.eval()
+
+
+def question(name: str, candidates: int, seed: int = 0) -> list[LabelledCandidate]:
+    random = np.random.default_rng([seed, *name.encode()])
+    rows = []
+    for n in range(candidates):
+        text = " ".join(random.choice(NOUNS.split(), random.integers(1, 30)))
+        rows.append(LabelledCandidate(name, f"What is {name}?", f"{name}-{n}", "", "", n, text, int(n == 0)))
+    return rows
+
+
+def lists(*counts: int) -> list[RankedList]:
+    return [
+        ranked_list(question(f"q{n}", count)) if count else RankedList(Question(f"q{n}", "?"), ())
+        for n, count in enumerate(counts)
+    ]
+
+
+def scores(ranked: RankedList) -> dict[str, float]:
+    return {c.candidate_id: c.score for c in ranked.candidates}
+
+
+def test_without_dropping_it_is_the_monolithic_ranker_of_the_same_weights() -> None:
+    whole = model()
+    monolithic = CascadeModel(whole.encoder, (4,))
+    monolithic.classifiers[0].load_state_dict(whole.classifiers[-1].state_dict())
+    ours = Cascade(whole, tokeniser()).rerank(lists(7, 1, 30))
+    theirs = Pointwise(monolithic, tokeniser()).rerank(lists(7, 1, 30))
+    assert [scores(r) for r in ours] == [scores(r) for r in theirs]
+    assert len({*scores(ours[2]).values()}) > 20
+
+
+def test_survivors_have_exactly_the_scores_that_they_would_have_had() -> None:
+    kept = Cascade(model(), tokeniser(), (0.3, 0.5)).rerank(lists(40, 9))
+    all_of_them = Cascade(model(), tokeniser()).rerank(lists(40, 9))
+    for some, everyone in zip(kept, all_of_them, strict=True):
+        assert 0 < len(some.candidates) < len(everyone.candidates)
+        assert scores(some).items() <= scores(everyone).items()
+
+
+def test_at_each_exit_the_share_of_each_question_leaves_that_has_the_lowest_scores_there() -> None:
+    made, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
+    came = lists(40, 1, 9)
+    rows = made.exit_scores(came)
+    for ranked, exits, kept in zip(came, rows, made.rerank(came), strict=True):
+        here = list(range(len(ranked.candidates)))
+        for exit, alpha in enumerate(drops):
+            here.sort(key=lambda n: (-round(exits.scores[n, exit], 6), n))
+            here = here[: len(here) - int(len(here) * alpha + 1e-9)]
+        assert {ranked.candidates[n].candidate_id for n in here} == set(scores(kept))
+        assert len(here) == sizes(len(ranked.candidates), drops)[-1]
+
+
+def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Cascade(model(), tokeniser(), (0.5, 0.5))
+    together = made.rerank(lists(12, 5, 0, 33))
+    assert together == [made.rerank([each])[0] for each in lists(12, 5, 0, 33)]
+    monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
+    assert made.rerank(lists(12, 5, 0, 33)) == together
+
+
+def test_of_equal_scores_the_later_one_leaves() -> None:
+    question = np.array([1, 1, 1, 0, 0])
+    stay = survivors(question, np.array([2.0, 1.0, 1.0 + 1e-9, 5.0, 5.0]), np.array([4, 1, 0, 3, 2]), 0.5)
+    assert stay.tolist() == [True, False, True, False, True]
+
+
+def test_costs_are_layers_times_what_ran_through_them() -> None:
+    made = Cascade(model(), tokeniser(), (0.3, 0.3))
+    made.rerank(lists(128))
+    spent = made.costs()
+    assert spent["candidates"] == 128
+    assert spent["layer_candidates"] == 1 * 128 + 1 * 90 + 2 * 63
+    assert 4 * spent["tokens"] > spent["layer_tokens"] > 0
+    assert spent["tokens_cut"] == 0
+    assert not made.costs()
+
+
+def test_texts_of_any_length_are_scored_and_what_is_cut_is_counted() -> None:
+    rows = [replace(row, text=text) for row, text in zip(question("q", 3), ("", "word " * 10_000, "one"), strict=True)]
+    made = Cascade(model(), tokeniser())
+    (ranked,) = made.rerank([ranked_list(rows)])
+    assert len(ranked.candidates) == 3
+    assert 9_900 < made.costs()["tokens_cut"] < 10_000
+    long_question = [replace(row, question="why " * 500) for row in rows]
+    assert len(made.rerank([ranked_list(long_question)])[0].candidates) == 3
+
+
+def test_drops_and_exits_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="drop"):
+        Cascade(model(), tokeniser(), (0.3,))
+    with pytest.raises(ValueError):
+        Cascade(model(), tokeniser(), (0.3, 1.0))
+    with pytest.raises(ValueError):
+        CascadeModel(LayeredEncoder(SHAPE), (2, 1, 4))
+    with pytest.raises(ValueError, match="4 layers"):
+        CascadeModel(LayeredEncoder(SHAPE), (1, 2))
+
+
+def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> None:
+    for depth in (4, 1, 2):  # found by their depths, not by their names
+        save(tmp_path / f"r{4 - depth}", "pointwise", model((depth,), seed=depth), tokeniser())
+    made = Sequential.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed"), drop=(0.5,)))
+    came = lists(20, 3)
+    now = came
+    for depth in (1, 2, 4):
+        ranked = Pointwise(model((depth,), seed=depth), tokeniser()).rerank(now)
+        if depth < 4:
+            stay = [{c.candidate_id for c in r.candidates[: len(r.candidates) - len(r.candidates) // 2]} for r in ranked]
+            now = [
+                RankedList(r.question, tuple(c for c in r.candidates if c.candidate_id in ids))
+                for r, ids in zip(now, stay, strict=True)
+            ]
+    left = made.rerank(came)
+    assert [scores(r) for r in left] == [scores(r) for r in ranked]
+    assert [len(r.candidates) for r in left] == [5, 1]
+    assert made.costs()["layer_candidates"] == 23 + 2 * (10 + 2) + 4 * (5 + 1)
+    with pytest.raises(ValueError, match="sub-folders"):
+        Sequential.load(Resources(str(tmp_path / "r0"), lambda: pytest.fail("no encoder is needed")))
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_the_loss_of_an_exit_reaches_the_embeddings_unless_it_is_stopped(stop: bool) -> None:
+    made = model().train()
+    tokens = tokeniser().pairs([("What?", "That."), ("Who?", "Nobody.")]).pack()
+    made(tokens, 1, stop).sum().backward()
+    assert (made.encoder.words.weight.grad is None) == stop
+    assert made.encoder.layers[1].widen.weight.grad is not None
+    assert made.encoder.layers[2].widen.weight.grad is None
+    assert made.classifiers[0].score.weight.grad is None
+
+
+def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
+    save(tmp_path, "cascade", model(), tokeniser())
+    back = Cascade.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed"), drop=(0.3,)))
+    assert back.drops == (0.3, 0.3)
+    assert back.rerank(lists(9)) == Cascade(model(), tokeniser(), (0.3, 0.3)).rerank(lists(9))
+    with pytest.raises(ValueError, match="it holds 'cascade' in format 1, not 'pointwise'"):
+        load(tmp_path, "pointwise")
+
+
+def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    folder = find_model(DEFAULT)
+    made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
+    save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordsOf.of(DEFAULT, folder))
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    resources = Resources(None, lambda: pytest.fail("no encoder is needed"), find_model)
+    back, _ = load(tmp_path, "pointwise", resources)
+    assert torch.equal(back.encoder.words.weight, made.encoder.words.weight)
+    told = json.loads((tmp_path / "config.json").read_text())
+    told["words"]["sha256"] = "0" * 64
+    (tmp_path / "config.json").write_text(json.dumps(told))
+    with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
+        load(tmp_path, "pointwise", resources)
+
+
+def task(**settings) -> PairTask:
+    rows = [question(f"q{n}", 4 + n % 3) for n in range(12)]
+    return PairTask(model(), tokeniser(), rows, lambda folder, made: None, tokens=200, **settings)
+
+
+def test_an_epoch_has_every_pair_once_and_the_same_batches_again_when_asked_again() -> None:
+    made = task()
+    batches = list(made.batches(0))
+    assert len(batches) == made.steps > 5
+    assert sum(len(b.labels) for b in batches) == sum(4 + n % 3 for n in range(12))
+    assert sum(float(b.labels.sum()) for b in batches) == 12
+    assert max(len(b.tokens.ids) for b in batches) <= 200 + 64
+    again = list(made.batches(0))
+    assert all(torch.equal(a.tokens.ids, b.tokens.ids) and a.exit == b.exit for a, b in zip(batches, again, strict=True))
+    assert any(not torch.equal(a.tokens.ids, b.tokens.ids) for a, b in zip(batches, made.batches(1), strict=False))
+
+
+def test_exits_are_drawn_evenly_in_turn_or_the_early_ones_first() -> None:
+    def drawn(sampling: str, epochs: range) -> np.ndarray:
+        made = task(sampling=sampling, early_epochs=100)
+        found = [batch.exit for epoch in epochs for batch in made.batches(epoch)]
+        return np.bincount(found, minlength=3) / len(found)
+
+    assert drawn("uniform", range(100)) == pytest.approx([1 / 3] * 3, abs=0.06)
+    assert drawn("early", range(100)) == pytest.approx([1 / 2, 1 / 3, 1 / 6], abs=0.06)
+    assert drawn("early", range(100, 200)) == pytest.approx([1 / 3] * 3, abs=0.06)
+    turns = [batch.exit for epoch in range(2) for batch in task(sampling="round_robin").batches(epoch)]
+    assert turns == [n % 3 for n in range(len(turns))]
+
+
+def test_it_learns_at_every_exit() -> None:
+    torch.manual_seed(0)
+    made = CascadeModel(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), EXITS)
+    rows = [
+        [
+            LabelledCandidate(f"q{n}", "Which?", f"q{n}-{m}", "", "", m, f"{noun} {n}", int(noun == "comet"))
+            for m, noun in enumerate(nouns)
+        ]
+        for n, nouns in enumerate([("apple", "comet"), ("comet", "river"), ("violin", "comet")])
+    ]
+    learning = PairTask(made, tokeniser(), rows, lambda folder, model: None, tokens=100)
+    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
+    for epoch in range(60):
+        for batch in learning.batches(epoch):
+            optimizer.zero_grad()
+            learning.loss(batch).backward()
+            optimizer.step()
+    for each in Cascade(made, tokeniser()).exit_scores([ranked_list(r) for r in rows]):
+        assert each.scores.argmax(0).tolist() == [each.scores[:, 0].argmax()] * 3
+    assert all("comet" in r.candidates[0].text for r in Cascade(made, tokeniser()).rerank([ranked_list(r) for r in rows]))
+
+
+def test_batches_that_a_single_text_could_fill_are_refused() -> None:
+    with pytest.raises(ValueError, match="tokens"):
+        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, made: None, tokens=30)
