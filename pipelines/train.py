@@ -20,36 +20,29 @@ import hashlib
 import json
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
-from indexing.dense import find_model
-from pipelines.datasets import read_dataset, recognise
-from pipelines.datasets.lines import lines
+from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.job import Count, Section, load
 from pipelines.progress import print_line, progress
 from pipelines.records import sha256, write_text
 from pipelines.scores import by_question
 from pipelines.step import code_version
-from ranking import vector_files
-from ranking.checkpoint import ListModel, save
-from ranking.embeddings import Embeddings, Store, derive
-from ranking.listtask import ListTask, vocabulary
-from ranking.train import STATE, Dev, History, Progress, Recipe, finished, train
-from ranking.words import Words
+from pipelines.tasks import task_of
+from ranking.train import STATE, Dev, History, Progress, Recipe, Task, finished, train
 from schemas.labels import LabelledCandidate
 
 CARD = "README.md"
 
 
 class Model(Section):
-    """What is trained."""
+    """What is trained, where it is a list model over static word vectors."""
 
     reranker: Literal["cosinet", "compare_aggregate"] = Field(description="model to train")
     form: Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"] = Field(
@@ -69,6 +62,36 @@ class Model(Section):
     vectors: Literal["stored", "source"] = Field(
         "stored",
         description="'source' leaves a transformer's vectors out of the checkpoint: they are made again on loading",
+    )
+
+
+class Transformer(Section):
+    """What is trained, where it is a transformer."""
+
+    reranker: Literal["pointwise", "cascade"] = Field(description="model to train")
+    encoder: str = Field(
+        "all-MiniLM-L6-v2",
+        description="body to begin with: the embedded default, a folder, or a hub name of a BERT, RoBERTa or ELECTRA; or a "
+        "checkpoint of the same reranker, whose training goes on with other data (TANDA's adapt after its transfer)",
+    )
+    layers: int | None = Field(None, ge=1, description="of the body, only its first so many; none = all")
+    exits: list[int] = Field(
+        [], description="cascade: layers after which there is a classifier, the last layer too (§4.2: 4, 6, 8, 10, 12)"
+    )
+    limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
+    tokens: Count = Field(2_000, description="of the pairs of a step")
+    sampling: Literal["uniform", "round_robin", "early"] = Field(
+        "uniform",
+        description="cascade: which exit a step trains (§4.3.1): at random, in turn, or at first the early ones more often",
+    )
+    early_epochs: Count = Field(1, description="cascade: epochs in which 'early' prefers the early exits")
+    stop_gradient: bool = Field(
+        False, description="cascade: an exit trains no layer below the exit before it (§4.3.1: it hurts)"
+    )
+    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
+    words: Literal["trained", "source"] = Field(
+        "trained",
+        description="'source' leaves the word embeddings as the encoder has them; the checkpoint takes them from there",
     )
 
 
@@ -110,11 +133,25 @@ class Train(Section):
 class TrainJob(Section):
     """A whole training."""
 
-    model: Model
+    model: Model | None = None
+    transformer: Transformer | None = None
     data: Data
     train: Train = Train()
 
     _folder: Path = PrivateAttr(Path())
+
+    @property
+    def trained(self) -> Model | Transformer:
+        """The section of what is trained."""
+        made = self.model or self.transformer
+        assert made is not None  # `_one_of_them`
+        return made
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if (self.model is None) == (self.transformer is None):
+            raise ValueError("give one of [model] (cosinet, compare_aggregate) and [transformer] (pointwise, cascade)")
+        return self
 
     def path(self, written: str) -> Path:
         """A path as the job means it: relative to the job file's folder."""
@@ -132,7 +169,11 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     Raises JobError: 65 and 66 where the data are wrong or missing, 73 where `out` holds something else, 78 where the settings
     cannot be meant; ModelMissing where the embeddings' transformer cannot be had.
     """
-    files = [job.path(written) for written in (*job.data.train, *job.data.dev, *job.model.vocabulary)]
+    files = [job.path(written) for written in (*job.data.train, *job.data.dev)]
+    if job.model is not None:
+        files += map(job.path, job.model.vocabulary)
+    if job.transformer is not None and (begun := job.path(job.transformer.encoder) / "model.safetensors").is_file():
+        files.append(begun)
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
@@ -150,57 +191,22 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev)}"
     torch.manual_seed(job.train.seed)
     try:
-        task, embeddings = _task(job, learn, dev)
+        task, told = task_of(job, learn, dev)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     parameters = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
-    yield f"{job.model.reranker} {job.model.form}: {parameters:,} parameters; {embeddings}"
+    yield f"{_name(job)}: {parameters:,} parameters; {told}"
     recipe = Recipe(**job.train.model_dump(exclude={"batch", "threads"}))
     began = time.monotonic()
     try:
         history = _watched(task, dev, recipe, out, fingerprint)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
-    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, embeddings, time.monotonic() - began)) + "\n")
+    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, told, time.monotonic() - began)) + "\n")
     yield _summary(job, history)
 
 
-def _task(
-    job: TrainJob, learn: Sequence[Sequence[LabelledCandidate]], dev: Sequence[Sequence[LabelledCandidate]]
-) -> tuple[ListTask, str]:
-    """The task, and what is to say of its word vectors."""
-    words = vocabulary([*learn, *dev])
-    for name in job.model.vocabulary:
-        words += _words_of(job, job.path(name))
-    words = Counter({word: count for word, count in words.items() if count >= job.model.min_count})
-    file = job.path(job.model.embeddings)
-    if file.is_file():
-        embeddings, found = vector_files.read(file, words)
-        told = str(found)
-    else:
-        embeddings = derive(words, find_model(job.model.embeddings), job.model.embeddings)
-        told = f"{len(embeddings.words):,} word vectors from the pieces of {job.model.embeddings}"
-    if job.model.vectors == "source" and embeddings.source is None:
-        raise ValueError(f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint")
-    stored: Store = "source" if job.model.vectors == "source" else job.model.store
-
-    def keep(folder: Path, model: ListModel, embeddings: Embeddings) -> None:
-        save(folder, model, embeddings, job.model.store, stored)
-
-    settings = {"batch": job.train.batch, "filters": job.model.filters, "seed": job.train.seed}
-    return ListTask(job.model.reranker, job.model.form, embeddings, learn, keep, **settings), told
-
-
-def _words_of(job: TrainJob, file: Path) -> Counter[str]:
-    if recognise(file) is not None:
-        return vocabulary(list(by_question(read_dataset(file))))
-    words, found = Words(), Counter[str]()
-    for _, text in lines(file):
-        found.update(words.tokens(text))
-    return found
-
-
-def _watched(task: Any, dev: Any, recipe: Recipe, out: Path, fingerprint: str) -> History:
+def _watched(task: Task, dev: Any, recipe: Recipe, out: Path, fingerprint: str) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
     now = Progress(0, 1, 0.0, None, None)
 
@@ -224,11 +230,18 @@ def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]
     return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
 
 
+def _name(job: TrainJob) -> str:
+    if job.model is not None:
+        return f"{job.model.reranker} {job.model.form}"
+    assert job.transformer is not None
+    return f"{job.transformer.reranker} of {Path(job.transformer.encoder).name}"
+
+
 def _summary(job: TrainJob, history: History) -> str:
     best = history.best
     assert best is not None
     where = f"step {best.step:,}, epoch {best.epoch:.1f}"
-    return f"train      {job.model.reranker} {job.model.form}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
+    return f"train      {_name(job)}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
 
 
 def revision() -> str:
@@ -253,22 +266,26 @@ def revision() -> str:
 def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings with files by their names: whoever reads the card has other folders."""
     for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev")):
-        settings[section][key] = [Path(file).name for file in settings[section][key]]
-    settings["model"]["embeddings"] = Path(settings["model"]["embeddings"]).name
+        if section in settings:
+            settings[section][key] = [Path(file).name for file in settings[section][key]]
+    for section, key in (("model", "embeddings"), ("transformer", "encoder")):
+        if section in settings:
+            settings[section][key] = Path(settings[section][key]).name
     return settings
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, digests: dict[str, str], embeddings: object, seconds: float
+    job: TrainJob, history: History, parameters: int, digests: dict[str, str], told: str, seconds: float
 ) -> Iterator[str]:
     best = history.best
     assert best is not None
-    yield f"# {job.model.reranker}, {job.model.form}"
+    reranker = job.trained.reranker
+    yield f"# {_name(job)}"
     yield ""
-    yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{job.model.reranker}"`, `checkpoint = "<this folder>"`.'
+    yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
     yield ""
     yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
-    yield f"- {parameters:,} parameters, stored as {job.model.store}. {embeddings}."
+    yield f"- {parameters:,} parameters, stored as {job.trained.store}. {told}."
     score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
     yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
     yield f"- {seconds:.0f} s of training since its last start, torch {torch.__version__}."
@@ -283,5 +300,5 @@ def _card(
     yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
     yield ""
     yield "```json"
-    yield json.dumps(_without_folders(job.model_dump()), indent=1, ensure_ascii=False)
+    yield json.dumps(_without_folders(job.model_dump(exclude_none=True)), indent=1, ensure_ascii=False)
     yield "```"

@@ -33,9 +33,13 @@ STATE = "_training"
 class Task(Interface):
     """What is trained."""
 
-    model: nn.Module
-    steps: int
-    """Batches of one epoch."""
+    @property
+    def model(self) -> nn.Module: ...
+
+    @property
+    def steps(self) -> int:
+        """Batches of one epoch."""
+        ...
 
     def batches(self, epoch: int) -> Iterator[Any]:
         """The epoch's batches, in an order that the task's seed and the epoch decide."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from indexing.dense import ModelMissing
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate import evaluate
 from pipelines.train import load_job, run
@@ -147,3 +148,74 @@ def test_data_without_an_answer_teach_nothing(folder: Path) -> None:
     (folder / "train.tsv").write_text((folder / "train.tsv").read_text().replace("\t1\n", "\t0\n"))
     with pytest.raises(JobError, match="none of the 6 questions has an answer"):
         list(run(load_job(folder / "train.toml"), folder / "out"))
+
+
+TRANSFORMER = """
+[transformer]
+reranker = "{reranker}"
+layers = 2
+{more}
+words = "source"
+store = "fp16"
+limit = 32
+tokens = 64
+[data]
+name = "a made set"
+licence = "CC0"
+train = ["train.tsv"]
+dev = ["train.tsv"]
+[train]
+epochs = {epochs}
+schedule = "linear"
+learning_rate = 0.001
+"""
+
+
+def write_transformer(folder: Path, reranker: str = "cascade", more: str = "exits = [1, 2]", epochs: int = 4) -> Path:
+    (folder / "transformer.toml").write_text(TRANSFORMER.format(reranker=reranker, more=more, epochs=epochs))
+    return folder / "transformer.toml"
+
+
+@pytest.mark.parametrize(("reranker", "more"), [("cascade", "exits = [1, 2]"), ("pointwise", "")])
+def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker: str, more: str) -> None:
+    lines = list(run(load_job(write_transformer(folder, reranker, more)), folder / "out"))
+    assert f"{reranker} of all-MiniLM-L6-v2: " in lines[1] and lines[1].endswith("2 layers of 384; 0 tokens cut")
+    assert "best dev MAP 100.00" in lines[2]
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "README.md",
+        "training.json",
+    }
+    made = evaluate(reranker, folder / "train.tsv", checkpoint=str(folder / "out"), metrics=("MAP",))
+    assert made.means["MAP"][0] == 1
+
+
+def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
+    list(run(load_job(write_transformer(folder)), folder / "transferred"))
+    path = write_transformer(folder, epochs=1)
+    path.write_text(path.read_text().replace("layers = 2\nexits = [1, 2]", 'encoder = "transferred"'))
+    lines = list(run(load_job(path), folder / "adapted"))
+    assert "begun with transferred" in lines[1]
+    assert json.loads((folder / "adapted" / "config.json").read_text())["exits"] == [1, 2]
+    card = (folder / "adapted" / "README.md").read_text()
+    assert "`model.safetensors`" in card and str(folder) not in card
+
+
+@pytest.mark.parametrize(
+    ("reranker", "more", "says"),
+    [
+        ("cascade", "", "transformer.exits is missing"),
+        ("cascade", "exits = [2, 1]", "exits = "),
+        ("cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
+        ("pointwise", "exits = [1, 2]", "exits is for the cascade"),
+        ("cascade", 'exits = [1, 2]\nencoder = "nowhere"', "no model 'nowhere'"),
+        ("cascade", "exits = [1, 2]\n[model]\nreranker = 'cosinet'", "give one of"),
+    ],
+)
+def test_a_transformer_that_cannot_be_meant_is_refused(folder: Path, reranker: str, more: str, says: str) -> None:
+    path = write_transformer(folder, reranker, more)
+    if "[model]" in more:
+        path.write_text(path.read_text().replace("[model]\nreranker = 'cosinet'\n", "") + "[model]\nreranker = 'cosinet'\n")
+    with pytest.raises((JobError, ModelMissing), match=says):
+        list(run(load_job(path), folder / "out"))
