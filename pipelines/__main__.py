@@ -188,6 +188,44 @@ def compare(
 
 
 @app.command
+def tune(
+    checkpoint: Annotated[str, Parameter(help="checkpoint of a cascade")],
+    *,
+    dev: Annotated[
+        Path, Parameter(help="labelled data set (see `answermill dataset`) on which schedules are tried and chosen")
+    ],
+    out: Annotated[Path, Parameter(help="folder for the tables and the plot; made if it is not there")],
+    held_out: Annotated[Path | None, Parameter(help="another data set, on which the chosen schedules are checked")] = None,
+    budget: Annotated[float, Parameter(help="cost that may not be exceeded; 1 = every candidate through every layer")] = 0.6,
+    metric: Annotated[Literal["P@1", "MAP", "MRR", "nDCG@10"], Parameter(help="to be highest within the budget")] = "P@1",
+    delta: Annotated[
+        float, Parameter(help="highest probability that an answerable question loses every correct candidate")
+    ] = 0.05,
+    epsilon: Annotated[float, Parameter(help="highest probability that the guarantee of --delta is wrong")] = 0.1,
+    grid: Annotated[
+        str,
+        Parameter(help="shares to try at each exit but the last, with commas; 0 = no exit there: with it exits are chosen too"),
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6",
+    seed: Annotated[int, Parameter(help="of the halves of the dev set that the guarantee needs")] = 0,
+    form: Annotated[str | None, Parameter(help="form of the data sets where it is not recognised")] = None,
+) -> None:
+    """Choose how many candidates a cascade drops at each exit: the best within --budget, and the cheapest that keeps --delta.
+
+    The model runs once over the dev set; all schedules of the grid are then replayed, exactly, in seconds. --out gets
+    schedules.parquet (every schedule), schedules.json (the chosen ones), cost.svg and cost.png (cost against accuracy), and
+    exit_scores.parquet. The guarantee holds for questions of the dev set's kind, on half of which it is tested; a dev set that
+    already chose the checkpoint gives a weaker one: --held-out shows what is left of it.
+    """
+    from pipelines.tune import Aims, shares, tune_files
+
+    aims = Aims(shares(grid), budget, metric, delta, epsilon, seed)
+    made = tune_files(checkpoint, dev, aims, held_out=held_out, form=form)
+    made.write(out)
+    sys.stdout.writelines(line + "\n" for line in made.lines())
+    sys.stdout.write(f"\nwritten: {out}\n")
+
+
+@app.command
 def dataset(
     files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="one data set, in one file or several")],
     *,
