@@ -26,7 +26,7 @@ PAPER = {  # MAP, MRR (Table 4)
 
 
 def run(form: Form, seed: int, rate: float, vectors: str = "minilm") -> Run:
-    return Run("wikiqa", vectors, "compare_aggregate", form, seed, rate, "bf16")
+    return Run("wikiqa", vectors, "compare_aggregate", form, seed, rate)
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and dev
 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
 dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
 MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack most of the words.
-Five seeds each. SQuAD-sent is trained on the shared substitute; SelQA, which has no training set here, is ranked by the
-models of SQuAD-sent.
+Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. SQuAD-sent is trained on the shared substitute;
+SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Run(NamedTuple):
     form: Form
     seed: int
     rate: float
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16"] = "bf16"
 
     @property
     def variant(self) -> str:
