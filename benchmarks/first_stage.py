@@ -21,10 +21,9 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.harness import arguments, finish, say
-from benchmarks.retrieval import Gold, questions
+from benchmarks.retrieval import is_right, questions
 from indexing import bm25, java
 from indexing.dense import find_model, load_encoder
-from indexing.labels import fold
 from pipelines import run
 from pipelines.datasets import read_dataset
 from pipelines.job import Job
@@ -147,14 +146,9 @@ def job(data: Path, folder: Path) -> Lists:
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
         ranked = to_sentences(RankedList(Question(key, texts[key]), tuple(Candidate(hit, None, hit.rank - 1) for hit in hits)))
-        if right := {c.candidate_id for c in ranked.candidates if _is_gold(c, gold, key)}:
+        if right := {c.candidate_id for c in ranked.candidates if is_right(c.hit.passage.doc_id, c.text, gold[key])}:
             lists.append((ranked, right))
     return lists
-
-
-def _is_gold(candidate: Candidate, gold: Gold, key: str) -> bool:
-    text = fold(candidate.text)
-    return any(candidate.hit.passage.doc_id == d and (s in text or text in s) for d, s in gold[key])
 
 
 def main() -> None:

@@ -99,7 +99,7 @@ def answers(folder: Path, gold: Gold) -> dict[str, float]:
         for batch in read_batches(scored.path, part, ["question_id", "doc_id", "text", "stages"], rows=4_096):
             for row in batch.to_pylist():
                 for stage in row["stages"]:
-                    if stage["rank"] == 1 and _is_right(row, gold[row["question_id"]]):
+                    if stage["rank"] == 1 and is_right(row["doc_id"], row["text"], gold[row["question_id"]]):
                         right[stage["stage"]].add(row["question_id"])
     scores = {}
     for stage in ("overlap", "similarity"):
@@ -110,9 +110,10 @@ def answers(folder: Path, gold: Gold) -> dict[str, float]:
     return scores
 
 
-def _is_right(row: Mapping[str, Any], gold: Iterable[tuple[str, str]]) -> bool:
-    text = fold(row["text"])
-    return any(row["doc_id"] == doc_id and (sentence in text or text in sentence) for doc_id, sentence in gold)
+def is_right(doc_id: str, text: str, gold: Iterable[tuple[str, str]]) -> bool:
+    """Whether a sentence of a document is an answer."""
+    text = fold(text)
+    return any(doc_id == right and (sentence in text or text in sentence) for right, sentence in gold)
 
 
 def collection(folder: Path, work: Path) -> tuple[float, float]:
