@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.dense import find_model
+from indexing.dense import find_model, load_encoder
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
 from ranking.checkpoint import SHIPPED
@@ -39,9 +39,11 @@ from schemas.ranked import RankedList
 PLAIN_LISTS, BLOCK, PROCESSES = 200, 64, 2
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 
+RESOURCES = Resources(None, load_encoder, find_model)
+
 
 def load() -> Cosinet:
-    return Cosinet.load(Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    return Cosinet.load(RESOURCES)
 
 
 def lists_of(path: Path) -> list[RankedList]:
@@ -64,7 +66,7 @@ def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
 def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
     """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words."""
     torch.set_num_threads(1)
-    model, embeddings = load_model(SHIPPED / "cosinet", CosinetModel, Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    model, embeddings = load_model(SHIPPED / "cosinet", CosinetModel, RESOURCES)
     lexicon = Lexicon(embeddings)
     numbered = []
     for ranked in lists_of(path)[:PLAIN_LISTS]:
@@ -100,9 +102,7 @@ def train_seconds(data: Path, threads: int) -> float:
 
 def main() -> None:
     given = arguments("cosinet_speed", __doc__ or "")
-    result: dict[str, float | int | str] = {
-        "form": load_model(SHIPPED / "cosinet", CosinetModel, Resources(None, lambda: None, find_model))[0].form
-    }  # type: ignore[arg-type, return-value]
+    result: dict[str, float | int | str] = {"form": load_model(SHIPPED / "cosinet", CosinetModel, RESOURCES)[0].form}
     rates: dict[str, list[float]] = {name: [] for name in SETS}
     for _ in range(given.rounds):
         for name, path in SETS.items():
