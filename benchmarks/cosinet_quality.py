@@ -4,8 +4,8 @@ Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and dev
 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
 dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
 MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack most of the words.
-Five seeds each, on SQuAD-sent three; matrix products in bfloat16, as `cosinet_speed` times them. SQuAD-sent is trained on the shared substitute;
-SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
+Five seeds each, on SQuAD-sent three; matrix products in bfloat16, as `cosinet_speed` times them. SQuAD-sent is trained on the
+shared substitute; SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
 """
 
 from __future__ import annotations
