@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -108,6 +109,7 @@ class LayeredEncoder(nn.Module):
         self.norm = nn.LayerNorm(embedded, shape.epsilon)
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
+        self._tokens_at_once = 0  # 0 = what suits the device
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
@@ -149,9 +151,28 @@ class LayeredEncoder(nn.Module):
         return hidden if self.project is None else by_rows(self.project, self.shape, hidden)
 
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
-        """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d]."""
+        """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
+
+        In inference some texts at a time; where memory runs out, half as many from there on, with a warning.
+        """
         if not 0 <= first <= last <= len(self.layers):
             raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
+        if torch.is_grad_enabled() or first == last:
+            return self._run(hidden, tokens, first, last)
+        made, text = torch.empty_like(hidden), 0
+        while text < len(tokens.lengths):
+            rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
+            try:
+                made[rows] = self._run(hidden[rows], some, first, last)
+                text += len(some.lengths)
+            except torch.OutOfMemoryError:
+                if len(some.lengths) == 1:
+                    raise
+                self._tokens_at_once = len(some.ids) // 2
+                warnings.warn(f"no memory for {len(some.ids):,} tokens at once; going on with half as many", stacklevel=2)
+        return made
+
+    def _run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         for layer in self.layers[first:last]:
             hidden = layer(hidden, tokens)
         return hidden

@@ -47,6 +47,15 @@ class Packed:
         ids, types, positions, starts = (x.to(device) for x in (self.ids, self.types, self.positions, self.starts))
         return Packed(ids, types, positions, starts, self.lengths)
 
+    def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
+        """From this text on, as many as have at most so many tokens together, at least one: their rows, and they."""
+        ends = np.cumsum(self.lengths)
+        done = int(ends[text - 1]) if text else 0
+        stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
+        rows = slice(done, int(ends[stop - 1]))
+        starts = self.starts[text : stop + 1] - self.starts[text]
+        return rows, Packed(self.ids[rows], self.types[rows], self.positions[rows], starts, self.lengths[text:stop])
+
     def select(self, texts: Sequence[int] | Numbers) -> tuple[Packed, Tensor]:
         """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
         chosen = np.asarray(texts, np.int64)

@@ -462,3 +462,28 @@ def test_on_cuda_scores_are_near_those_of_the_processor_and_of_other_batches(min
     assert encoded.is_cuda
     torch.testing.assert_close(again[np.argsort(order)], encoded, rtol=0, atol=2e-2)
     assert nn.functional.cosine_similarity(encoded.cpu(), expected).min() > 0.999
+
+
+def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encodings(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = LayeredEncoder.load(folders["bert"]).for_inference(precision=torch.float32)
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
+    with torch.inference_mode():
+        hidden = encoder.embed(tokens)
+        whole = encoder.run(hidden, tokens, 0, 3)
+    ran, attend = [], module.attend
+
+    def small_memory(projected: Tensor, some: Packed, *rest: Any) -> Tensor:
+        ran.append(len(some.ids))
+        if len(some.ids) > 300:
+            raise torch.OutOfMemoryError("no")
+        return attend(projected, some, *rest)
+
+    monkeypatch.setattr(module, "attend", small_memory)
+    with torch.inference_mode(), pytest.warns(UserWarning, match="going on with half as many"):
+        assert torch.equal(encoder.run(hidden, tokens, 0, 3), whole)
+    assert ran[0] == len(tokens.ids) > 300 >= max(ran[-30:])
+    monkeypatch.setattr(module, "attend", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
+    with torch.inference_mode(), pytest.warns(UserWarning), pytest.raises(torch.OutOfMemoryError):
+        encoder.run(hidden, tokens, 0, 3)
