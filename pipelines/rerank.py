@@ -231,7 +231,13 @@ def _places(run: Path, doc_ids: set[str]) -> dict[str, dict[str, Any]]:
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
+    costs = ""
+    for key in counts:
+        if key.endswith("_full_layer_tokens"):
+            stage = key.removesuffix("_full_layer_tokens")
+            share, seconds = counts[f"{stage}_layer_tokens"] / max(1, counts[key]), counts[f"{stage}_milliseconds"] / 1000
+            costs += f"; {stage} took {share:.0%} of all layers × tokens, {seconds:,.1f} s"
     return (
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
-        f"{counts['kept']:,} kept + {counts['left']:,} dropped; best answers in {ANSWERS}"
+        f"{counts['kept']:,} kept + {counts['left']:,} dropped{costs}; best answers in {ANSWERS}"
     )

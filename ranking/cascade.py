@@ -143,7 +143,7 @@ class Cascade:
     def costs(self) -> Counter[str]:
         """What was spent since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
 
-        The monolithic model's theory is depth × candidates, or × tokens; measured time stands beside it.
+        `full_layer_…` is what the monolithic model of the same depth would have spent.
         """
         spent, self._costs = self._costs, Counter()
         return spent
@@ -171,6 +171,8 @@ class Cascade:
         hidden, depth = self._model.encoder.embed(tokens), 0
         self._costs["candidates"] += len(here)
         self._costs["tokens"] += len(hidden)
+        self._costs["full_layer_candidates"] += self.depth * len(here)
+        self._costs["full_layer_tokens"] += self.depth * len(hidden)
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.encoder.run(hidden, tokens, depth, last)
             scores[here, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
@@ -259,11 +261,11 @@ class Sequential:
         return [order_by(ranked, values, self.name) for ranked, values in zip(now, scores, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """As `Cascade.costs`, summed; what is encoded twice counts twice."""
-        spent: Counter[str] = Counter()
-        for ranker in self._rankers:
-            spent.update(ranker.costs())
-        return spent
+        """As `Cascade.costs`, summed over the rankers, but for the candidates, which came in once."""
+        first, *others = [ranker.costs() for ranker in self._rankers]
+        came = {key: first[key] for key in ("candidates", "tokens")}
+        full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in came.items()}
+        return Counter({**sum(others, first), **came, **full}) if first else first
 
 
 def save(

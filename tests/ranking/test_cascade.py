@@ -114,7 +114,8 @@ def test_costs_are_layers_times_what_ran_through_them() -> None:
     spent = made.costs()
     assert spent["candidates"] == 128
     assert spent["layer_candidates"] == 1 * 128 + 1 * 90 + 2 * 63
-    assert 4 * spent["tokens"] > spent["layer_tokens"] > 0
+    assert spent["full_layer_candidates"] == 4 * 128
+    assert spent["full_layer_tokens"] == 4 * spent["tokens"] > spent["layer_tokens"] > 0
     assert spent["tokens_cut"] == 0
     assert not made.costs()
 
@@ -157,7 +158,10 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
     left = made.rerank(came)
     assert [scores(r) for r in left] == [scores(r) for r in ranked]
     assert [len(r.candidates) for r in left] == [5, 1]
-    assert made.costs()["layer_candidates"] == 23 + 2 * (10 + 2) + 4 * (5 + 1)
+    spent = made.costs()
+    assert (spent["candidates"], spent["full_layer_candidates"]) == (23, 4 * 23)
+    assert spent["layer_candidates"] == 23 + 2 * (10 + 2) + 4 * (5 + 1)
+    assert not made.costs()
     with pytest.raises(ValueError, match="sub-folders"):
         Sequential.load(Resources(str(tmp_path / "r0"), lambda: pytest.fail("no encoder is needed")))
 
