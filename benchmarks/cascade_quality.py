@@ -12,7 +12,6 @@ it depends on the lists' lengths), `seconds` what the pass over the test set too
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import time
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.harness import finish, options, say
+from benchmarks.harness import arguments, finish, say
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
@@ -137,10 +136,10 @@ def rows_of(test: str, tables: dict[str, ExitScores]) -> Iterator[tuple[str, flo
 
 
 def main() -> None:
-    parser = options("cascade_quality", __doc__ or "")
-    parser.add_argument("--work", type=Path, default=Path("out/cascade_quality"), help="folder of the trainings, kept")
-    given: argparse.Namespace = parser.parse_args()
-    data, work = given.data.resolve(), given.work.resolve()
+    given = arguments(
+        "cascade_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/cascade_quality"}
+    )
+    data, work = given.data.resolve(), (given.work or Path("out/cascade_quality")).resolve()
     small_dev(data, work)
     result: dict[str, float | int | str] = {}
     context = multiprocessing.get_context("spawn")

@@ -17,18 +17,14 @@ from pathlib import Path
 RESULTS = Path(__file__).with_name("results")
 
 
-def options(name: str, what: str) -> argparse.ArgumentParser:
-    """--data (a folder of measuring data), --save, --rounds."""
+def arguments(name: str, what: str, needs_data: bool = True, paths: Mapping[str, str] | None = None) -> argparse.Namespace:
+    """--data (a folder of measuring data; must be there where it is needed), --save, --rounds, and `paths`, option → help."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
-    return parser
-
-
-def arguments(name: str, what: str, needs_data: bool = True) -> argparse.Namespace:
-    """The options as they are given; the folder of data must be there where it is needed."""
-    parser = options(name, what)
+    for option, meaning in (paths or {}).items():
+        parser.add_argument(f"--{option}", type=Path, help=meaning)
     given = parser.parse_args()
     if needs_data and not given.data.is_dir():
         parser.error(f"no folder {given.data}; give the measuring data with --data")

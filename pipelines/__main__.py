@@ -226,6 +226,21 @@ def tune(
 
 
 @app.command
+def export(
+    checkpoint: Annotated[Path, Parameter(help="checkpoint of cascade or pointwise")],
+    *,
+    out: Annotated[Path, Parameter(help="folder to write; must be empty where it is there")],
+    exit: Annotated[
+        int | None, Parameter(help="exit of the cascade at which the model ends, from 1; default: the last")
+    ] = None,
+) -> None:
+    """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
+    from pipelines.export import export_files
+
+    sys.stdout.writelines(line + "\n" for line in export_files(checkpoint, out, exit))
+
+
+@app.command
 def dataset(
     files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="one data set, in one file or several")],
     *,

@@ -1,7 +1,8 @@
 """BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
 
 `embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4) and then
-run(h, 4, 6) is run(h, 0, 6). Only this file knows Hugging Face's names; it reads `config.json` and `model.safetensors`.
+run(h, 4, 6) is run(h, 0, 6). Only this file knows Hugging Face's names; it reads and writes `config.json` and
+`model.safetensors`.
 
 What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a fixed number of
 rows, since libraries choose their kernels by shape: so a text's encoding does not depend on its batch mates. Smaller windows
@@ -14,7 +15,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any, Literal, Self, cast
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ranking.pairs import Packed
@@ -95,6 +96,25 @@ class Shape:
             attention_dropout=float(config.get("attention_probs_dropout_prob", 0.1)),
         )
 
+    def config(self) -> dict[str, Any]:
+        """For Hugging Face's config.json: `of` read backwards."""
+        made: dict[str, Any] = {
+            "model_type": self.family,
+            "num_hidden_layers": self.layers,
+            "hidden_size": self.width,
+            "num_attention_heads": self.heads,
+            "intermediate_size": self.inner,
+            "vocab_size": self.vocabulary,
+            "max_position_embeddings": self.positions + self.offset,
+            "type_vocab_size": self.types,
+            "layer_norm_eps": self.epsilon,
+            "hidden_dropout_prob": self.dropout,
+            "attention_probs_dropout_prob": self.attention_dropout,
+            "hidden_act": "gelu",
+            "pad_token_id": max(self.offset - 1, 0),
+        }
+        return made | ({"embedding_size": self.embedded or self.width} if self.family == "electra" else {})
+
 
 class LayeredEncoder(nn.Module):
     """Tokens → encodings, depth by depth. New, its weights are random as BERT's before pre-training."""
@@ -139,6 +159,13 @@ class LayeredEncoder(nn.Module):
         except (OSError, ValueError, RuntimeError, SafetensorError) as e:
             raise ValueError(f"{folder} is no encoder: {e}") from e
         return encoder
+
+    def save(self, folder: Path, layers: int | None = None) -> None:
+        """Write what `load` and Hugging Face's from_pretrained read, in fp32; the first `layers` layers, None = all."""
+        shape = self.shape if layers is None else replace(self.shape, layers=layers)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_translated_back(self.state_dict(), shape), folder / "model.safetensors", {"format": "pt"})
+        (folder / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n", encoding="utf-8")
 
     def embed(self, tokens: Packed) -> Tensor:
         """h of depth 0 [n, d]. Raises ValueError where a text is longer than the model."""
@@ -318,23 +345,49 @@ def _translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
                 raise KeyError(f"{prefix}{theirs}.{name}")
             yield name, found.float()
 
-    made = {
-        f"{ours}.weight": weights[f"{prefix}embeddings.{theirs}_embeddings.weight"].float()
-        for ours, theirs in (("words", "word"), ("positions", "position"), ("types", "token_type"))
-    }
-    ours_theirs = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
+    made = {f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()}
+    for ours, theirs in _modules(shape).items():
+        made |= {f"{ours}.{name}": values for name, values in both(theirs)}
     for n in range(shape.layers):
-        theirs = f"encoder.layer.{n}"
-        parts = [dict(both(f"{theirs}.attention.self.{part}")) for part in ("query", "key", "value")]
+        parts = [dict(both(f"encoder.layer.{n}.attention.self.{part}")) for part in _ATTENTION]
         for name in ("weight", "bias"):
             made[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
-        ours_theirs |= {
+    return made
+
+
+def _translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Our names to Hugging Face's, in fp32; weights of layers that the shape has not are left out."""
+    made = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
+    for name in ("weight", "bias"):
+        made |= {f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()}
+        for n in range(shape.layers):
+            parts = zip(_ATTENTION, weights[f"layers.{n}.attention.{name}"].chunk(3), strict=True)
+            made |= {f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts}
+    if shape.family != "electra":  # nothing reads it, but who loads the whole class asks for it
+        made |= {"pooler.dense.weight": torch.zeros(shape.width, shape.width), "pooler.dense.bias": torch.zeros(shape.width)}
+    return {name: values.detach().float().cpu().contiguous() for name, values in made.items()}
+
+
+# Our names → Hugging Face's
+
+_TABLES = {
+    "words": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "types": "embeddings.token_type_embeddings",
+}
+_ATTENTION = ("query", "key", "value")  # one linear layer here
+
+
+def _modules(shape: Shape) -> dict[str, str]:
+    """What has a weight and a bias, `_ATTENTION` aside."""
+    made = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
+    for n in range(shape.layers):
+        theirs = f"encoder.layer.{n}"
+        made |= {
             f"layers.{n}.output": f"{theirs}.attention.output.dense",
             f"layers.{n}.norm": f"{theirs}.attention.output.LayerNorm",
             f"layers.{n}.widen": f"{theirs}.intermediate.dense",
             f"layers.{n}.narrow": f"{theirs}.output.dense",
             f"layers.{n}.final_norm": f"{theirs}.output.LayerNorm",
         }
-    for ours, theirs in ours_theirs.items():
-        made |= {f"{ours}.{name}": values for name, values in both(theirs)}
     return made

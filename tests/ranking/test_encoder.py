@@ -260,6 +260,25 @@ def test_the_first_layers_alone_are_the_first_layers(minilm: Path) -> None:
     assert cut.shape == replace(whole.shape, layers=2)
 
 
+@pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
+def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path: Path, family: str) -> None:
+    encoder = LayeredEncoder.load(folders[family])
+    encoder.save(tmp_path / "whole")
+    back = LayeredEncoder.load(tmp_path / "whole")
+    assert back.shape == encoder.shape
+    assert all(torch.equal(back.state_dict()[name], weight) for name, weight in encoder.state_dict().items())
+    model, told = transformers.AutoModel.from_pretrained(tmp_path / "whole", local_files_only=True, output_loading_info=True)
+    assert not any(told[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    _, before = theirs(folders[family])
+    ids = torch.arange(5, 45)[None]
+    assert torch.equal(model.eval()(ids).last_hidden_state, before(ids).last_hidden_state)
+    encoder.save(tmp_path / "cut", 2)
+    assert torch.equal(
+        transformers.AutoModel.from_pretrained(tmp_path / "cut").eval()(ids).last_hidden_state,
+        before(ids, output_hidden_states=True).hidden_states[2],
+    )
+
+
 def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) -> None:
     encoder = LayeredEncoder.load(folders["bert"])
     copies = encoder.copy_layers(1, 3)

@@ -1,0 +1,262 @@
+"""The cross-encoder's speed beside sentence-transformers', and the cascade's beside its theory: one thread, the same weights.
+
+32 questions of SQuAD-sent's test set in flight, each with 100 candidates: its own sentences, filled up with others'. In turns,
+from text to scores: (a) `CrossEncoder.predict` with its defaults on the exported model; (b) at its best: weights in bfloat16
+where the processor multiplies it natively, the head computed in float32, and the batch size that a trial finds fastest
+(`predict` sorts by length on its own); (c) `pointwise`; (d) `cascade` at α = .3. Times are medians over the rounds; a ratio is
+the median of the rounds' ratios. `kendall_tau` and `top1_agreement` hold (a)'s order of a question's candidates against (c)'s.
+
+`cascade_share_of_theory` is (c)'s time over (d)'s, relative to layers × candidates; `.._of_token_theory` to layers × tokens,
+which knows that those that stay may be longer or shorter. `roberta_` is the same with RoBERTa-base's shapes (12 × 768, exits at
+4, 6, 8, 10, 12), random weights, the same tokenizer, and fewer and shorter lists.
+
+Without --checkpoint the body is MiniLM-L6 as it comes with the package, with random classifiers: speed is that of a trained
+model, but scores lie closer together, so that agreement is not a trained model's. --checkpoint takes a trained cascade.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import transformers
+from sentence_transformers import CrossEncoder
+
+from benchmarks.harness import arguments, finish, peak_gb, say, seconds
+from indexing.dense import DEFAULT, find_model
+from pipelines.datasets import read_dataset
+from pipelines.scores import by_question
+from ranking.cascade import Cascade, CascadeModel, load, save
+from ranking.encoder import LayeredEncoder, Shape, fast
+from ranking.export import export
+from ranking.lists import ranked_list
+from ranking.pairs import Tokeniser
+from ranking.pointwise import Pointwise
+from ranking.reranker import Resources
+from ranking.schedule import relative_cost
+from schemas.ranked import RankedList
+
+SET = "squad/squad-sent-test.parquet"
+QUESTIONS, CANDIDATES = 32, 100
+ALPHA, EXITS = 0.3, (2, 3, 4, 5, 6)
+BATCHES, TRIAL = (16, 32, 64, 128), 200  # batch sizes to try for `predict`, on so many pairs
+ROBERTA = Shape(
+    layers=12, width=768, heads=12, inner=3072, vocabulary=50_265, family="roberta", offset=2, types=1, epsilon=1e-5
+)
+ROBERTA_EXITS, ROBERTA_QUESTIONS, ROBERTA_CANDIDATES = (4, 6, 8, 10, 12), 16, 30
+
+Floats = npt.NDArray[np.float64]
+Runs = dict[str, Callable[[], object]]
+
+
+def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
+    """Questions of the set, drawn, each with its own sentences and, up to `candidates`, those of others; always the same."""
+    random = np.random.default_rng(0)
+    everyone = list(by_question(read_dataset(path)))
+    pool = [row for rows in everyone for row in rows]
+    made = []
+    for number in sorted(random.choice(len(everyone), questions, replace=False).tolist()):
+        own = everyone[number][:candidates]
+        others = [pool[n] for n in random.choice(len(pool), candidates - len(own), replace=False)]
+        rows = [
+            replace(row, question_id=own[0].question_id, question=own[0].question, doc_id="", candidate_id=f"{number}-{n}")
+            for n, row in enumerate([*own, *others])
+        ]
+        made.append(ranked_list(rows))
+    return made
+
+
+def timed(runs: Runs, rounds: int) -> dict[str, list[float]]:
+    """Seconds of each, in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in runs}
+    for n in range(rounds):
+        for name, run in runs.items():
+            with seconds(taken[name]):
+                run()
+        say(f"round {n + 1}: " + ", ".join(f"{name} {each[-1]:.2f} s" for name, each in taken.items()))
+    return taken
+
+
+def over(slow: Sequence[float], quick: Sequence[float]) -> float:
+    """How many times as fast: the median over rounds."""
+    return statistics.median(a / b for a, b in zip(slow, quick, strict=True))
+
+
+def scores(ranked: Sequence[RankedList], before: Sequence[RankedList]) -> list[Floats]:
+    """Per question, the scores in the order in which the candidates came."""
+    made = []
+    for after, came in zip(ranked, before, strict=True):
+        known = {c.candidate_id: c.score for c in after.candidates}
+        made.append(np.array([known[c.candidate_id] for c in came.candidates]))
+    return made
+
+
+def kendall_tau(a: Floats, b: Floats) -> float:
+    """Of all pairs, those in the same order less those in the other; ties are neither."""
+    upper = np.triu_indices(len(a), 1)
+    return float((np.sign(a[:, None] - a) * np.sign(b[:, None] - b))[upper].mean())
+
+
+def agreement(theirs: Sequence[Floats], ours: Sequence[Floats]) -> tuple[float, float]:
+    """(share of questions with the same best candidate, mean Kendall τ)."""
+    pairs = list(zip(theirs, ours, strict=True))
+    top = statistics.fmean(float(a.argmax() == b.argmax()) for a, b in pairs)
+    return top, statistics.fmean(kendall_tau(a, b) for a, b in pairs)
+
+
+class Ours(NamedTuple):
+    pointwise: Pointwise
+    cascade: Cascade
+    tokeniser: Tokeniser
+
+    @classmethod
+    def of(cls, model: CascadeModel, tokeniser: Tokeniser) -> Ours:
+        """The cascade, and the monolithic model that ends with its last classifier."""
+        whole = CascadeModel(model.encoder, model.exits[-1:])
+        whole.classifiers[0] = model.classifiers[-1]
+        cascade = Cascade(model, tokeniser, (ALPHA,) * (len(model.exits) - 1))
+        return cls(Pointwise(whole, tokeniser), cascade, tokeniser)
+
+    def runs(self, lists: Sequence[RankedList]) -> Runs:
+        texts = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
+        runs: Runs = {
+            "monolithic": lambda: self.pointwise.rerank(lists),
+            "cascade": lambda: self.cascade.rerank(lists),
+            "tokenise": lambda: self.tokeniser.pairs(texts),
+        }
+        for reranker in (self.pointwise, self.cascade):
+            reranker.rerank(lists[:1])
+            reranker.costs()
+        return runs
+
+    def figures(self, lists: Sequence[RankedList], taken: dict[str, list[float]]) -> dict[str, float | int | str]:
+        """Speed beside theory; the costs are those of the rounds just run."""
+        count = sum(len(ranked.candidates) for ranked in lists)
+        depth, exits, drops = self.cascade.depth, self.cascade.exits, self.cascade.drops
+        costs = self.cascade.costs()
+        tokens, candidates = costs["tokens"] * depth / costs["layer_tokens"], 1 / relative(exits, drops, lists)
+        gain = over(taken["monolithic"], taken["cascade"])
+        return {
+            "pairs": count,
+            "questions": len(lists),
+            "tokens_per_pair": costs["tokens"] / costs["candidates"],
+            "monolithic_pairs_per_s": count / statistics.median(taken["monolithic"]),
+            "cascade_pairs_per_s": count / statistics.median(taken["cascade"]),
+            "cascade_over_monolithic": gain,
+            "theory": candidates,
+            "token_theory": tokens,
+            "cascade_share_of_theory": gain / candidates,
+            "cascade_share_of_token_theory": gain / tokens,
+            "tokenise_share": 1 / over(taken["monolithic"], taken["tokenise"]),
+        }
+
+
+def relative(exits: Sequence[int], drops: Sequence[float], lists: Sequence[RankedList]) -> float:
+    """Layers × candidates over the monolithic model's, for lists of these sizes."""
+    sizes = [len(ranked.candidates) for ranked in lists]
+    return sum(k * relative_cost(exits, drops, exits[-1], k) for k in sizes) / sum(sizes)
+
+
+def best_batch(encoder: CrossEncoder, pairs: Sequence[tuple[str, str]]) -> int:
+    """The batch size at which `predict` is fastest on some pairs."""
+    some = list(pairs[:: max(1, len(pairs) // TRIAL)])
+    tries: dict[int, list[float]] = {size: [] for size in BATCHES}
+    for _ in range(2):
+        for size, taken in tries.items():
+            with seconds(taken):
+                encoder.predict(some, batch_size=size, show_progress_bar=False)
+    return min(BATCHES, key=lambda size: min(tries[size]))
+
+
+def beside_predict(
+    model: CascadeModel, tokeniser: Tokeniser, lists: Sequence[RankedList], rounds: int
+) -> dict[str, float | int | str]:
+    precision = fast("cpu")
+    pairs = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
+    with tempfile.TemporaryDirectory() as folder:
+        save(Path(folder) / "checkpoint", "cascade", model, tokeniser)
+        export(Path(folder) / "checkpoint", Path(folder) / "exported")
+        exported = str(Path(folder) / "exported")
+        plain = CrossEncoder(exported, device="cpu", local_files_only=True)
+        head = [f"{n}.linear" for n in (2, 3, 4)] if precision != torch.float32 else []
+        best = CrossEncoder(exported, device="cpu", local_files_only=True, keep_in_fp32_modules=head).to(precision)
+        ours = Ours.of(model, tokeniser)
+        batch = best_batch(best, pairs)
+        plain.predict(pairs[:64], show_progress_bar=False)
+        found: dict[str, Floats] = {}
+
+        def predict(name: str, encoder: CrossEncoder, size: int) -> Callable[[], object]:
+            def run() -> None:
+                found[name] = encoder.predict(pairs, batch_size=size, show_progress_bar=False).astype(np.float64)
+
+            return run
+
+        runs = {"predict": predict("predict", plain, 32), "predict_best": predict("predict_best", best, batch)}
+        taken = timed(runs | ours.runs(lists), rounds)
+    figures = ours.figures(lists, taken)
+    mine = scores(ours.pointwise.rerank(lists), lists)
+    edges = np.cumsum([len(ranked.candidates) for ranked in lists])[:-1]
+    theirs = {name: np.split(values, edges) for name, values in found.items()}
+    top, tau = agreement(theirs["predict"], mine)
+    best_top, best_tau = agreement(theirs["predict"], theirs["predict_best"])
+    return {
+        "predict_pairs_per_s": len(pairs) / statistics.median(taken["predict"]),
+        "predict_best_pairs_per_s": len(pairs) / statistics.median(taken["predict_best"]),
+        "monolithic_over_predict": over(taken["predict"], taken["monolithic"]),
+        "monolithic_over_predict_best": over(taken["predict_best"], taken["monolithic"]),
+        "cascade_over_predict": over(taken["predict"], taken["cascade"]),
+        "top1_agreement": top,
+        "kendall_tau": tau,
+        "predict_best_top1_agreement": best_top,
+        "predict_best_kendall_tau": best_tau,
+        "predict_best_batch": batch,
+        "precision_predict": name_of(torch.float32),
+        "precision_predict_best": name_of(precision),
+        "precision": name_of(precision),
+    } | figures
+
+
+def roberta(tokeniser: Tokeniser, lists: Sequence[RankedList], rounds: int) -> dict[str, float | int | str]:
+    """Random weights, in the shapes of RoBERTa-base."""
+    torch.manual_seed(0)
+    ours = Ours.of(CascadeModel(LayeredEncoder(ROBERTA), ROBERTA_EXITS), tokeniser)
+    taken = timed(ours.runs(lists), rounds)
+    return {f"roberta_{key}": value for key, value in ours.figures(lists, taken).items()}
+
+
+def name_of(precision: torch.dtype) -> str:
+    return str(precision).removeprefix("torch.")
+
+
+def minilm() -> tuple[CascadeModel, Tokeniser]:
+    torch.manual_seed(0)
+    folder = find_model(DEFAULT)
+    return CascadeModel(LayeredEncoder.load(folder), EXITS), Tokeniser(folder)
+
+
+def main() -> None:
+    given = arguments("cascade_speed", __doc__ or "", paths={"checkpoint": "a trained cascade; none = random classifiers"})
+    torch.set_num_threads(1)
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    resources = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
+    model, tokeniser = load(given.checkpoint, "cascade", resources) if given.checkpoint else minilm()
+    lists = lists_of(given.data / SET, QUESTIONS, CANDIDATES)
+    result = beside_predict(model, tokeniser, lists, given.rounds)
+    few = [RankedList(ranked.question, ranked.candidates[:ROBERTA_CANDIDATES]) for ranked in lists[:ROBERTA_QUESTIONS]]
+    result |= roberta(Tokeniser(find_model(DEFAULT)), few, given.rounds)
+    weights = "trained" if given.checkpoint else "random classifiers"
+    finish("cascade_speed", {"weights": weights} | result | {"peak_gb": peak_gb()}, given.save)
+
+
+if __name__ == "__main__":
+    main()

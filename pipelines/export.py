@@ -1,0 +1,28 @@
+"""Export: a checkpoint in, a folder for sentence-transformers out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import transformers
+
+from indexing.dense import find_model, load_encoder
+from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
+from ranking.export import export
+from ranking.reranker import Resources
+
+
+def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[str]:
+    """What was written, in words. Raises JobError: 78 where there is no such checkpoint or exit, 73 where `out` has files."""
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        layers, tokens = export(checkpoint, out, exit, Resources(None, lambda: load_encoder(threads=1), find_model))
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+    except FileExistsError as e:
+        raise JobError(str(e), OUTPUT_EXISTS) from e
+    return [
+        f"{layers} layers, at most {tokens} tokens: sentence_transformers.CrossEncoder({str(out)!r}).predict(pairs)",
+        f"written: {out}",
+    ]

@@ -1,0 +1,89 @@
+"""Export: a checkpoint of `pointwise`, or of `cascade` up to one of its exits, becomes a folder that sentence-transformers
+loads as a cross-encoder, without code of ours.
+
+The encoder takes Hugging Face's names back; the mean over all tokens, the two layers with tanh and the one that gives the
+score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores, logits, but for the last
+digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import cast
+
+from sentence_transformers import CrossEncoder
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+from tokenizers import Tokenizer
+from torch import nn
+from transformers import PreTrainedTokenizerFast
+
+from ranking.cascade import CascadeModel, Classifier, load
+from ranking.pairs import Tokeniser
+from ranking.reranker import Resources
+
+EXPORTED = ("cascade", "pointwise")
+_PADDING = ("[PAD]", "<pad>")
+
+
+def export(checkpoint: Path, out: Path, exit: int | None = None, resources: Resources | None = None) -> tuple[int, int]:
+    """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last. Returns (layers, most tokens).
+
+    Raises ValueError where there is no checkpoint of the kind or no such exit, FileExistsError where `out` has files,
+    ModelMissing where the transformer that has the checkpoint's words cannot be had.
+    """
+    model, tokeniser = load(checkpoint, _model_of(checkpoint), resources)
+    exit = len(model.exits) if exit is None else exit
+    if not 1 <= exit <= len(model.exits):
+        raise ValueError(
+            f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers {', '.join(map(str, model.exits))}; "
+            f"give 1 to {len(model.exits)}"
+        )
+    if out.exists() and any(out.iterdir()):
+        raise FileExistsError(f"{out} has files; give another folder, or remove it")
+    layers = model.exits[exit - 1]
+    with tempfile.TemporaryDirectory() as folder:  # loaded weights are a map of their file, which must not be written over
+        model.encoder.save(Path(folder), layers)
+        _tokenizer(tokeniser, model).save_pretrained(folder)
+        modules = [Transformer(folder), *_head(cast(Classifier, model.classifiers[exit - 1]))]
+        made = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity())
+        made.save_pretrained(str(out), create_model_card=False)
+    return layers, tokeniser.limit
+
+
+def _head(classifier: Classifier) -> list[nn.Module]:
+    """The mean over all tokens, then the classifier; a cross-encoder reads its score under the name 'scores'."""
+    width = classifier.first.in_features
+    linears = [(classifier.first, nn.Tanh(), None), (classifier.second, nn.Tanh(), None)]
+    made: list[nn.Module] = [Pooling(width, "mean")]
+    for linear, activation, name in [*linears, (classifier.score, nn.Identity(), "scores")]:
+        dense = Dense(width, linear.out_features, activation_function=activation, module_output_name=name)
+        dense.linear.load_state_dict(linear.state_dict())
+        made.append(dense)
+    return made
+
+
+def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizerFast:
+    """The same tokenizer.json, with what stands beside it in Hugging Face's folders."""
+    tokenizer = Tokenizer.from_file(str(tokeniser.path))
+    padding = next((token for token in _PADDING if tokenizer.token_to_id(token) is not None), None)
+    if padding is None:
+        raise ValueError(f"{tokeniser.path}: no token to pad with, {' or '.join(_PADDING)}; its texts cannot stand in a batch")
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if model.encoder.shape.types > 1 else [])
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, pad_token=padding, model_max_length=tokeniser.limit, model_input_names=inputs
+    )
+
+
+def _model_of(checkpoint: Path) -> str:
+    try:
+        name = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["model"]
+    except (OSError, KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"{checkpoint} is no checkpoint of {' or '.join(EXPORTED)}: {e}") from e
+    if name not in EXPORTED:
+        raise ValueError(f"{checkpoint} is a checkpoint of {name}; give one of {' or '.join(EXPORTED)}")
+    return str(name)

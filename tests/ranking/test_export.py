@@ -1,0 +1,149 @@
+"""What is exported gives the scores that we give, in sentence-transformers' own cross-encoder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from sentence_transformers import CrossEncoder
+from tokenizers.processors import RobertaProcessing
+
+from indexing.dense import DEFAULT, find_model
+from ranking.cascade import CascadeModel, load, save
+from ranking.checkpoint import WordsOf
+from ranking.encoder import LayeredEncoder, Shape
+from ranking.export import export
+from ranking.pairs import Tokeniser
+from ranking.reranker import Resources
+
+EXITS = (1, 2, 4)
+SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
+FAMILIES = {
+    "bert": SHAPE,
+    "electra": replace(SHAPE, family="electra", embedded=8),
+    "roberta": replace(SHAPE, family="roberta", vocabulary=400, offset=2, types=1, epsilon=1e-5),
+}
+TEXTS = [
+    "Rossini wrote it in less than three weeks.",
+    "",
+    "The first night, at Rome's Teatro Argentina in February 1816, was a failure; the second a triumph.",
+    "Straße, naïve café – 東京 🎻 ﬁn",
+    "[SEP] or </s>, [CLS] or <s>, [PAD] or <pad>, [MASK] or <mask>",
+    "a\tb\n\nc   d",
+]
+QUESTION = "Who wrote the opera about a barber in Seville?"
+PAIRS = [(QUESTION, text) for text in TEXTS] + [("", TEXTS[0]), (TEXTS[2], QUESTION)]
+TOO_LONG = [(QUESTION, "word " * 10_000), ("why " * 500, TEXTS[2]), ("why " * 500, "word " * 500), (TEXTS[2] * 2, TEXTS[2] * 2)]
+
+
+@pytest.fixture(scope="module")
+def byte_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small tokenizer of RoBERTa's kind."""
+    folder = tmp_path_factory.mktemp("byte_pairs")
+    made = tokenizers.ByteLevelBPETokenizer()
+    made.train_from_iterator([*TEXTS, QUESTION], vocab_size=400, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    made.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0))
+    made.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def model(shape: Shape = SHAPE, exits: tuple[int, ...] = EXITS) -> CascadeModel:
+    """Random; every bias and normalisation counts."""
+    torch.manual_seed(0)
+    made = CascadeModel(LayeredEncoder(replace(shape, layers=exits[-1])), exits)
+    made.load_state_dict({name: 3 * (w + 0.05 * torch.randn_like(w)) for name, w in made.state_dict().items()})
+    return made.eval()
+
+
+def ours(
+    folder: Path, name: str, exit: int, pairs: Sequence[tuple[str, str]], resources: Resources | None = None
+) -> np.ndarray:
+    """fp32 scores of the checkpoint at an exit, from 1."""
+    made, tokeniser = load(folder, name, resources)
+    with torch.no_grad():
+        return made(tokeniser.pairs(pairs).pack(), exit - 1).numpy()
+
+
+def theirs(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
+    return CrossEncoder(str(folder), device="cpu", local_files_only=True).predict(pairs, show_progress_bar=False)
+
+
+@pytest.mark.parametrize(("exit", "layers"), [(None, 4), (3, 4), (2, 2), (1, 1)])
+def test_predict_gives_the_scores_of_the_exit(tmp_path: Path, exit: int | None, layers: int) -> None:
+    save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
+    assert export(tmp_path / "checkpoint", tmp_path / "out", exit) == (layers, 64)
+    scores = theirs(tmp_path / "out", PAIRS + TOO_LONG)
+    assert scores == pytest.approx(ours(tmp_path / "checkpoint", "cascade", exit or 3, PAIRS + TOO_LONG), abs=1e-4)
+    assert np.ptp(scores) > 0.1
+    assert json.loads((tmp_path / "out/config.json").read_text())["num_hidden_layers"] == layers
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_goes_out_with_its_tokens_cut_or_not(tmp_path: Path, family: str, byte_pairs: Path) -> None:
+    source = byte_pairs if family == "roberta" else find_model(DEFAULT)
+    save(tmp_path / "checkpoint", "pointwise", model(FAMILIES[family], (2,)), Tokeniser(source, 48))
+    export(tmp_path / "checkpoint", tmp_path / "out")
+    pairs = PAIRS + TOO_LONG
+    assert theirs(tmp_path / "out", pairs) == pytest.approx(ours(tmp_path / "checkpoint", "pointwise", 1, pairs), abs=1e-4)
+    loaded = CrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
+    batch = loaded.preprocess(pairs)
+    assert loaded.max_seq_length == 48 and int(batch["attention_mask"].sum(1).max()) == 48
+    here = Tokeniser(source, 48).pairs(pairs)
+    packed = here.pack()
+    there = batch["attention_mask"].bool()
+    assert torch.equal(batch["input_ids"][there], packed.ids)
+    assert {True, False} == {*(here.cut > 0).tolist()}
+    assert ("token_type_ids" in batch) == (family != "roberta")
+
+
+def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    folder = find_model(DEFAULT)
+    made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
+    save(tmp_path / "checkpoint", "pointwise", made, Tokeniser(folder), "fp16", WordsOf.of(DEFAULT, folder))
+    resources = Resources(None, lambda: pytest.fail("no encoder is needed"), find_model)
+    export(tmp_path / "checkpoint", tmp_path / "out", resources=resources)
+    expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, resources)
+    assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected, abs=1e-4)
+
+
+def test_the_folder_is_the_same_each_time_and_holds_no_code(tmp_path: Path) -> None:
+    save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
+    written = []
+    for name in ("a", "b"):
+        export(tmp_path / "checkpoint", tmp_path / name)
+        files = sorted(path for path in (tmp_path / name).rglob("*") if path.is_file())
+        assert {path.suffix for path in files} == {".json", ".safetensors"}
+        written.append({str(path.relative_to(tmp_path / name)): path.read_bytes() for path in files})
+    assert written[0] == written[1]
+    modules = json.loads(written[0]["modules.json"])
+    assert all(each["type"].startswith("sentence_transformers.") for each in modules)
+    assert b"auto_map" not in written[0]["config.json"]
+
+
+def test_folders_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
+    for folder in (tmp_path / "none", find_model(DEFAULT)):
+        with pytest.raises(ValueError, match="is no checkpoint of cascade or pointwise"):
+            export(folder, tmp_path / "out")
+    (tmp_path / "config.json").write_text('{"format": 1, "model": "cosinet"}')
+    with pytest.raises(ValueError, match="checkpoint of cosinet; give one of cascade or pointwise"):
+        export(tmp_path, tmp_path / "out")
+    (tmp_path / "config.json").write_text('{"format": 1, "model": "cascade"}')
+    with pytest.raises(ValueError, match="is no checkpoint of cascade"):
+        export(tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_exits_that_are_not_there_and_folders_with_files_are_refused(tmp_path: Path) -> None:
+    save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
+    for exit in (0, 4):
+        with pytest.raises(ValueError, match=f"exit {exit}: .* has 3, after layers 1, 2, 4; give 1 to 3"):
+            export(tmp_path / "checkpoint", tmp_path / "out", exit)
+    with pytest.raises(FileExistsError, match="has files"):
+        export(tmp_path / "checkpoint", tmp_path / "checkpoint")
