@@ -1,0 +1,60 @@
+"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether the
+guarantee that a schedule was chosen by holds on questions that chose nothing.
+
+--checkpoint is a cascade with five exits that was not trained on the data sets below; `cascade_quality` leaves one in its work
+folder, `cascade-transfer`. Schedules are chosen on SQuAD-sent's dev set with P(every correct candidate is lost) ≤ `delta` at
+confidence 1 - `epsilon`, and checked on its test set: `held_out_loss` is the share of its answerable questions that lost
+every correct candidate, `cost` the layers × candidates there, relative to the whole model. `--plot` gets the plot and tables.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+import torch
+
+from benchmarks.harness import arguments, finish, say, seconds
+from pipelines.tune import Aims, tune_files
+from ranking.replay import replay
+from ranking.schedule import grid
+
+AIMS = Aims(delta=0.05, epsilon=0.1)
+
+
+def main() -> None:
+    paths = {"checkpoint": "a trained cascade with five exits (required)", "plot": "folder for the plot and the tables"}
+    given = arguments("schedules", __doc__ or "", paths=paths)
+    if given.checkpoint is None:
+        raise SystemExit("give --checkpoint, e.g. out/cascade_quality/cascade-transfer")
+    torch.set_num_threads(1)
+    dev, test = (given.data / f"squad/squad-sent-{split}.parquet" for split in ("dev", "test"))
+    tuned = tune_files(str(given.checkpoint), dev, AIMS, held_out=test)
+    for line in tuned.lines():
+        say(line)
+    if given.plot is not None:
+        tuned.write(given.plot)
+    schedules = grid(AIMS.shares, tuned.table.exits)
+    taken: list[float] = []
+    for _ in range(given.rounds):
+        with seconds(taken):
+            replay(tuned.table, schedules)
+    assert tuned.held is not None
+    place = list(tuned.chosen).index("guarantee")
+    result: dict[str, float | int | str] = {
+        "schedules": len(schedules),
+        "candidates": len(tuned.table.question),
+        "seconds_1296": statistics.median(taken),
+        "delta": AIMS.delta,
+        "epsilon": AIMS.epsilon,
+        "drops": " ".join(f"{share:g}" for share in tuned.chosen["guarantee"]),
+        "held_out_questions": tuned.held.answerable,
+        "held_out_loss": float(tuned.held.loss[place]),
+        "cost": float(tuned.held.cost[place]),
+        "held_out_p1_none": float(tuned.held.metrics["P@1"][list(tuned.chosen).index("none")]),
+        "held_out_p1": float(tuned.held.metrics["P@1"][place]),
+    }
+    finish("schedules", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
