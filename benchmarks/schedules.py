@@ -1,10 +1,11 @@
-"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether the
-guarantee that a schedule was chosen by holds on questions that chose nothing.
+"""Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether
+the guarantee that a schedule was chosen by holds on questions that chose nothing.
 
 --checkpoint is a cascade with five exits that was not trained on the data sets below; `cascade_quality` leaves one in its work
-folder, `cascade-transfer`. Schedules are chosen on SQuAD-sent's dev set with P(every correct candidate is lost) ≤ `delta` at
-confidence 1 - `epsilon`, and checked on its test set: `held_out_loss` is the share of its answerable questions that lost
-every correct candidate, `cost` the layers × candidates there, relative to the whole model. `--plot` gets the plot and tables.
+folder, `cascade-transfer`, which 400 questions of this dev set helped to choose. Schedules are chosen on SQuAD-sent's dev set
+with P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on its test set: `held_out_loss` is
+the share of its answerable questions that lost every correct candidate, `cost` the layers × candidates there, relative to the
+whole model. `--plot` gets the plot and tables.
 """
 
 from __future__ import annotations
