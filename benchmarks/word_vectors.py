@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,9 @@ from ranking.embeddings import Embeddings, Vectors, all_but_the_top, encode_word
 from ranking.listtask import vocabulary
 from ranking.listwise import NumberedList, rerank
 from ranking.lookup import Relatedness
-from ranking.reranker import Resources
 from ranking.train import Dev
 from ranking.words import Lexicon
-from schemas.ranked import RankedList, Unit
+from schemas.ranked import RankedList
 
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
 DROPPED = (0, 1, 2, 3, 4, 5, 8)
@@ -47,19 +46,11 @@ BATCH = 256  # words
 class ByRelatedness:
     """Score = the mean of r_i over the question's words."""
 
-    name: ClassVar[str] = "relatedness"
-    reads: ClassVar[Unit] = "sentence"
-    writes: ClassVar[Unit] = "sentence"
-
     def __init__(self, embeddings: Embeddings) -> None:
         self._lexicon, self._relatedness = Lexicon(embeddings), Relatedness(embeddings.vectors)
 
-    @classmethod
-    def load(cls, resources: Resources) -> Self:
-        raise NotImplementedError("made from embeddings")
-
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        return rerank(lists, self._lexicon, lambda numbered: list(map(self._scores, numbered)), self.name)
+        return rerank(lists, self._lexicon, lambda numbered: list(map(self._scores, numbered)), "relatedness")
 
     def _scores(self, numbered: NumberedList) -> npt.NDArray[np.float64]:
         question, texts = numbered[0] or (0,), [text or (0,) for text in numbered[1]]  # no words: one place without a word

@@ -133,6 +133,12 @@ class History:
         return sum(1 for e in self.evaluations if best is not None and e.step > best.step)
 
 
+class Ranks(Interface):
+    """What can be held against labels: a reranker, however it was made."""
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...
+
+
 class Dev:
     """Labelled lists that a reranker's order is held against."""
 
@@ -140,11 +146,11 @@ class Dev:
         self._lists = [ranked_list(rows) for rows in questions]
         self._labels = [{row.candidate_id: row.label for row in rows} for rows in questions]
 
-    def score(self, reranker: Reranker, metric: str, protocol: Protocol) -> float:
+    def score(self, reranker: Ranks, metric: str, protocol: Protocol) -> float:
         """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
         return self.scores(reranker, (metric,), protocol)[metric]
 
-    def scores(self, reranker: Reranker, metrics: Sequence[str], protocol: Protocol) -> dict[str, float]:
+    def scores(self, reranker: Ranks, metrics: Sequence[str], protocol: Protocol) -> dict[str, float]:
         """Several metrics of the same ranking."""
         found = []
         for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
@@ -227,7 +233,7 @@ def finished(folder: Path) -> History | None:
         return None
 
 
-def _in_blocks(reranker: Reranker, lists: Sequence[RankedList], size: int = 64) -> Iterator[RankedList]:
+def _in_blocks(reranker: Ranks, lists: Sequence[RankedList], size: int = 64) -> Iterator[RankedList]:
     for first in range(0, len(lists), size):
         yield from reranker.rerank(lists[first : first + size])
 
