@@ -8,8 +8,8 @@ vectors. Matrix products are in bfloat16, which halves the time; `wikiqa_map_ca_
 
 from __future__ import annotations
 
-from benchmarks.cosinet_quality import Run, summary, train_all
-from benchmarks.harness import arguments, finish, say
+from benchmarks.cosinet_quality import Run, beside_the_paper, summary, train_all
+from benchmarks.harness import arguments, finish
 from ranking.listwise import FORMS, Form
 
 RATE, SEEDS = 2e-4, range(2)
@@ -35,9 +35,7 @@ def main() -> None:
     result = {"rate_ca": RATE, **summary(made)}
     result["wikiqa_map_ca_list_bf16"] = dict(made)[run("list", 0)]["wikiqa_map"]
     result["wikiqa_map_ca_list_fp32"] = without["wikiqa_map"]
-    for form, (map_, mrr) in PAPER.items():
-        ours = f"{result[f'wikiqa_map_ca_{form}']:.2f} / {result[f'wikiqa_mrr_ca_{form}']:.2f}"
-        say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
+    beside_the_paper(result, PAPER, "ca_")
     finish("compare_aggregate_quality", result, given.save)
 
 

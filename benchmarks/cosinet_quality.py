@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import multiprocessing
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -174,12 +174,16 @@ def parameters() -> dict[str, float]:
     }
 
 
+def beside_the_paper(result: Mapping[str, float], paper: Mapping[str, tuple[float, float]], prefix: str = "") -> None:
+    for form, (map_, mrr) in paper.items():
+        ours = f"{result[f'wikiqa_map_{prefix}{form}']:.2f} / {result[f'wikiqa_mrr_{prefix}{form}']:.2f}"
+        say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
+
+
 def main() -> None:
     given = arguments("cosinet_quality", __doc__ or "")
     result = {**parameters(), **summary(train_all(given.data, list(runs())))}
-    for form, (map_, mrr) in PAPER.items():
-        ours = f"{result[f'wikiqa_map_{form}']:.2f} / {result[f'wikiqa_mrr_{form}']:.2f}"
-        say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
+    beside_the_paper(result, PAPER)
     finish("cosinet_quality", result, given.save)
 
 
