@@ -75,6 +75,8 @@ def _words_of(job: TrainJob, file: Path) -> Counter[str]:
 
 def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[PairTask, str]:
     """Begins with a transformer's body and new classifiers, or with a checkpoint of the same reranker."""
+    if "batch" in job.train.model_fields_set:
+        raise ValueError("train.batch counts the questions of a list model's step; a transformer's is transformer.tokens")
     own = job.path(given.encoder)
     resources = Resources(None, _no_encoder, find_model)
     if (own / "config.json").is_file() and (own / "training.json").is_file():

@@ -111,7 +111,7 @@ class Train(Section):
     """How it learns. The defaults are Cosinet's for list-wise training (§5.2)."""
 
     epochs: Count = Field(3, description="passes over the training data")
-    batch: Count = Field(1, description="questions per step, with all their candidates")
+    batch: Count = Field(1, description="list models: questions per step, with all their candidates")
     learning_rate: float = Field(2e-4, gt=0, description="at its highest; Cosinet takes 2e-4 list-wise, 2e-3 pointwise")
     schedule: Literal["slanted", "linear", "constant"] = Field(
         "slanted", description="slanted triangle; linear warm-up and decay; or level"

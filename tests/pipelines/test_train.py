@@ -210,6 +210,7 @@ def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
         ("cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
         ("pointwise", "exits = [1, 2]", "exits is for the cascade"),
         ("cascade", 'exits = [1, 2]\nencoder = "nowhere"', "no model 'nowhere'"),
+        ("cascade", "exits = [1, 2] # batch", "train.batch counts the questions of a list model's step"),
         ("cascade", "exits = [1, 2]\n[model]\nreranker = 'cosinet'", "give one of"),
     ],
 )
@@ -218,4 +219,4 @@ def test_a_transformer_that_cannot_be_meant_is_refused(folder: Path, reranker: s
     if "[model]" in more:
         path.write_text(path.read_text().replace("[model]\nreranker = 'cosinet'\n", "") + "[model]\nreranker = 'cosinet'\n")
     with pytest.raises((JobError, ModelMissing), match=says):
-        list(run(load_job(path), folder / "out"))
+        list(run(load_job(path, ["train.batch=4"] if "batch" in more else []), folder / "out"))
