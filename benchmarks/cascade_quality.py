@@ -5,16 +5,18 @@ sequential ranker (SR) is those in a row. Each is fine-tuned on SQuAD-sent (2 ep
 TANDA's transfer and adapt. Trainings are `answermill train`'s and stand in --work, one folder each; what is complete there is
 not repeated, what was stopped goes on. A cascade's or SR's row at a share α is replayed from one pass (`ranking/replay.py`).
 
-Test sets: WikiQA (adapted models), SQuAD-sent and SelQA (transferred ones, the first QUESTIONS answerable questions of each).
+Test sets: WikiQA (adapted models); with the transferred ones the first QUESTIONS answerable questions of SQuAD-sent and SelQA,
+and `long`: WikiQA's questions with 100 to 400 candidates each, the sentences of the passages that BM25 finds in `corpus-wiki`.
 Metrics in percent, protocol `answerable`. `cost` is layers × candidates relative to the six layers' (with whole candidates, so
-it depends on the lists' lengths), `seconds` what the pass over the test set took on one core, all exits included.
+it depends on the lists' lengths). `seconds` are of a processor, one thread, from text to scores, two processes at work.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +26,13 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
 from pipelines.train import TrainJob, run
-from ranking.cascade import Cascade, load
+from ranking.cascade import Cascade, Sequential, load
 from ranking.exits import ExitScores
 from ranking.lists import ranked_list
 from ranking.metrics import METRICS
@@ -39,10 +42,18 @@ from ranking.schedule import relative_cost
 from schemas.labels import LabelledCandidate
 
 DEPTH = 6
+TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
 EXITS = (2, 3, 4, 5, 6)
 ALPHAS = (0.3, 0.4, 0.5)
-PROCESSES, QUESTIONS, DEV_QUESTIONS = 2, 1_000, 400
+PROCESSES, QUESTIONS, DEV_QUESTIONS = 2, 600, 400
 TESTS = {"wikiqa": "wikiqa/wikiqa-test.parquet", "squad": "squad/squad-sent-test.parquet", "selqa": "selqa/selqa-test.parquet"}
+LONG, LONG_DEPTH, LONG_QUESTIONS = range(100, 401), 45, 80
+SQUAD = {
+    "name": "SQuAD-sent, of SQuADShifts' new Wikipedia paragraphs (Miller et al. 2020); "
+    f"dev set: {DEV_QUESTIONS} questions of SQuAD v1.1 dev (Rajpurkar et al. 2016)",
+    "licence": "CC BY-SA 4.0",
+}
+WIKIQA = {"name": "WikiQA (Yang et al. 2015), after SQuAD-sent", "licence": "Microsoft Research Data License"}
 MODELS = ("cascade", *(f"mt{depth}" for depth in reversed(EXITS)))
 
 
@@ -58,10 +69,10 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
     return TrainJob.model_validate(
         {
             "transformer": {**body, "words": "source", "store": "fp16"},
-            "data": {"name": "a benchmark's", "licence": "see the data", "train": [str(data / sets[0])], "dev": [dev]},
+            "data": {**(WIKIQA if adapt else SQUAD), "train": [str(data / sets[0])], "dev": [dev]},
             "train": {
-                "epochs": 3 if adapt else 2,
-                "learning_rate": 2e-5 if adapt else 5e-5,
+                "epochs": 3 if adapt else 1,
+                "learning_rate": ADAPT_RATE if adapt else TRANSFER_RATE,
                 "schedule": "linear",
                 "precision": "bf16",
                 "clip": 1.0,
@@ -85,8 +96,30 @@ def train(data: Path, work: Path, name: str) -> str:
 def small_dev(data: Path, work: Path) -> None:
     """SQuAD-sent's first dev questions, which are enough to choose a checkpoint by."""
     rows = [row for rows in questions(data / "squad/squad-sent-dev.parquet", DEV_QUESTIONS) for row in rows]
-    work.mkdir(parents=True, exist_ok=True)
     pq.write_table(LabelledCandidate.table(rows), work / "squad-sent-dev.parquet")
+
+
+def long_lists(data: Path, work: Path) -> None:
+    """What the job retrieves, as a data set."""
+    if (work / "long.parquet").is_file():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        lists = job(data, Path(folder), LONG_DEPTH, LONG_QUESTIONS, "wikiqa")
+    rows = []
+    for ranked, gold in lists:
+        if len(ranked.candidates) in LONG:
+            question = ranked.question.question_id, ranked.question.text
+            for c in ranked.candidates:
+                passage, right = c.hit.passage, int(c.candidate_id in gold)
+                told = passage.doc_id, passage.title, c.position, c.text, right
+                rows.append(LabelledCandidate(*question, c.candidate_id, *told))
+    pq.write_table(LabelledCandidate.table(rows), work / "long.parquet")
+
+
+def test_set(data: Path, work: Path, test: str) -> list[list[LabelledCandidate]]:
+    if test == "long":
+        return questions(work / "long.parquet")
+    return questions(data / TESTS[test], None if test == "wikiqa" else QUESTIONS)
 
 
 def questions(path: Path, most: int | None = None) -> list[list[LabelledCandidate]]:
@@ -95,18 +128,39 @@ def questions(path: Path, most: int | None = None) -> list[list[LabelledCandidat
     return found[:most]
 
 
-def scored(data: Path, work: Path, name: str, test: str) -> tuple[ExitScores, float]:
-    """A model's scores at each of its exits on a test set, and the seconds that took."""
-    torch.set_num_threads(1)
-    rows = questions(data / TESTS[test], None if test == "wikiqa" else QUESTIONS)
-    kind = "cascade" if name == "cascade" else "pointwise"
+def ranker(work: Path, name: str, test: str, drops: Sequence[float] = ()) -> Cascade:
+    """The trained model; the adapted one for WikiQA."""
     folder = work / f"{name}-{'adapt' if test == 'wikiqa' else 'transfer'}"
-    made = Cascade(*load(folder, kind, Resources(None, lambda: None, find_model)))  # type: ignore[arg-type, return-value]
-    began = time.perf_counter()
+    kind = "cascade" if name == "cascade" else "pointwise"
+    return Cascade(*load(folder, kind, Resources(None, lambda: None, find_model)), drops)  # type: ignore[arg-type, return-value]
+
+
+def scored(data: Path, work: Path, name: str, test: str) -> ExitScores:
+    """A model's scores at each of its exits on a test set."""
+    torch.set_num_threads(1)
+    rows = test_set(data, work, test)
+    made = ranker(work, name, test)
     found = made.exit_scores([ranked_list(each) for each in rows])
-    taken = time.perf_counter() - began
     labels = [[row.label for row in each] for each in rows]
-    return ExitScores.of(made.exits, DEPTH, [each[0].question_id for each in rows], labels, found), taken
+    return ExitScores.of(made.exits, DEPTH, [each[0].question_id for each in rows], labels, found)
+
+
+def timed(data: Path, work: Path, test: str) -> dict[str, float]:
+    """Seconds of the monolithic model, and of the cascade and SR at each α, which drop for good here."""
+    torch.set_num_threads(1)
+    lists = [ranked_list(each) for each in test_set(data, work, test)]
+    rankers: dict[str, Cascade | Sequential] = {"monolithic": ranker(work, "mt6", test)}
+    for alpha in ALPHAS:
+        drops = (alpha,) * (len(EXITS) - 1)
+        rankers[f"cascade_a{10 * alpha:.0f}"] = ranker(work, "cascade", test, drops)
+        rankers[f"sequential_a{10 * alpha:.0f}"] = Sequential([ranker(work, f"mt{depth}", test) for depth in EXITS], drops)
+    taken = {}
+    for name, made in rankers.items():
+        made.rerank(lists[:1])
+        began = time.process_time()
+        made.rerank(lists)
+        taken[f"{test}_seconds_{name}"] = time.process_time() - began
+    return taken
 
 
 def told(test: str, name: str, replayed: Replayed, n: int, cost: float) -> Iterator[tuple[str, float]]:
@@ -140,24 +194,28 @@ def main() -> None:
         "cascade_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/cascade_quality"}
     )
     data, work = given.data.resolve(), (given.work or Path("out/cascade_quality")).resolve()
+    work.mkdir(parents=True, exist_ok=True)
     small_dev(data, work)
     result: dict[str, float | int | str] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, context) as pool:
         jobs = [pool.submit(train, data, work, name) for name in MODELS]
-        for job in jobs:
-            say(job.result())
+        long_lists(data, work)
+        for made in jobs:
+            say(made.result())
     with ProcessPoolExecutor(PROCESSES, context) as pool:
-        passes = {(test, name): pool.submit(scored, data, work, name, test) for test in TESTS for name in MODELS}
-        for test in TESTS:
-            tables: dict[str, ExitScores] = {}
-            for name in MODELS:
-                tables[name], result[f"{test}_seconds_{name}"] = passes[test, name].result()
+        tests = (*TESTS, "long")
+        passes = {(test, name): pool.submit(scored, data, work, name, test) for test in tests for name in MODELS}
+        times = {test: pool.submit(timed, data, work, test) for test in ("wikiqa", "long")}
+        for test in tests:
+            tables = {name: passes[test, name].result() for name in MODELS}
             result[f"{test}_questions"] = len(tables["cascade"].question_ids)
-            for key, value in rows_of(test, tables):
-                result[key] = value
+            result[f"{test}_candidates"] = len(tables["cascade"].question)
+            result.update(rows_of(test, tables))
             shown = ("monolithic", "cascade_a0", "cascade_a3", "sequential_a3")
             say(f"{test}: " + ", ".join(f"{name} MAP {result[f'{test}_map_{name}']:.2f}" for name in shown))
+        for took in times.values():
+            result |= took.result()
     result["cost_a3"] = relative_cost(EXITS, (0.3,) * (len(EXITS) - 1), DEPTH)
     finish("cascade_quality", result, given.save)
 

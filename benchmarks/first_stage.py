@@ -128,17 +128,19 @@ def labelled(path: Path) -> Lists:
     return made
 
 
-def job(data: Path, folder: Path) -> Lists:
-    """Passages of corpus-wiki that BM25 finds, as sentences; questions whose gold is among them."""
+def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, of: str = "") -> Lists:
+    """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of those whose ids
+    begin with `of`, and with a gold sentence among the candidates."""
     texts, gold = questions(data)
+    texts = {key: text for key, text in texts.items() if key.startswith(of)}
     made = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
     for line in run.run_steps(made, folder / "run", ["ingest"], ()):
         say(line)
     passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
     java.start(java.find_java())
     bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
-    ids = sorted(texts)[:: max(1, len(texts) // JOB_QUESTIONS)]
-    found = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], DEPTH, None)
+    ids = sorted(texts)[:: max(1, len(texts) // most)]
+    found = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], depth, None)
     lists = []
     for key, (rows, scores) in zip(ids, found, strict=True):
         hits = [

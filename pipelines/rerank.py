@@ -114,8 +114,22 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if counts["candidates"] != counts["kept"] + counts["left"]:
         raise RuntimeError(f"{counts['candidates']} rows, but {counts['kept']} kept and {counts['left']} left on the way")
     write_answers(run, [report.parts["scored"] for report in reports.values()])
-    this.finish(reports.values(), counts)
+    this.finish(reports.values(), counts | per_question(counts))
     return summary(run)
+
+
+def per_question(counts: Mapping[str, int]) -> dict[str, int]:
+    """What the stages that account for their work spent on the mean question: layers × candidates and × tokens, and time."""
+    questions = max(1, counts["questions"])
+    made = {
+        f"{key}_per_question": round(spent / questions)
+        for key, spent in counts.items()
+        if key.endswith(("layer_candidates", "layer_tokens"))
+    }
+    for key, spent in counts.items():
+        if key.endswith("_milliseconds"):
+            made[f"{key.removesuffix('_milliseconds')}_microseconds_per_question"] = round(1000 * spent / questions)
+    return made
 
 
 class RunStages(beam.DoFn):
@@ -236,7 +250,8 @@ def summary(run: Path) -> str:
         if key.endswith("_full_layer_tokens"):
             stage = key.removesuffix("_full_layer_tokens")
             share, seconds = counts[f"{stage}_layer_tokens"] / max(1, counts[key]), counts[f"{stage}_milliseconds"] / 1000
-            costs += f"; {stage} took {share:.0%} of all layers × tokens, {seconds:,.1f} s"
+            each = counts[f"{stage}_microseconds_per_question"] / 1000
+            costs += f"; {stage} took {share:.0%} of all layers × tokens, {seconds:,.1f} s, {each:,.1f} ms a question"
     return (
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
         f"{counts['kept']:,} kept + {counts['left']:,} dropped{costs}; best answers in {ANSWERS}"

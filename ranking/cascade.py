@@ -88,7 +88,7 @@ class CascadeModel(nn.Module):
         """Encodings [n, d] of the exit's depth → scores [texts], in the classifier's own precision, never under autocast."""
         classifier = cast(Classifier, self.classifiers[exit])
         with torch.autocast(hidden.device.type, enabled=False):
-            scores: Tensor = classifier(pool(hidden, tokens, with_first=True).to(classifier.score.weight.dtype))
+            scores: Tensor = classifier(pool(hidden, tokens).to(classifier.score.weight.dtype))
         return scores
 
     def for_inference(self, device: torch.device | str) -> CascadeModel:

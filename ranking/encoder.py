@@ -252,19 +252,11 @@ def fast(device: torch.device | str) -> torch.dtype:
     return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
 
 
-def pool(hidden: Tensor, tokens: Packed, with_first: bool = False) -> Tensor:
-    """The mean of each text's encodings [texts, d] in fp32: of h_1 … h_m, without h_0 (Cascade Transformer §4), or of all."""
-    hidden = hidden.float()
+def pool(hidden: Tensor, tokens: Packed) -> Tensor:
+    """The mean of each text's encodings, [texts, d] in fp32."""
     lengths = torch.from_numpy(tokens.lengths).to(hidden.device)
-    if not with_first:
-        hidden = hidden.index_fill(0, tokens.starts[:-1].long(), 0)
-    sums = torch.segment_reduce(hidden, "sum", lengths=lengths, axis=0, unsafe=True)
-    return sums / (lengths if with_first else lengths - 1)[:, None]
-
-
-def first(hidden: Tensor, tokens: Packed) -> Tensor:
-    """The encoding of each text's first token, [CLS] or <s>: [texts, d]."""
-    return hidden[tokens.starts[:-1].long()]
+    sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+    return sums / lengths[:, None]
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
