@@ -43,12 +43,12 @@ def own(model: CompareAggregateModel, *lists: NumberedList) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("form", "parameters", "table_4"),
     [
-        ("pointwise", 2_886_601, 2.89),
-        ("list", 2_886_601, 2.89),
-        ("rnn", 5_045_401, 5.05),
-        ("birnn", 4_865_401, 4.87),
-        ("lstm", 11_529_001, 11.53),
-        ("bilstm", 10_809_001, 10.81),
+        ("pointwise", 2_886_301, 2.89),
+        ("list", 2_886_301, 2.89),
+        ("rnn", 5_045_101, 5.05),
+        ("birnn", 4_865_101, 4.87),
+        ("lstm", 11_528_701, 11.53),
+        ("bilstm", 10_808_701, 10.81),
     ],
 )
 def test_each_form_has_the_parameters_of_table_4(form: Form, parameters: int, table_4: float) -> None:
@@ -61,13 +61,12 @@ def test_a_pair_is_compared_and_aggregated_as_the_equations_say() -> None:
     model = model_of("pointwise")
     q, c = (model.vectors[torch.tensor(text)] for text in ([1, 4], [1, 2, 3]))
     with torch.inference_mode():
-        q, c = (torch.sigmoid(model.gate(w)) * torch.tanh(model.projection(w)) for w in (q, c))  # Eq. 1
         sides = []
         for convs, mine, other in ((model.question, q, c), (model.candidate, c, q)):
             attended = torch.stack(
                 [sum(a * o for a, o in zip((other @ m).softmax(0), other, strict=True)) for m in mine]
             )  # Eq. 2
-            t = (mine * attended).T  # Eq. 7
+            t = model.compare(torch.cat([(mine - attended) ** 2, mine * attended], 1)).relu().T  # Eq. 8
             sides.append(torch.cat([conv(F.pad(t, ((n - 1) // 2, n // 2))).relu().amax(1) for n, conv in enumerate(convs, 1)]))
         expected = model.head.linear(torch.cat([sides[0] * sides[1], sides[0] - sides[1]]))
     torch.testing.assert_close(own(model, ([1, 4], [[1, 2, 3]])), expected)
