@@ -81,10 +81,9 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[Pai
     resources = Resources(None, _no_encoder, find_model)
     if (own / "config.json").is_file() and (own / "training.json").is_file():
         model, tokeniser = cascade.load(own, given.reranker, resources)
-        if given.layers is not None or given.dropout is not None or given.exits not in ([], list(model.exits)):
+        if given.layers is not None or given.exits not in ([], list(model.exits)):
             raise ValueError(
-                f"{own} has exits {list(model.exits)}; a checkpoint's training goes on with its own, and with its own dropout: "
-                "leave out layers, exits and dropout"
+                f"{own} has exits {list(model.exits)}; a checkpoint's training goes on with its own: leave out layers and exits"
             )
         tokeniser = Tokeniser(tokeniser.path.parent, min(given.limit, model.encoder.shape.positions))
         words = words_of(own)
@@ -94,7 +93,7 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[Pai
         body = f"begun with {own.name}"
     else:
         folder = find_model(str(own) if own.is_dir() else given.encoder)
-        encoder = LayeredEncoder.load(folder, given.layers, given.dropout)
+        encoder = LayeredEncoder.load(folder, given.layers)
         exits = given.exits if given.reranker == "cascade" else [encoder.shape.layers]
         if given.reranker == "pointwise" and given.exits:
             raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")

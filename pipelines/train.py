@@ -80,7 +80,6 @@ class Transformer(Section):
     )
     limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
     tokens: Count = Field(2_000, description="of the pairs of a step")
-    dropout: float | None = Field(None, ge=0, lt=1, description="in body and classifiers; none = what the body was made with")
     sampling: Literal["uniform", "round_robin", "early"] = Field(
         "uniform",
         description="cascade: which exit a step trains (§4.3.1): at random, in turn, or at first the early ones more often",

@@ -137,10 +137,9 @@ class LayeredEncoder(nn.Module):
                 nn.init.zeros_(module.bias)
 
     @classmethod
-    def load(cls, folder: Path, layers: int | None = None, dropout: float | None = None) -> LayeredEncoder:
+    def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
         """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
 
-        `dropout`: of encodings and attention alike in training; None = the folder's own.
         Raises ValueError, with the folder and what to do, where it holds another family or no safetensors, or does not fit.
         """
         try:
@@ -152,12 +151,8 @@ class LayeredEncoder(nn.Module):
                 )
             if layers is not None and not 1 <= layers <= shape.layers:
                 raise ValueError(f"it has {shape.layers} layers; the first {layers} cannot be had")
-            if layers is not None:
-                shape = replace(shape, layers=layers)
-            if dropout is not None:
-                shape = replace(shape, dropout=dropout, attention_dropout=dropout)
             with torch.device("meta"):
-                encoder = cls(shape)
+                encoder = cls(shape if layers is None else replace(shape, layers=layers))
             encoder.load_state_dict(_translated(load_file(folder / "model.safetensors"), encoder.shape), assign=True)
         except KeyError as e:
             raise ValueError(f"{folder} is no encoder: it lacks {e}") from e
