@@ -117,6 +117,7 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[Pai
         learn,
         keep,
         tokens=given.tokens,
+        classifier_rate=given.classifier_rate,
         sampling=given.sampling,
         early_epochs=given.early_epochs,
         stop=given.stop_gradient,

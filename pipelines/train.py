@@ -80,6 +80,9 @@ class Transformer(Section):
     )
     limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
     tokens: Count = Field(2_000, description="of the pairs of a step")
+    classifier_rate: float = Field(
+        1.0, gt=0, description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate"
+    )
     sampling: Literal["uniform", "round_robin", "early"] = Field(
         "uniform",
         description="cascade: which exit a step trains (§4.3.1): at random, in turn, or at first the early ones more often",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.cosinet import Cosinet, CosinetModel
@@ -60,6 +60,10 @@ class ListTask:
         if not self._lists:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
         self.steps = -(-len(self._lists) // batch)
+
+    @property
+    def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
+        return [(1.0, list(self.model.parameters()))]
 
     def batches(self, epoch: int) -> Iterator[Batch]:
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._lists))

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ranking.cascade import Cascade, CascadeModel
 from ranking.pairs import Numbers, Packed, Tokeniser
@@ -42,18 +42,20 @@ class PairTask:
         save: Callable[[Path, CascadeModel], None],
         *,
         tokens: int = 2_000,
+        classifier_rate: float = 1.0,
         sampling: Sampling = "uniform",
         early_epochs: int = 1,
         stop: bool = False,
         seed: int = 0,
     ) -> None:
-        """`tokens`: of a batch. `sampling` of the exits: §4.3.1's uniform, in turn, or, in the first `early_epochs`, an exit
+        """`tokens`: of a batch. `classifier_rate`: multiple of the learning rate, for the classifiers: they are new, and a step
+        trains but one. `sampling` of the exits: §4.3.1's uniform, in turn, or, in the first `early_epochs`, an exit
         less often the later it comes. `stop`: no gradient below the exit before. Raises ValueError where no question has an
         answer."""
         rows = [row for rows in questions if any(row.label for row in rows) for row in rows]
         if not rows:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
-        self.model = model
+        self.model, self._classifier_rate = model, classifier_rate
         self._tokeniser, self._save, self._seed = tokeniser, save, seed
         self._sampling, self._early, self._stop = sampling, early_epochs, stop
         self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
@@ -65,6 +67,11 @@ class PairTask:
                 f"batches of {tokens} tokens for pairs of up to {longest}; give at least twice as many, or a lower limit"
             )
         self.steps = -(-int(self._pairs.lengths.sum()) // tokens)
+
+    @property
+    def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
+        body, classifiers = self.model.encoder.parameters(), self.model.classifiers.parameters()
+        return [(1.0, list(body)), (self._classifier_rate, list(classifiers))]
 
     def batches(self, epoch: int) -> Iterator[PairBatch]:
         random = np.random.default_rng([self._seed, epoch])

@@ -37,6 +37,11 @@ class Task(Interface):
     def model(self) -> nn.Module: ...
 
     @property
+    def rates(self) -> Sequence[tuple[float, list[nn.Parameter]]]:
+        """All parameters, in groups, each with its multiple of the learning rate."""
+        ...
+
+    @property
     def steps(self) -> int:
         """Batches of one epoch."""
         ...
@@ -173,8 +178,9 @@ def train(
     torch.manual_seed(recipe.seed)
     total = task.steps * recipe.epochs
     every = recipe.evaluate_every or task.steps
-    parameters = list(task.model.parameters())
-    optimizer = torch.optim.AdamW(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True)
+    multiples, groups = zip(*task.rates, strict=True)
+    parameters = [parameter for group in groups for parameter in group]
+    optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     state = folder / STATE
     history = _resume(state, task.model, optimizer, fingerprint)
@@ -184,8 +190,8 @@ def train(
         epoch, done = divmod(history.step, task.steps)
         task.model.train()
         for batch in islice(task.batches(epoch), done, None):
-            for group in optimizer.param_groups:
-                group["lr"] = recipe.rate(history.step, total)
+            for group, multiple in zip(optimizer.param_groups, multiples, strict=True):
+                group["lr"] = multiple * recipe.rate(history.step, total)
             with autocast:
                 loss = task.loss(batch)
             losses.append(loss.item())

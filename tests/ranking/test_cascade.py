@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ranking.pairtask import PairTask
 from ranking.pointwise import Pointwise
 from ranking.reranker import Resources
 from ranking.schedule import sizes
+from ranking.train import Dev, Recipe, train
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
@@ -252,6 +254,19 @@ def test_it_learns_at_every_exit() -> None:
     for each in Cascade(made, tokeniser()).exit_scores([ranked_list(r) for r in rows]):
         assert each.scores.argmax(0).tolist() == [each.scores[:, 0].argmax()] * 3
     assert all("comet" in r.candidates[0].text for r in Cascade(made, tokeniser()).rerank([ranked_list(r) for r in rows]))
+
+
+def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> None:
+    moved = {}
+    for multiple in (1.0, 10.0):
+        learning = task(classifier_rate=multiple)
+        before = {name: value.clone() for name, value in learning.model.named_parameters()}
+        train(learning, Dev([question("d", 3)]), Recipe(1, 1e-6, "constant"), tmp_path / str(multiple), "a test's")
+        far = {name: float((value - before[name]).abs().max()) for name, value in learning.model.named_parameters()}
+        body = [d for name, d in far.items() if name.startswith("encoder.") and d]
+        heads = [d for name, d in far.items() if name.startswith("classifiers.")]
+        moved[multiple] = statistics.median(heads) / statistics.median(body)
+    assert moved[10.0] == pytest.approx(10 * moved[1.0], rel=0.2)
 
 
 def test_batches_that_a_single_text_could_fill_are_refused() -> None:

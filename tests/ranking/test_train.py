@@ -29,6 +29,7 @@ class WordWeights:
 
     def __init__(self, poison_at: int | None = None) -> None:
         self.model = nn.Sequential(nn.Embedding(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
+        self.rates = [(1.0, list(self.model[0].parameters())), (2.0, list(self.model[2].parameters()))]
         self.steps = len(QUESTIONS)
         self.name = "words"
         self._poison_at, self._done = poison_at, 0
