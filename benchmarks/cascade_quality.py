@@ -2,11 +2,10 @@
 
 Models: the cascade (CT, exits after layers 2 to 6) and the cuts to 2, 4 and 6 layers, each trained on its own (MT); the
 sequential ranker (SR) is those in a row. Each is fine-tuned on SQuAD-sent (1 epoch), and from there on WikiQA (2 epochs):
-TANDA's transfer and adapt; the cascade for twice as many epochs, since a step trains one of its five classifiers. New
-classifiers learn ten times as fast as the body. The rates and the step's size are the best of a few on SQuAD-sent's dev set, in
-trials of the cascade that no command repeats. Trainings are `answermill train`'s and stand in --work, one folder each; what is
-complete there is not repeated, what was stopped goes on. A cascade's or SR's row at a share α is replayed from one pass
-(`ranking/replay.py`).
+TANDA's transfer and adapt. New classifiers learn ten times as fast as the body. The rates, the step's size and the one epoch
+are the best of a few on SQuAD-sent's dev set, in trials of the cascade that no command repeats. Trainings are those of
+`answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was stopped goes on. A
+cascade's or SR's row at a share α is replayed from one pass (`ranking/replay.py`).
 
 Test sets: WikiQA (adapted models); with the transferred ones the first QUESTIONS answerable questions of SQuAD-sent and SelQA,
 and `long`: WikiQA's questions with 100 to 400 candidates each, the sentences of the passages that BM25 finds in `corpus-wiki`.
@@ -69,7 +68,6 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
         body["layers"] = int(name.removeprefix("mt"))
     sets = ("wikiqa/wikiqa-train.parquet", "wikiqa/wikiqa-dev.parquet") if adapt else ("squad/squad-sent-train.parquet", "")
     dev = str(data / sets[1]) if adapt else str(work / "squad-sent-dev.parquet")
-    epochs = (2 if adapt else 1) * (2 if name == "cascade" else 1)
     return TrainJob.model_validate(
         {
             "transformer": {
@@ -81,7 +79,7 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
             },
             "data": {**(WIKIQA if adapt else SQUAD), "train": [str(data / sets[0])], "dev": [dev]},
             "train": {
-                "epochs": epochs,
+                "epochs": 2 if adapt else 1,
                 "learning_rate": ADAPT_RATE if adapt else TRANSFER_RATE,
                 "schedule": "linear",
                 "precision": "bf16",
