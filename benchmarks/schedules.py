@@ -1,11 +1,11 @@
 """Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether
 the guarantee that a schedule was chosen by holds on questions that chose nothing.
 
---checkpoint is a cascade with five exits that was not trained on the data sets below; `cascade_quality` leaves one in its work
-folder, `cascade-transfer`, which 400 questions of this dev set helped to choose. Schedules are chosen on SQuAD-sent's dev set
-with P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on its test set: `held_out_loss` is
-the share of its answerable questions that lost every correct candidate, `cost` the layers × candidates there, relative to the
-whole model. `--plot` gets the plot and tables.
+The cascade is the shipped one, or another with five exits that was not trained on the data sets below (--checkpoint); 400
+questions of this dev set helped to choose the shipped one's step. Schedules are chosen on SQuAD-sent's dev set with
+P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on its test set: `held_out_loss` is the
+share of its answerable questions that lost every correct candidate, `cost` the layers × candidates there, relative to the whole
+model. `--plot` gets the plot and tables.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 
 from benchmarks.harness import arguments, finish, say, seconds
 from pipelines.tune import Aims, tune_files
+from ranking.checkpoint import SHIPPED
 from ranking.replay import replay
 from ranking.schedule import grid
 
@@ -23,13 +24,11 @@ AIMS = Aims(delta=0.05, epsilon=0.1)
 
 
 def main() -> None:
-    paths = {"checkpoint": "a trained cascade with five exits (required)", "plot": "folder for the plot and the tables"}
+    paths = {"checkpoint": "a trained cascade with five exits; the shipped one", "plot": "folder for the plot and the tables"}
     given = arguments("schedules", __doc__ or "", paths=paths)
-    if given.checkpoint is None:
-        raise SystemExit("give --checkpoint, e.g. out/cascade_quality/cascade-transfer")
     torch.set_num_threads(1)
     dev, test = (given.data / f"squad/squad-sent-{split}.parquet" for split in ("dev", "test"))
-    tuned = tune_files(str(given.checkpoint), dev, AIMS, held_out=test)
+    tuned = tune_files(str(given.checkpoint or SHIPPED / "cascade"), dev, AIMS, held_out=test)
     for line in tuned.lines():
         say(line)
     if given.plot is not None:

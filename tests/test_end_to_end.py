@@ -23,6 +23,7 @@ from pipelines.records import Folder
 from pipelines.run import run_steps, status, steps_of
 from pipelines.sample import copy_to
 from ranking.reranker import run_stages
+from ranking.schedule import cost
 from schemas.corpus import Document, Question
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import Hit, ScoredCandidate
@@ -71,7 +72,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
-    """Untrained rerankers on a web of 60 pages: three fifths at the least, and not all, or it would be too easy."""
+    """Rerankers of other data, and a web of 60 pages: three fifths at the least, and not all, or it would be too easy."""
     right = answerable = 0
     wanted = gold()
     for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
@@ -103,12 +104,27 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     rows = scored(sample_run)
     assert len({(r.question_id, r.candidate_id) for r in rows}) == len(rows)
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
-    assert set(by_fate) == {("kept", None)} | {("dropped", stage) for stage in ("cosinet", "complete", "similarity")}
+    assert set(by_fate) == {("kept", None)} | {("dropped", stage) for stage in ("cosinet", "complete", "cascade", "similarity")}
     of_question = [r for r in rows if r.question_id == "q01"]
     assert sorted(r.rank for r in of_question if r.rank) == list(range(1, 11))
     for row in of_question:
-        passed = {"cosinet": 1, "complete": 1}.get(row.dropped_by or "", 3)
-        assert [s.stage for s in row.stages] == ["cosinet", "complete", "similarity"][:passed]
+        passed = {"cosinet": 1, "complete": 1, "cascade": 2}.get(row.dropped_by or "", 4)  # the cascade drops before it ranks
+        assert [s.stage for s in row.stages] == ["cosinet", "complete", "cascade", "similarity"][:passed]
+
+
+def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
+    came = Counter(r.question_id for r in scored(sample_run) if r.dropped_by not in ("cosinet", "complete"))
+    counts = Folder.open(sample_run / "scored", ScoredCandidate, "rerank").manifest.counts
+    assert counts["cascade_candidates"] == sum(came.values())
+    assert counts["cascade_full_layer_candidates"] == 6 * sum(came.values())
+    assert counts["cascade_layer_candidates"] == sum(cost(k, (2, 3, 4, 5, 6), (0.2,) * 4) for k in came.values())
+    assert counts["cascade_full_layer_tokens"] == 6 * counts["cascade_tokens"] > counts["cascade_layer_tokens"]
+    assert counts["cascade_layer_candidates_per_question"] == round(counts["cascade_layer_candidates"] / 90)
+    seconds = counts["cascade_milliseconds"] / 1000
+    assert f"{seconds:,.1f} s, {counts['cascade_microseconds_per_question'] / 1000:,.1f} ms a question" in rerank.summary(
+        sample_run
+    )
+    assert seconds > 0.1
 
 
 def test_the_sentences_of_all_retrieved_passages_are_in_scored(sample_run):

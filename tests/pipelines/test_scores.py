@@ -170,12 +170,14 @@ def test_a_scored_folder_is_in_the_plans_order_with_the_dropped_ones_after_the_k
 def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample_run):
     cosinet = read_scores(sample_run / "scored", "cosinet")
     assert len(set(cosinet.value.tolist())) > 1_000
-    similar = read_scores(sample_run / "scored", "similarity")
-    assert 0 < len(similar) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
+    cascade = read_scores(sample_run / "scored", "cascade")
+    assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
-    with pytest.raises(JobError, match="no stage 'overlap'; known: final, position, complete, cosinet, similarity") as e:
+    with pytest.raises(
+        JobError, match="no stage 'overlap'; known: final, position, cascade, complete, cosinet, similarity"
+    ) as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE
 

@@ -11,10 +11,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from indexing.dense import find_model
 from pipelines.__main__ import main
+from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
+from pipelines.scores import by_question
 from pipelines.tune import Aims, shares, tune, tune_files
+from ranking.cascade import Cascade
+from ranking.checkpoint import SHIPPED
 from ranking.exits import ExitRows
+from ranking.lists import ranked_list
+from ranking.reranker import Resources
 from ranking.schedule import relative_cost
 from schemas.ranked import RankedList
 from schemas.schedule import ExitScore, ScheduleScore
@@ -236,3 +243,19 @@ def test_a_folder_that_is_no_cascade_s_checkpoint_is_refused(sets, tmp_path: Pat
     with pytest.raises(JobError) as e:
         tune_files(str(tmp_path), sets[0], AIMS)
     assert e.value.code == SETTINGS
+
+
+def test_the_shipped_cascade_is_tuned_from_the_scores_that_it_serves(tmp_path: Path) -> None:
+    dev = write_set(tmp_path / "dev.tsv", 6, 3)
+    tuned = tune_files(str(SHIPPED / "cascade"), dev, Aims(shares=(0.1, 0.6), budget=0.9))
+    model = Cascade.load(Resources(None, lambda: pytest.fail("no dense encoder is needed"), find_model))
+    lists = [ranked_list(rows) for rows in by_question(read_dataset(dev))]
+    assert tuned.table.exits == model.exits == (2, 3, 4, 5, 6)
+    found = np.concatenate([rows.scores for rows in model.exit_scores(lists)])
+    np.testing.assert_allclose(tuned.table.scores, found, rtol=0, atol=0.51e-6)  # a score is told to six places
+    schedule = tuned.replayed.schedules[-1]
+    served = Cascade.load(Resources(None, lambda: pytest.fail("no dense encoder is needed"), find_model, schedule))
+    served.rerank(lists)
+    costs = served.costs()
+    assert tuned.replayed.cost[-1] == pytest.approx(costs["layer_candidates"] / costs["full_layer_candidates"])
+    assert tuned.replayed.token_cost[-1] == pytest.approx(costs["layer_tokens"] / costs["full_layer_tokens"])
