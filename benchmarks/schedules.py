@@ -1,11 +1,11 @@
 """Drop schedules of a trained cascade (Cascade Transformer §5.5, Fig. 2): how long 1,296 of them take to replay, and whether
 the guarantee that a schedule was chosen by holds on questions that chose nothing.
 
-The cascade is the shipped one, or another with five exits that was not trained on the data sets below (--checkpoint); 400
-questions of this dev set helped to choose the shipped one's step. Schedules are chosen on the first QUESTIONS answerable
-questions of SQuAD-sent's dev set with P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on as
-many of its test set: `held_out_loss` is the share of these that lost every correct candidate, `cost` the layers × candidates there,
-relative to the whole model. `--plot` gets the plot and tables.
+The cascade is the shipped one, or another with five exits that was not trained on the data sets below (--checkpoint).
+Schedules are chosen on QUESTIONS answerable questions of SQuAD-sent's dev set, past those that helped to choose the
+checkpoint, with P(every correct candidate is lost) ≤ `delta` at confidence 1 - `epsilon`, and checked on as many of its test
+set: `held_out_loss` is the share of these that lost every correct candidate, `cost` the layers × candidates there, relative
+to the whole model. `--plot` gets the plot and tables.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.cascade_quality import questions
+from benchmarks.cascade_quality import DEV_QUESTIONS, questions
 from benchmarks.harness import arguments, finish, say, seconds
 from pipelines.tune import Aims, tune_files
 from ranking.checkpoint import SHIPPED
@@ -35,7 +35,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         for split in ("dev", "test"):
-            rows = [row for rows in questions(given.data / f"squad/squad-sent-{split}.parquet", QUESTIONS) for row in rows]
+            lists = questions(given.data / f"squad/squad-sent-{split}.parquet")[DEV_QUESTIONS:][:QUESTIONS]
+            rows = [row for rows in lists for row in rows]
             pq.write_table(LabelledCandidate.table(rows), Path(folder) / f"{split}.parquet")
         dev, test = Path(folder) / "dev.parquet", Path(folder) / "test.parquet"
         tuned = tune_files(str(given.checkpoint or SHIPPED / "cascade"), dev, AIMS, held_out=test)
