@@ -2,10 +2,13 @@
 
 Models: the cascade (CT, exits after layers 2 to 6) and the cuts to 2, 4 and 6 layers, each trained on its own (MT); the
 sequential ranker (SR) is those in a row. Each is fine-tuned on SQuAD-sent (1 epoch), and from there on WikiQA (2 epochs):
-TANDA's transfer and adapt. New classifiers learn ten times as fast as the body. The rates, the step's size and the one epoch
-are the best of a few on SQuAD-sent's dev set, in trials of the cascade that no command repeats. Trainings are those of
-`answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was stopped goes on. A
-cascade's or SR's row at a share α is replayed from one pass (`ranking/replay.py`).
+TANDA's transfer and adapt. New classifiers learn ten times as fast as the body.
+
+Chosen in a few trials of the cascade's transfer that no command repeats: its rate and the one epoch by SQuAD-sent's dev set,
+the step's size by the training loss of the first quarter, where dev told no difference. The adapt's settings were not tried.
+
+Trainings are those of `answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was
+stopped goes on. A cascade's or SR's row at a share α is replayed from one pass (`ranking/replay.py`).
 
 Test sets: WikiQA (adapted models); with the transferred ones the first QUESTIONS answerable questions of SQuAD-sent and SelQA,
 and `long`: WikiQA's questions with 100 to 400 candidates each, the sentences of the passages that BM25 finds in `corpus-wiki`.
