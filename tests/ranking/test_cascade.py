@@ -260,7 +260,7 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
     moved = {}
     for multiple in (1.0, 10.0):
         learning = task(classifier_rate=multiple)
-        before = {name: value.clone() for name, value in learning.model.named_parameters()}
+        before = {name: value.detach().clone() for name, value in learning.model.named_parameters()}
         train(learning, Dev([question("d", 3)]), Recipe(1, 1e-6, "constant"), tmp_path / str(multiple), "a test's")
         far = {name: float((value.detach() - before[name]).abs().max()) for name, value in learning.model.named_parameters()}
         body = [d for name, d in far.items() if name.startswith("encoder.") and d]
