@@ -92,18 +92,25 @@ class CompareAggregateModel(nn.Module):
 def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
     """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters].
 
-    Only places where a word stands are convolved, as one matrix product a window, whose words stand side by side.
+    The words of all texts stand in one row, with zeros between the texts. One product gives what every word adds to the places
+    around it, for each window and each place in it; a convolution is the sum of these, shifted.
     """
-    margin, widest = (max(WINDOWS) - 1) // 2, max(WINDOWS)
-    x = F.pad(compared * real[..., None], (0, 0, margin, widest // 2)).unfold(1, widest, 1)  # [texts, words, filters, 5]
-    x = x[real].mT.contiguous()  # [places, 5, filters]
-    places = len(x)
-    x = F.pad(x, (0, 0, 0, 0, 0, -places % 64))  # products of few shapes, whose kernels are made once
+    gap, device = max(WINDOWS) // 2, compared.device
+    sizes = real.sum(1)
+    at = torch.arange(int(sizes.sum()), device=device)  # [words]: where each stands
+    at = at + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
+    places = len(at) + gap * (len(sizes) + 1)
+    x = compared.new_zeros(places + -places % 64, compared.shape[2])  # products of few shapes, whose kernels are made once
+    x = x.index_copy(0, at, compared[real])
+    weights = torch.cat([conv.weight.permute(2, 0, 1).flatten(0, 1) for conv in cast(list[nn.Conv1d], convs)])
+    taps = iter(F.linear(x, weights).chunk(sum(WINDOWS), 1))  # [places, filters] each
     pooled = []
     for window, conv in zip(WINDOWS, cast(list[nn.Conv1d], convs), strict=True):
-        first, weight = margin - (window - 1) // 2, conv.weight.permute(2, 1, 0).flatten(0, 1)  # [window · filters, filters]
-        h = F.linear(x[:, first : first + window].flatten(1), weight.T, conv.bias)  # [places, filters]
-        pooled.append(torch.segment_reduce(h[:places].to(weight.dtype), "max", lengths=real.sum(1)).relu())  # [texts, filters]
+        h = torch.zeros_like(x)
+        for ahead in range(-((window - 1) // 2), window // 2 + 1):
+            h = h + F.pad(next(taps), (0, 0, -ahead, ahead))
+        h = h[at].to(x.dtype) + cast(Tensor, conv.bias)
+        pooled.append(torch.segment_reduce(h, "max", lengths=sizes).relu())
     return torch.cat(pooled, 1)
 
 
