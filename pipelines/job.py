@@ -81,6 +81,9 @@ class StageSettings(Section):
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
         [], description="cascade, sequential: share of the candidates that leaves at each exit but the last; one number for all"
     )
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="peasi.easi: least confidence of an answer; a question whose answers have less gets none"
+    )
 
     @property
     def key(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from ranking.cascade import Cascade, Sequential
 from ranking.checkpoint import SHIPPED
+from ranking.peasi import Extractor, PassageReranker
 from ranking.registry import find
 from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
 from schemas.corpus import Document, Question
@@ -49,9 +50,26 @@ def plan_settings(job: Job) -> Rerank:
             raise JobError(f"rerank.stages[{n}]: {stage.reranker} drops nobody; `drop` is for {', '.join(DROPPING)}", SETTINGS)
     try:
         check_plan(stages)
+        _check_confidence(job.rerank.stages)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     return job.rerank
+
+
+def _check_confidence(stages: Sequence[StageSettings]) -> None:
+    """`peasi.easi` finds the scores of `peasi.pr` by its name, and a threshold needs them. Raises ValueError with the stage."""
+    scored = False
+    for n, stage in enumerate(stages):
+        if stage.reranker == PassageReranker.name and stage.key != stage.reranker:
+            raise ValueError(f"rerank.stages[{n}]: peasi.easi finds the scores of peasi.pr by its name; leave out `name`")
+        scored |= stage.reranker == PassageReranker.name
+        if stage.threshold is not None and not (stage.reranker == Extractor.name and scored):
+            raise ValueError(f"rerank.stages[{n}]: `threshold` is for peasi.easi, on passages that peasi.pr has scored before")
+
+
+def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any]) -> Resources:
+    """What the stage's reranker may ask for."""
+    return Resources(checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold)
 
 
 def check_stages(job: Job) -> None:
@@ -67,7 +85,9 @@ def check_stages(job: Job) -> None:
 
     for n, stage in enumerate(plan_settings(job).stages):
         try:
-            find(stage.reranker).load(Resources(checkpoint_path(job, stage), look, find_model, tuple(stage.drop)))
+            find(stage.reranker).load(
+                Resources(checkpoint_path(job, stage), look, find_model, tuple(stage.drop), stage.threshold)
+            )
         except ValueError as e:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
 
@@ -82,7 +102,7 @@ def checkpoint_digests(job: Job) -> dict[str, str]:
     digests = {}
     for stage in plan_settings(job).stages:
         given = checkpoint_path(job, stage)
-        folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages")
+        folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages").partition(".")[0]
         files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
         if files:
             content = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files if path.name != "training.json")
@@ -157,8 +177,7 @@ def load_plan(job: Job) -> list[Stage]:
 
     plan = []
     for stage in plan_settings(job).stages:
-        resources = Resources(checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop))
-        plan.append(Stage(stage.key, find(stage.reranker).load(resources), stage.keep))
+        plan.append(Stage(stage.key, find(stage.reranker).load(resources_of(job, stage, encoder)), stage.keep))
     return plan
 
 

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 from indexing.labels import GivenLabel, fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from schemas.corpus import Question
+from schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
 QUESTION_TEXT = ("text", "question", "query")
@@ -74,6 +76,17 @@ def read_labels(path: Path) -> list[GivenLabel]:
     if not labels:
         raise JobError(f"{path}: no label in it", BAD_DATA)
     return labels
+
+
+def read_passages(path: Path) -> list[list[LabelledPassage]]:
+    """The labelled passages of each question, as `answermill passages` wrote them. Raises JobError (65, 66)."""
+    if not path.is_file():
+        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    try:
+        rows = LabelledPassage.rows(pq.read_table(path))
+    except (pa.ArrowInvalid, KeyError, TypeError) as e:
+        raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
+    return [list(group) for _, group in groupby(rows, key=lambda row: row.question_id)]
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

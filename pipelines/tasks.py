@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,35 +14,42 @@ from indexing.dense import find_model
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.scores import by_question
-from ranking import cascade, vector_files
-from ranking.cascade import CascadeModel
-from ranking.checkpoint import ListModel, WordsOf, save, words_of
+from ranking import cascade, peasi, vector_files
+from ranking.cascade import CascadeModel, grown
+from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
 from ranking.embeddings import Embeddings, Store, derive
 from ranking.encoder import LayeredEncoder
 from ranking.listtask import ListTask, vocabulary
 from ranking.pairs import Tokeniser
 from ranking.pairtask import PairTask
+from ranking.passagetask import PassageTask, dev_lists
+from ranking.peasi import PeasiModel
 from ranking.reranker import Resources, SentenceEncoder
-from ranking.train import Task
+from ranking.train import Dev, Task
 from ranking.words import Words
-from schemas.labels import LabelledCandidate
+from schemas.labels import LabelledCandidate, LabelledPassage
 
 if TYPE_CHECKING:
-    from pipelines.train import Model, TrainJob, Transformer
+    from pipelines.train import Body, Model, Peasi, TrainJob, Transformer
 
 Questions = Sequence[Sequence[LabelledCandidate]]
+Passages = Sequence[Sequence[LabelledPassage]]
 
 
-def task_of(job: TrainJob, learn: Questions, dev: Questions) -> tuple[Task, str]:
-    """The task, and a line about its vectors or its body. Raises ValueError where the settings cannot be meant."""
+def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any]) -> tuple[Task, Dev, str]:
+    """The task, what it is held against, and a line about its vectors or its body.
+
+    Raises ValueError where the settings cannot be meant.
+    """
+    if job.peasi is not None:
+        return _passage_task(job, job.peasi, learn, dev)
     if job.model is not None:
         return _list_task(job, job.model, learn, dev)
     assert job.transformer is not None
-    return _pair_task(job, job.transformer, learn)
+    return _pair_task(job, job.transformer, learn, dev)
 
 
-def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) -> tuple[ListTask, str]:
-    """The task, and what is to say of its word vectors."""
+def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) -> tuple[ListTask, Dev, str]:
     words = vocabulary([*learn, *dev])
     for name in model.vocabulary:
         words += _words_of(job, job.path(name))
@@ -61,7 +69,7 @@ def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) ->
         save(folder, made, embeddings, model.store, stored)
 
     settings = {"batch": job.train.batch, "filters": model.filters, "seed": job.train.seed}
-    return ListTask(model.reranker, model.form, embeddings, learn, keep, **settings), told
+    return ListTask(model.reranker, model.form, embeddings, learn, keep, **settings), Dev(dev), told
 
 
 def _words_of(job: TrainJob, file: Path) -> Counter[str]:
@@ -73,40 +81,27 @@ def _words_of(job: TrainJob, file: Path) -> Counter[str]:
     return found
 
 
-def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[PairTask, str]:
-    """Begins with a transformer's body and new classifiers, or with a checkpoint of the same reranker."""
+def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questions) -> tuple[PairTask, Dev, str]:
+    """Begins with a transformer's body and new classifiers; with a checkpoint of the same reranker; or, a cascade, with one
+    of `pointwise`, whose body and classifier it takes over."""
     if "batch" in job.train.model_fields_set:
         raise ValueError("train.batch counts the questions of a list model's step; a transformer's is transformer.tokens")
-    own = job.path(given.encoder)
-    resources = Resources(None, _no_encoder, find_model)
-    if (own / "config.json").is_file() and (own / "training.json").is_file():
-        model, tokeniser = cascade.load(own, given.reranker, resources)
-        if given.layers is not None or given.exits not in ([], list(model.exits)):
-            raise ValueError(
-                f"{own} has exits {list(model.exits)}; a checkpoint's training goes on with its own: leave out layers and exits"
-            )
-        tokeniser = Tokeniser(tokeniser.path.parent, min(given.limit, model.encoder.shape.positions))
-        words = words_of(own)
-        if given.words == "source" and words is None:
-            raise ValueError(f"{own} has word embeddings of its own; words = 'source' is for those of a transformer")
-        words = words if given.words == "source" else None
-        body = f"begun with {own.name}"
+    start = _start(job, given.encoder, given.layers)
+    if given.reranker == "pointwise" and given.exits:
+        raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")
+    if given.reranker == "cascade" and start.kind != "cascade" and not given.exits:
+        raise ValueError(
+            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
+        )
+    if start.model is None:
+        model = CascadeModel(start.encoder, given.exits or [start.encoder.shape.layers])
+    elif isinstance(start.model, CascadeModel) and start.kind in ("pointwise", given.reranker):
+        model = start.model if start.kind == given.reranker else grown(start.model, given.exits)
     else:
-        folder = find_model(str(own) if own.is_dir() else given.encoder)
-        encoder = LayeredEncoder.load(folder, given.layers)
-        exits = given.exits if given.reranker == "cascade" else [encoder.shape.layers]
-        if given.reranker == "pointwise" and given.exits:
-            raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")
-        if not exits:
-            raise ValueError(
-                "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
-            )
-        model = CascadeModel(encoder, exits)
-        tokeniser = Tokeniser(folder, min(given.limit, encoder.shape.positions))
-        words = WordsOf.of(given.encoder, folder) if given.words == "source" else None
-        body = f"body {given.encoder}, {encoder.shape.layers} layers of {encoder.shape.width}"
-    model.requires_grad_().to("cuda" if torch.cuda.is_available() else "cpu")
-    model.encoder.words.requires_grad_(words is None)
+        raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
+    if start.model is not None and (given.layers is not None or given.exits not in ([], list(model.exits))):
+        raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
+    tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: CascadeModel) -> None:
         cascade.save(folder, given.reranker, made, tokeniser, given.store, words)
@@ -123,7 +118,81 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions) -> tuple[Pai
         stop=given.stop_gradient,
         seed=job.train.seed,
     )
-    return task, f"{body}; {task.tokens_cut:,} tokens cut"
+    return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
+
+
+def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -> tuple[PassageTask, Dev, str]:
+    """Begins with a transformer's body, that of a checkpoint of `pointwise` or `cascade`, or a checkpoint of `peasi`, whose
+    heads it takes over too; EASI, where it has a transformer of its own, with `easi`."""
+    start = _start(job, given.encoder)
+    model = PeasiModel(start.encoder, given.variant, given.slots)
+    second = start
+    if model.easi_encoder is not None:
+        second = _start(job, given.easi) if given.easi else start
+        model.easi_encoder.load_state_dict(second.encoder.state_dict())
+    elif given.easi:
+        raise ValueError(f"peasi.easi = {given.easi!r}, but variant {given.variant!r} has one transformer, peasi.encoder")
+    if isinstance(start.model, PeasiModel):
+        model.take_passage_head(start.model)
+    if isinstance(second.model, PeasiModel):
+        model.take_sentence_head(second.model)
+    tokeniser, words = _stands_on(given, start, model)
+
+    def keep(folder: Path, made: PeasiModel) -> None:
+        peasi.save(folder, made, tokeniser, given.store, words)
+
+    task = PassageTask(
+        model,
+        tokeniser,
+        learn,
+        dev,
+        keep,
+        tokens=given.tokens,
+        classifier_rate=given.classifier_rate,
+        seed=job.train.seed,
+    )
+    told = start.told if second is start else f"{start.told}, EASI {second.told}"
+    return task, dev_lists(model, dev), f"{told}; {task.tokens_cut:,} tokens cut"
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a training begins with: a transformer, or a checkpoint of ours."""
+
+    name: str
+    told: str
+    kind: str | None  # the checkpoint's reranker
+    model: CascadeModel | PeasiModel | None
+    encoder: LayeredEncoder
+    folder: Path  # of the tokenizer
+    words: WordsOf | None  # where it has its word embeddings from
+
+
+def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
+    own = job.path(name)
+    if not ((own / "config.json").is_file() and (own / "training.json").is_file()):
+        folder = find_model(str(own) if own.is_dir() else name)
+        encoder = LayeredEncoder.load(folder, layers)
+        told = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
+        return _Start(name, told, None, None, encoder, folder, WordsOf.of(name, folder))
+    kind = kind_of(own)
+    if kind not in ("pointwise", "cascade", "peasi"):
+        raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
+    resources = Resources(None, _no_encoder, find_model)
+    model, tokeniser = peasi.load(own, resources) if kind == "peasi" else cascade.load(own, kind, resources)
+    return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
+
+
+def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel) -> tuple[Tokeniser, WordsOf | None]:
+    """The tokenizer, and whose word embeddings stay as they are; makes the model ready for training."""
+    if given.words == "source" and start.words is None:
+        raise ValueError(f"{start.name} has word embeddings of its own; words = 'source' is for those of a transformer")
+    words = start.words if given.words == "source" else None
+    model.requires_grad_().to("cuda" if torch.cuda.is_available() else "cpu")
+    for module in model.modules():
+        if isinstance(module, LayeredEncoder):
+            module.words.requires_grad_(words is None)
+    return Tokeniser(start.folder, min(given.limit, start.encoder.shape.positions)), words
 
 
 def _no_encoder() -> SentenceEncoder:

@@ -34,9 +34,10 @@ from pipelines.progress import print_line, progress
 from pipelines.records import sha256, write_text
 from pipelines.scores import by_question
 from pipelines.step import code_version
+from pipelines.tables import read_passages
 from pipelines.tasks import task_of
 from ranking.train import STATE, Dev, History, Progress, Recipe, Task, finished, train
-from schemas.labels import LabelledCandidate
+from schemas.labels import LabelledCandidate, LabelledPassage
 
 CARD = "README.md"
 
@@ -65,23 +66,33 @@ class Model(Section):
     )
 
 
-class Transformer(Section):
-    """What is trained, where it is a transformer."""
+class Body(Section):
+    """What trainings of transformers have in common."""
 
-    reranker: Literal["pointwise", "cascade"] = Field(description="model to train")
     encoder: str = Field(
         "all-MiniLM-L6-v2",
         description="body to begin with: the embedded default, a folder, or a hub name of a BERT, RoBERTa or ELECTRA; or a "
-        "checkpoint of the same reranker, whose training goes on with other data (TANDA's adapt after its transfer)",
+        "checkpoint, whose training goes on with other data (TANDA's adapt after its transfer)",
     )
+    limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
+    tokens: Count = Field(2_000, description="of the texts of a step")
+    classifier_rate: float = Field(
+        1.0, gt=0, description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate"
+    )
+    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
+    words: Literal["trained", "source"] = Field(
+        "trained",
+        description="'source' leaves the word embeddings as the encoder has them; the checkpoint takes them from there",
+    )
+
+
+class Transformer(Body):
+    """What is trained, where it is a transformer that reads sentences."""
+
+    reranker: Literal["pointwise", "cascade"] = Field(description="model to train")
     layers: int | None = Field(None, ge=1, description="of the body, only its first so many; none = all")
     exits: list[int] = Field(
         [], description="cascade: layers after which there is a classifier, the last layer too (§4.2: 4, 6, 8, 10, 12)"
-    )
-    limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
-    tokens: Count = Field(2_000, description="of the pairs of a step")
-    classifier_rate: float = Field(
-        1.0, gt=0, description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate"
     )
     sampling: Literal["uniform", "round_robin", "early"] = Field(
         "uniform",
@@ -91,11 +102,20 @@ class Transformer(Section):
     stop_gradient: bool = Field(
         False, description="cascade: an exit trains no layer below the exit before it (§4.3.1: it hurts)"
     )
-    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
-    words: Literal["trained", "source"] = Field(
-        "trained",
-        description="'source' leaves the word embeddings as the encoder has them; the checkpoint takes them from there",
+
+
+class Peasi(Body):
+    """What is trained, where it reads passages, which `answermill passages` makes; dev metric P@1, P@k, MAP or MRR."""
+
+    reranker: Literal["peasi"] = "peasi"
+    variant: Literal["pr", "easi", "mtl0", "mtl1", "joint"] = Field(
+        description="passage reranker or sentence extractor alone; both on one transformer; each on its own, trained together; "
+        "or those with EASI's embedding in PR (PEASI Table 2). The dev score is of passages for 'pr', of each passage's "
+        "sentences for 'easi', else of the answers"
     )
+    easi: str = Field("", description="mtl1, joint: the checkpoint that EASI begins with; as `encoder` where empty")
+    slots: Count = Field(12, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
+    limit: int = Field(320, ge=8, description="tokens of question and passage together; what is longer is cut, and counted")
 
 
 class Data(Section):
@@ -138,22 +158,25 @@ class TrainJob(Section):
 
     model: Model | None = None
     transformer: Transformer | None = None
+    peasi: Peasi | None = None
     data: Data
     train: Train = Train()
 
     _folder: Path = PrivateAttr(Path())
 
     @property
-    def trained(self) -> Model | Transformer:
+    def trained(self) -> Model | Transformer | Peasi:
         """The section of what is trained."""
-        made = self.model or self.transformer
+        made = self.model or self.transformer or self.peasi
         assert made is not None  # `_one_of_them`
         return made
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        if (self.model is None) == (self.transformer is None):
-            raise ValueError("give one of [model] (cosinet, compare_aggregate) and [transformer] (pointwise, cascade)")
+        if [self.model, self.transformer, self.peasi].count(None) != 2:
+            raise ValueError(
+                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade) and [peasi] (on passages)"
+            )
         return self
 
     def path(self, written: str) -> Path:
@@ -175,13 +198,14 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     files = [job.path(written) for written in (*job.data.train, *job.data.dev)]
     if job.model is not None:
         files += map(job.path, job.model.vocabulary)
-    if job.transformer is not None and (begun := job.path(job.transformer.encoder) / "model.safetensors").is_file():
-        files.append(begun)
+    for body in (getattr(job.trained, key, "") for key in ("encoder", "easi")):
+        if body and (begun := job.path(body) / "model.safetensors").is_file():
+            files.append(begun)
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     digests = {str(file): sha256(file) for file in files}
-    decisive = [job.model_dump(exclude={"data": {"name", "licence"}}), list(digests.values())]
+    decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
     done = finished(out)
     if done is not None or (out.exists() and not (out / STATE).is_dir() and any(out.iterdir())):
@@ -190,11 +214,11 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
         yield f"{_summary(job, done)} (complete)"
         return
     torch.set_num_threads(job.train.threads)
-    learn, dev = (_questions(job, files_) for files_ in (job.data.train, job.data.dev))
-    yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev)}"
+    learn, dev_set = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
+    yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev_set)}"
     torch.manual_seed(job.train.seed)
     try:
-        task, told = task_of(job, learn, dev)
+        task, dev, told = task_of(job, learn, dev_set)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     parameters = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
@@ -209,7 +233,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     yield _summary(job, history)
 
 
-def _watched(task: Task, dev: Any, recipe: Recipe, out: Path, fingerprint: str) -> History:
+def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
     now = Progress(0, 1, 0.0, None, None)
 
@@ -221,14 +245,17 @@ def _watched(task: Task, dev: Any, recipe: Recipe, out: Path, fingerprint: str) 
             print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
 
     with progress("train", task.steps * recipe.epochs, lambda: now.step):
-        return train(task, Dev(dev), recipe, out, fingerprint, tell)
+        return train(task, dev, recipe, out, fingerprint, tell)
 
 
-def _questions(job: TrainJob, written: Sequence[str]) -> list[list[LabelledCandidate]]:
-    return [rows for name in written for rows in by_question(read_dataset(job.path(name), job.data.form))]
+def _questions(job: TrainJob, name: str) -> list[list[Any]]:
+    """A file's candidates, or passages, of each question."""
+    if job.peasi is not None:
+        return [list(rows) for rows in read_passages(job.path(name))]
+    return list(by_question(read_dataset(job.path(name), job.data.form)))
 
 
-def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> str:
+def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
     answered = sum(any(row.label for row in rows) for rows in questions)
     return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
 
@@ -236,6 +263,8 @@ def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]
 def _name(job: TrainJob) -> str:
     if job.model is not None:
         return f"{job.model.reranker} {job.model.form}"
+    if job.peasi is not None:
+        return f"peasi {job.peasi.variant} of {Path(job.peasi.encoder).name}"
     assert job.transformer is not None
     return f"{job.transformer.reranker} of {Path(job.transformer.encoder).name}"
 
@@ -271,7 +300,7 @@ def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
     for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev")):
         if section in settings:
             settings[section][key] = [Path(file).name for file in settings[section][key]]
-    for section, key in (("model", "embeddings"), ("transformer", "encoder")):
+    for section, key in (("model", "embeddings"), ("transformer", "encoder"), ("peasi", "encoder"), ("peasi", "easi")):
         if section in settings:
             settings[section][key] = Path(settings[section][key]).name
     return settings

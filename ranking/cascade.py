@@ -100,6 +100,13 @@ class CascadeModel(nn.Module):
         return made.requires_grad_(False).eval()
 
 
+def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
+    """A cascade that begins with a monolithic model's body and classifier; the other classifiers are new."""
+    made = CascadeModel(monolithic.encoder, exits)
+    made.classifiers[-1] = monolithic.classifiers[-1]
+    return made
+
+
 class Cascade:
     """Score = the last classifier's, a logit; whoever left at an exit before is not in the list that comes back."""
 

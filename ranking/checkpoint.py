@@ -123,7 +123,7 @@ class TransformerModel(Protocol):
 
 
 Transformer = TypeVar("Transformer", bound=TransformerModel)
-_WORDS = "encoder.words.weight"
+_WORDS = "encoder.words.weight"  # how the names of such tables end
 
 
 def save_transformer(
@@ -142,7 +142,7 @@ def save_transformer(
     folder.mkdir(parents=True, exist_ok=True)
     kept = {key: weight.detach().cpu().contiguous() for key, weight in model.state_dict().items()}
     if words is not None:
-        del kept[_WORDS]
+        kept = {key: weight for key, weight in kept.items() if not key.endswith(_WORDS)}
     else:
         shutil.copyfile(tokeniser.path, folder / "tokenizer.json")
     if store == "fp16":
@@ -174,10 +174,12 @@ def load_transformer(
             source = (resources.model if resources else Path)(words.model)
             if _sha256(source / "model.safetensors") != words.sha256:
                 raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
-            weights[_WORDS] = LayeredEncoder.load(source, 1).words.weight
         tokeniser = Tokeniser(source, int(told["limit"]))
         with torch.device("meta"):
             model = build(told, LayeredEncoder(Shape(**told["shape"])))
+        if told["words"] is not None:
+            taken = LayeredEncoder.load(source, 1).words.weight
+            weights |= {key: taken.clone() for key in model.state_dict() if key.endswith(_WORDS)}
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
     try:
@@ -191,6 +193,12 @@ def words_of(folder: Path) -> WordsOf | None:
     """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
     told = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
     return None if told is None else WordsOf(**told)
+
+
+def kind_of(folder: Path) -> str:
+    """The reranker that a model folder is a checkpoint of."""
+    kind: str = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
+    return kind
 
 
 def _check_format(told: Mapping[str, Any], name: str) -> None:

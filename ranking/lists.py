@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from schemas.corpus import Passage, Question, Sentence
-from schemas.labels import LabelledCandidate
+from schemas.labels import LabelledCandidate, LabelledPassage
 from schemas.ranked import Candidate, Hit, RankedList
 
 
@@ -23,12 +23,34 @@ def ranked_list(candidates: Sequence[LabelledCandidate]) -> RankedList:
     documents = groupby(candidates, key=lambda c: c.doc_id or c.candidate_id)
     for rank, (doc_id, group) in enumerate(documents, 1):
         held = list(group)
-        sentences, start = [], 0
-        for candidate in held:
-            sentences.append(Sentence(candidate.candidate_id, start, start + len(candidate.text), candidate.text))
-            start += len(candidate.text) + 1
+        sentences = _sentences((candidate.candidate_id, candidate.text) for candidate in held)
         text = "\n".join(candidate.text for candidate in held)
-        passage = Passage(f"{doc_id}#{rank - 1}", doc_id, "", held[0].title, 0, len(text), text, tuple(sentences))
-        hit = Hit(question.question_id, question.text, rank, 1 / rank, None, None, None, None, passage)
+        hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", held[0].title, 0, len(text), text, sentences))
         made += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences, held, strict=True)]
     return RankedList(question, tuple(made))
+
+
+def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
+    """The passages of one question, in their order. Raises ValueError where there is none, or where they are of several."""
+    if not passages or len({p.question_id for p in passages}) > 1:
+        raise ValueError(f"{len(passages)} passages of {len({p.question_id for p in passages})} questions; give one's")
+    question = Question(passages[0].question_id, passages[0].question)
+    made = []
+    for rank, row in enumerate(passages, 1):
+        sentences = _sentences((sentence.sentence_id, sentence.text) for sentence in row.sentences)
+        passage = Passage(row.passage_id, row.doc_id, "", row.title, 0, len(row.text), row.text, sentences)
+        made.append(Candidate(_hit(question, rank, passage), None, rank - 1))
+    return RankedList(question, tuple(made))
+
+
+def _sentences(given: Iterable[tuple[str, str]]) -> tuple[Sentence, ...]:
+    """(id, text) of each, laid end to end with a character between."""
+    made, start = [], 0
+    for sentence_id, text in given:
+        made.append(Sentence(sentence_id, start, start + len(text), text))
+        start += len(text) + 1
+    return tuple(made)
+
+
+def _hit(question: Question, rank: int, passage: Passage) -> Hit:
+    return Hit(question.question_id, question.text, rank, 1 / rank, None, None, None, None, passage)

@@ -77,20 +77,10 @@ class PairTask:
         random = np.random.default_rng([self._seed, epoch])
         order = random.permutation(len(self._labels))
         device = self.model.encoder.words.weight.device
-        for step, numbers in enumerate(self._cut(order, random)):
+        for step, numbers in enumerate(cut(self._pairs.lengths, order, self.steps, random)):
             yield PairBatch(
                 self._pairs.pack(numbers).to(device), self._labels[numbers].to(device), self._exit(epoch, step, random)
             )
-
-    def _cut(self, order: Numbers, random: np.random.Generator) -> list[Numbers]:
-        """`steps` batches of much the same number of tokens; within a pool of batches, the pairs by length."""
-        ends = np.cumsum(self._pairs.lengths[order])
-        per_batch = ends[-1] / self.steps
-        pool = np.minimum(ends // (POOL * per_batch), (self.steps - 1) // POOL)  # which pool each pair is in
-        by_length = order[np.lexsort((self._pairs.lengths[order], pool))]
-        edges = np.searchsorted(np.cumsum(self._pairs.lengths[by_length]), per_batch * np.arange(1, self.steps))
-        made = np.split(by_length, edges)
-        return [made[n] for n in random.permutation(len(made))]
 
     def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int:
         exits = len(self.model.exits)
@@ -111,3 +101,14 @@ class PairTask:
 
     def save(self, folder: Path) -> None:
         self._save(folder, self.model)
+
+
+def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
+    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length."""
+    ends = np.cumsum(lengths[order])
+    per_batch = ends[-1] / steps
+    pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)  # which pool each text is in
+    by_length = order[np.lexsort((lengths[order], pool))]
+    edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps))
+    made = np.split(by_length, edges)
+    return [made[n] for n in random.permutation(len(made))]

@@ -10,6 +10,7 @@ from ranking.compare_aggregate import CompareAggregate
 from ranking.complete import Complete
 from ranking.cosinet import Cosinet, CosinetPassages
 from ranking.overlap import Overlap
+from ranking.peasi import Extractor, PassageReranker
 from ranking.pointwise import Pointwise
 from ranking.reranker import Reranker
 from ranking.similarity import Similarity
@@ -20,7 +21,9 @@ RERANKERS: Mapping[str, type[Reranker]] = {
     Complete.name: Complete,
     Cosinet.name: Cosinet,
     CosinetPassages.name: CosinetPassages,
+    Extractor.name: Extractor,
     Overlap.name: Overlap,
+    PassageReranker.name: PassageReranker,
     Pointwise.name: Pointwise,
     Sequential.name: Sequential,
     Similarity.name: Similarity,

@@ -47,6 +47,8 @@ class Resources:
     """A transformer's name to its folder."""
     drop: tuple[float, ...] = ()
     """The stage's α at each exit but the last, or one for all; none where the job gives none."""
+    threshold: float | None = None
+    """The stage's least confidence of an answer; None where the job gives none."""
 
 
 class Reranker(Protocol):

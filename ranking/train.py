@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from typing import Protocol as Interface
 
 import torch
@@ -23,7 +23,6 @@ from torch import Tensor, nn
 
 from ranking.lists import ranked_list
 from ranking.metrics import Judged, Protocol, measure
-from ranking.reranker import Reranker
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 
@@ -54,7 +53,7 @@ class Task(Interface):
         """A scalar, to be made smaller."""
         ...
 
-    def reranker(self) -> Reranker:
+    def reranker(self) -> Ranks:
         """The model as it is now, ready to serve."""
         ...
 
@@ -149,7 +148,14 @@ class Dev:
 
     def __init__(self, questions: Sequence[Sequence[LabelledCandidate]]) -> None:
         self._lists = [ranked_list(rows) for rows in questions]
-        self._labels = [{row.candidate_id: row.label for row in rows} for rows in questions]
+        self._labels: Sequence[Mapping[str, int]] = [{row.candidate_id: row.label for row in rows} for rows in questions]
+
+    @classmethod
+    def of(cls, lists: Sequence[RankedList], labels: Sequence[Mapping[str, int]]) -> Self:
+        """Lists of whatever unit the reranker reads, and for each the labels, by candidate id, of the unit that it writes."""
+        made = cls([])
+        made._lists, made._labels = list(lists), labels
+        return made
 
     def score(self, reranker: Ranks, metric: str, protocol: Protocol) -> float:
         """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""

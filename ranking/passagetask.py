@@ -1,0 +1,167 @@
+"""Training of PEASI on labelled passages (§2.1 to §2.3): a task of `train.py`.
+
+A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages, EASI's the
+cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The paper's two stages are two
+trainings: PR and EASI on their own, then a joint variant that begins with both checkpoints.
+
+Settled here. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
+sentences than slots is read in the first of its windows that holds a correct sentence, or the first of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ranking.confidence import Calibration
+from ranking.lists import ranked_passages
+from ranking.pairs import Packed, Tokeniser
+from ranking.pairtask import cut
+from ranking.peasi import Asked, Extractor, PassageReranker, PeasiModel, Reader, TopPassage, per_list, windows
+from ranking.train import Dev, Ranks
+from schemas.labels import LabelledPassage
+
+Questions = Sequence[Sequence[LabelledPassage]]
+
+
+class PassageBatch(NamedTuple):
+    passages: Packed | None  # of PR
+    labels: Tensor  # [passages]
+    sentences: Packed | None  # of EASI
+    of: Tensor  # [texts of EASI]: the passage's place in the batch
+    there: Tensor  # [texts of EASI, k]: slots that are filled
+    right: Tensor  # [texts of EASI, k]: with a correct sentence
+
+
+class PassageTask:
+    """Passages of all questions, in random order."""
+
+    def __init__(
+        self,
+        model: PeasiModel,
+        tokeniser: Tokeniser,
+        questions: Questions,
+        dev: Questions,
+        save: Callable[[Path, PeasiModel], None],
+        *,
+        tokens: int = 2_000,
+        classifier_rate: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        """`dev`: what the confidence is calibrated on when the model is saved. `tokens`: of a batch. `classifier_rate`:
+        multiple of the learning rate, for what stands on the transformers. Raises ValueError where there is nothing to learn
+        from: no passage with a correct sentence or, for PR, none without."""
+        self.model, self._tokeniser, self._save, self._seed = model, tokeniser, save, seed
+        self._classifier_rate, self._dev = classifier_rate, dev
+        rows = [row for passages in questions for row in passages]
+        right = sum(row.label for row in rows)
+        if not right or (model.reads_passages and right == len(rows)):
+            raise ValueError(f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from")
+        if not model.reads_passages:
+            rows = [row for row in rows if row.label]
+        self._labels = torch.tensor([float(row.label) for row in rows])
+        self._passages = tokeniser.pairs([(row.question, row.text) for row in rows])
+        read = [_window(row, model.slots) for row in rows]
+        texts = [(row.question, *(row.sentences[n].text for n in window)) for row, window in zip(rows, read, strict=True)]
+        self._sentences = tokeniser.pairs(texts)
+        self._right = np.zeros((len(rows), model.slots), bool)
+        for n, (row, window) in enumerate(zip(rows, read, strict=True)):
+            self._right[n, : len(window)] = [row.sentences[i].label for i in window]
+        self._there = np.zeros_like(self._right)
+        filled = self._sentences.sizes[:, 3::2] > 0
+        self._there[:, : filled.shape[1]] = filled
+        self._right &= self._there  # a correct sentence that is cut off cannot be learnt
+        self._read = np.full(len(rows), model.variant == "joint") | self._right.any(1)  # by EASI
+        if not model.reads_sentences:
+            self._read[:] = False
+        self._lengths = self._passages.lengths * model.reads_passages + self._sentences.lengths * self._read
+        self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages + int(self._sentences.cut[self._read].sum())
+        self.steps = -(-int(self._lengths.sum()) // tokens)
+        if tokens < 2 * self._lengths.max():
+            raise ValueError(f"batches of {tokens} tokens for passages of up to {self._lengths.max()}; give twice as many")
+
+    @property
+    def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
+        body = [p for encoder in (self.model.encoder, self.model.easi_encoder) if encoder for p in encoder.parameters()]
+        heads = [p for head in (self.model.passage, self.model.sentence) if head for p in head.parameters()]
+        return [(1.0, body), (self._classifier_rate, heads)]
+
+    def batches(self, epoch: int) -> Iterator[PassageBatch]:
+        random = np.random.default_rng([self._seed, epoch])
+        order = random.permutation(np.flatnonzero(self._lengths))
+        device = self.model.encoder.words.weight.device
+        for numbers in cut(self._lengths, order, self.steps, random):
+            of = np.flatnonzero(self._read[numbers])
+            read = numbers[of]
+            yield PassageBatch(
+                self._passages.pack(numbers).to(device) if self.model.reads_passages else None,
+                self._labels[numbers].to(device),
+                self._sentences.pack(read).to(device) if len(read) else None,
+                *(torch.from_numpy(x).to(device) for x in (of, self._there[read], self._right[read])),
+            )
+
+    def loss(self, batch: PassageBatch) -> Tensor:
+        """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
+        of_sentences = None if batch.sentences is None else self.model.sentence_embedding(batch.sentences)
+        loss = torch.zeros((), device=batch.labels.device)
+        if batch.passages is not None:
+            of_passage = self.model.passage_embedding(batch.passages)
+            beside = of_sentences if self.model.variant == "joint" else None
+            loss = loss + F.binary_cross_entropy_with_logits(self.model.passage_scores(of_passage, beside), batch.labels)
+        if of_sentences is not None and batch.right.any():
+            logits = self.model.sentence_scores(of_sentences)[batch.right.any(1)]
+            there, right = (logits.masked_fill(~slots[batch.right.any(1)], -torch.inf) for slots in (batch.there, batch.right))
+            loss = loss + (there.logsumexp(1) - right.logsumexp(1)).mean()
+        return loss
+
+    def reranker(self) -> Ranks:
+        kind = {"pr": PassageReranker, "easi": Extractor}.get(self.model.variant, TopPassage)
+        made: Ranks = kind(self.model, self._tokeniser)
+        return made
+
+    def save(self, folder: Path) -> None:
+        if self.model.reads_passages and self.model.reads_sentences:
+            self.model.calibration = calibrated(Reader(self.model, self._tokeniser), self._dev)
+        self._save(folder, self.model)
+
+
+def calibrated(reader: Reader, questions: Questions) -> Calibration:
+    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p)."""
+    lists = [ranked_passages(passages) for passages in questions]
+    scores = per_list(lists, reader.passages([Asked.of(r, c) for r in lists for c in r.candidates]))
+    best = [int(np.argmax(of_question)) for of_question in scores]
+    found = reader.sentences([Asked.of(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)])
+    answered = np.flatnonzero(found.sentence >= 0).tolist()
+    right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
+    features = [(scores[q][best[q]], found.log_p[q]) for q in answered]
+    return Calibration.fit(np.array(features), np.array(right))
+
+
+def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
+    """What a variant is held against. PR: passages, right where they hold a correct sentence; EASI: the sentences of each
+    passage that holds a correct one; both: the sentences of all passages of a question, of which one is answered."""
+    lists, labels = [], []
+    for passages in questions:
+        if model.variant == "easi":
+            for row in passages:
+                if row.label:
+                    lists.append(ranked_passages([row]))
+                    labels.append({s.sentence_id: s.label for s in row.sentences})
+        else:
+            lists.append(ranked_passages(passages))
+            of_passages = {row.passage_id: row.label for row in passages}
+            of_sentences = {s.sentence_id: s.label for row in passages for s in row.sentences}
+            labels.append(of_passages if model.variant == "pr" else of_sentences)
+    return Dev.of(lists, labels)
+
+
+def _window(row: LabelledPassage, slots: int) -> list[int]:
+    """The numbers of the sentences that EASI reads in training."""
+    split: list[list[int]] = [window.tolist() for window in windows([s.text for s in row.sentences], slots)]
+    return next((window for window in split if any(row.sentences[n].label for n in window)), split[0])
