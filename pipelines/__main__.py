@@ -136,18 +136,39 @@ def evaluate(
     ] = "cosinet",
     json: Annotated[Path | None, Parameter(help="write the figures, from 0 to 1, as one flat JSON object")] = None,
     questions: Annotated[Path | None, Parameter(help="write one row per question and metric as Parquet")] = None,
+    coverage: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="draw how many of the answers are right where only the most confident are given, as .svg or .png or both",
+        ),
+    ] = (),
 ) -> None:
     """Hold scores against labels: P@1, MAP, MRR, nDCG@10, exact under ties, with the protocol named.
 
     Tied candidates count by their expectation over all orders of the tie; worst and best order stand beside it. Judged
     candidates without a score, and scored ones without a label, are counted and said.
+
+    With --coverage all questions that have labels count, whatever the protocol, those that nothing answers too. The answer is
+    the first candidate, its score the confidence.
     """
+    from pipelines.evaluate import check_plots
     from pipelines.evaluate import evaluate as run_evaluation
 
+    check_plots(coverage)
     made = run_evaluation(
-        scores, labels, protocol=protocol, metrics=metrics, by=by, form=form, checkpoint=checkpoint, words=words
+        scores,
+        labels,
+        protocol=protocol,
+        metrics=metrics,
+        by=by,
+        form=form,
+        checkpoint=checkpoint,
+        words=words,
+        coverage=bool(coverage),
     )
-    made.write(json, questions)
+    made.write(json, questions, coverage)
     sys.stdout.writelines(line + "\n" for line in made.lines())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,10 @@ import pyarrow.parquet as pq
 
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
+from pipelines.plot import FORMS, plot_coverage
 from pipelines.records import write_text
 from pipelines.scores import FINAL, Joined, Rows, by_question, join, read_labels, read_scores
+from ranking.confidence import RiskCoverage, first_answers, risk_coverage
 from ranking.lists import ranked_list
 from ranking.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
 from ranking.overlap import RULES, WORDS, rule_scores
@@ -28,6 +30,8 @@ from schemas.evaluation import QuestionScore
 from schemas.ranked import RankedList
 
 DEPTHS = (1, 5, 10, 100)
+RISKS = (5, 10, 20)
+"""Wrong answers, in percent of those given, for which the coverage is told."""
 _LISTS = 64  # handed to a reranker at once
 
 
@@ -50,6 +54,8 @@ class Evaluation:
     means: Mapping[str, tuple[float, float, float, float]]
     """Metric → (value, worst, best, condensed)."""
     questions: tuple[QuestionScore, ...]
+    curve: RiskCoverage | None = None
+    """Of all questions that have labels, whatever the protocol; None where it was not asked for."""
 
     def summary(self) -> dict[str, Any]:
         """One flat object; metrics from 0 to 1."""
@@ -69,6 +75,12 @@ class Evaluation:
         for metric, values in self.means.items():
             names = (metric, f"{metric}_worst", f"{metric}_best", f"{metric}_condensed")
             flat |= dict(zip(names, values, strict=True))
+        if self.curve:
+            flat |= {"questions_all": self.curve.questions, "questions_answered": len(self.curve.running)}
+            flat |= {"accuracy_answered": float(self.curve.accuracy[-1]), "aurc": self.curve.aurc}
+            for risk in RISKS:
+                flat[f"coverage_at_risk_{risk}pct"] = self.curve.coverage_at(risk / 100)
+                flat[f"confidence_at_risk_{risk}pct"] = self.curve.confidence_at(risk / 100)
         return flat
 
     def lines(self) -> Iterator[str]:
@@ -98,15 +110,27 @@ class Evaluation:
         for metric, values in self.means.items():
             rest = values[1 : len(heads) + 1]
             yield f"{metric:<10}{100 * values[0]:>8.2f}" + "".join(f"{100 * v:>13.2f}" for v in rest)
+        if self.curve:
+            yield ""
+            right = f"{len(self.curve.running):,} answered, {100 * self.curve.accuracy[-1]:.2f} % of them right"
+            yield f"all {self.curve.questions:,} questions: {right}; the most confident first, AURC {self.curve.aurc:.4f}"
+            for risk in RISKS:
+                least = self.curve.confidence_at(risk / 100)
+                where = "none" if least is None else f"those with a score of at least {least:g}"
+                yield f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % answered, {where}"
 
-    def write(self, json_file: Path | None, questions_file: Path | None) -> None:
-        """The summary as JSON, and the questions as Parquet, where a file is named."""
+    def write(self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()) -> None:
+        """The summary as JSON, the questions as Parquet, and the curve as a plot, where a file is named."""
         if json_file:
             write_text(json_file, json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
         if questions_file:
             questions_file.parent.mkdir(parents=True, exist_ok=True)
             table = QuestionScore.table(self.questions)
             pq.write_table(table, questions_file, compression="zstd", write_page_checksum=True)
+        if self.curve and coverage_files:
+            for file in coverage_files:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            plot_coverage(coverage_files, {self.scores: self.curve})
 
 
 def evaluate(
@@ -119,8 +143,9 @@ def evaluate(
     form: str | None = None,
     checkpoint: str | None = None,
     words: str = "cosinet",
+    coverage: bool = False,
 ) -> Evaluation:
-    """Evaluate a file or folder of scores, or a ranker by its name, against labels.
+    """Evaluate a file or folder of scores, or a ranker by its name, against labels; with the risk-coverage curve by `coverage`.
 
     Raises JobError: 2 on an unknown protocol or metric, 65 and 66 as the readers do, 78 where a reranker cannot be loaded.
     """
@@ -138,13 +163,23 @@ def evaluate(
     if named and not known.closed:
         raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
     found = Rows.of(labels, rank(scores, labels, form, checkpoint, words)) if named else read_scores(Path(scores), by)
-    return _evaluation(scores if by == FINAL else f"{scores} by {by}", str(labels), join(found, known), protocol, metrics)
+    joined = join(found, known)
+    made = _evaluation(scores if by == FINAL else f"{scores} by {by}", str(labels), joined, protocol, metrics)
+    return replace(made, curve=_curve(scores, joined)) if coverage else made
+
+
+def check_plots(files: Sequence[Path]) -> None:
+    """Raises JobError (2) where a file's name does not end as a plot's."""
+    for file in files:
+        if file.suffix not in FORMS:
+            raise JobError(f"--coverage {file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
 
 
 def rank(
     name: str, dataset: Path, form: str | None = None, checkpoint: str | None = None, words: str = "cosinet"
-) -> Iterator[tuple[int, str, str, float]]:
-    """A data set's candidates with the scores of a rule baseline (its ties left open), or in a reranker's order."""
+) -> Iterator[tuple[int, str, str, float, float]]:
+    """A data set's candidates with the scores of a rule baseline (its ties left open), or in a reranker's order; for each its
+    score as the confidence."""
     lists = by_question(read_dataset(dataset, form))
     if name in RULES:
         if checkpoint is not None:
@@ -155,7 +190,7 @@ def rank(
         for rows in lists:
             scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
             for row, score in zip(rows, scores, strict=True):
-                yield 0, row.question_id, row.candidate_id, score
+                yield 0, row.question_id, row.candidate_id, score, score
         return
     try:
         reranker = find(name).load(Resources(checkpoint, _default_encoder, _model))
@@ -170,10 +205,10 @@ def rank(
     yield from _order(reranker.rerank(block))
 
 
-def _order(lists: Sequence[RankedList]) -> Iterator[tuple[int, str, str, float]]:
+def _order(lists: Sequence[RankedList]) -> Iterator[tuple[int, str, str, float, float]]:
     for ranked in lists:
         for place, candidate in enumerate(ranked.candidates, 1):
-            yield 0, ranked.question.question_id, candidate.candidate_id, float(-place)
+            yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
 
 
 def _model(name: str) -> Path:
@@ -186,6 +221,14 @@ def _default_encoder() -> SentenceEncoder:
     from indexing.dense import load_encoder  # imports torch
 
     return load_encoder(threads=1)
+
+
+def _curve(scores: str, joined: Joined) -> RiskCoverage:
+    """The answer to a question is its first candidate, right where that is correct; without a ranked one there is none."""
+    try:
+        return risk_coverage(*first_answers(joined.judged, joined.confidence))
+    except ValueError as e:
+        raise JobError(f"{scores}: {e}", BAD_DATA) from e
 
 
 def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, metrics: Sequence[str]) -> Evaluation:

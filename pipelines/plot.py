@@ -1,19 +1,27 @@
-"""The cost-accuracy plot of drop schedules (Cascade Transformer Fig. 2), as SVG and PNG with the same bytes every time."""
+"""Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade Transformer Fig. 2),
+and coverage against accuracy of rankers that may give no answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ranking.confidence import RiskCoverage
 from ranking.metrics import Floats
 
+FORMS = (".svg", ".png")
 _SIZE, _DPI = (8, 5), 120
 _FRONT = "the best for the cost"
 _COLOURS = {"point": "#9aa5b1", "front": "#1f4e79", "mark": "#c05621"}
+_CURVES = ("#1f4e79", "#c05621", "#2e7d32", "#7b3fa0", "#b00020", "#5f6b7a")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +39,7 @@ def plot(files: Sequence[Path], cost: Floats, value: Floats, metric: str, front:
 
     The file names' ends say the form. Schedules at the same place are one point.
     """
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()  # whatever this machine's settings are
-        matplotlib.rcParams["svg.hashsalt"] = "answermill"
-        matplotlib.rcParams["font.size"] = 11
-        figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
-        axes = figure.add_subplot()
+    with _drawn(files, "layers × candidates, % of the monolithic model", f"{metric}, %", "lower right") as axes:
         places = sorted({(100 * float(c), 100 * float(v)) for c, v in zip(cost, value, strict=True)})
         x, y = zip(*places, strict=True)
         axes.plot(x, y, "o", color=_COLOURS["point"], markersize=3.5, alpha=0.55, markeredgewidth=0, label="a schedule")
@@ -52,12 +55,39 @@ def plot(files: Sequence[Path], cost: Floats, value: Floats, metric: str, front:
                 markersize=14 if mark.shape == "*" else 10,
                 markeredgecolor="white",
             )
-        axes.set_xlabel("layers × candidates, % of the monolithic model")
-        axes.set_ylabel(f"{metric}, %")
+
+
+def plot_coverage(files: Sequence[Path], curves: Mapping[str, RiskCoverage]) -> None:
+    """One line per name: share of all questions that is answered, the most confident first, and how many of them are right.
+
+    Inside a tie it is the expectation over the tie's orders; the dot is where every question that has an answer is answered.
+    """
+    with _drawn(files, "coverage: questions answered, %", "accuracy: right among the answered, %", "lower left") as axes:
+        for n, (name, curve) in enumerate(curves.items()):
+            x = 100 * np.arange(1, len(curve.running) + 1) / curve.questions
+            colour = _CURVES[n % len(_CURVES)]
+            axes.plot(x, 100 * (1 - curve.running), "-o", color=colour, markersize=5, markevery=[-1], label=name)
+        axes.set_xlim(0, 102)
+        axes.set_ylim(0, 102)
+
+
+@contextmanager
+def _drawn(files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]) -> Iterator[Axes]:
+    """Axes to draw on, that are then finished and written; `x` and `y` name them, `legend` is its place."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # whatever this machine's settings are
+        matplotlib.rcParams["svg.hashsalt"] = "answermill"
+        matplotlib.rcParams["font.size"] = 11
+        matplotlib.rcParams["text.parse_math"] = False  # a file's name may have dollars in it
+        figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
+        axes = figure.add_subplot()
+        yield axes
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
         axes.grid(color="#e3e6ea", linewidth=0.6)
         axes.set_axisbelow(True)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-        axes.legend(loc="lower right", frameon=True, framealpha=0.9, edgecolor="none", fontsize=9.5)
+        axes.legend(loc=legend, frameon=True, framealpha=0.9, edgecolor="none", fontsize=9.5)
         for file in files:
             figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})

@@ -8,7 +8,7 @@ is an error. The others are open: what they do not name is unjudged, and counted
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -44,14 +44,17 @@ class Rows:
     """The line from 1 in text, the row from 0 in Parquet."""
     files: tuple[tuple[Path, int], ...]
     """(file, rows up to its end), in order."""
+    confidence: npt.NDArray[np.float64] | None = None
+    """How sure the ranker is of each, where `value` is but its place in an order; NaN where it is no answer."""
 
     @classmethod
-    def of(cls, path: Path, rows: Iterable[tuple[int, str, str, float]]) -> Rows:
-        """From (number, question id, candidate id, value) per row of one file."""
+    def of(cls, path: Path, rows: Iterable[tuple[int, str, str, float] | tuple[int, str, str, float, float]]) -> Rows:
+        """From (number, question id, candidate id, value), with or without a confidence, per row of one file."""
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
-        number, questions, candidates, values = columns
+        number, questions, candidates, values, *rest = columns
         ids = (pa.array(questions, pa.string()), pa.array(candidates, pa.string()))
-        return cls(*ids, np.array(values, np.float64), np.array(number, np.int64), ((path, len(number)),))
+        confidence = np.array(rest[0], np.float64) if rest else None
+        return cls(*ids, np.array(values, np.float64), np.array(number, np.int64), ((path, len(number)),), confidence)
 
     def __len__(self) -> int:
         return len(self.value)
@@ -93,6 +96,8 @@ class Joined:
     question_ids: tuple[str, ...]
     texts: tuple[str, ...]
     judged: Judged
+    confidence: npt.NDArray[np.float64]
+    """How sure the ranker is of each candidate of `judged`; NaN where it is not ranked."""
     unknown_questions: int
     """Questions of the scores that the labels do not have: left out."""
 
@@ -149,8 +154,14 @@ def join(scores: Rows, labels: Labels) -> Joined:
         np.concatenate([np.where(known, label[place], UNJUDGED)[ours], label[missing]]),
         np.concatenate([np.ones(ours.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
     )
-    unknown = len(np.unique(question[~ours]))
-    return Joined(tuple(ids[:questions]), tuple(labels.questions.get(q, "") for q in ids[:questions]), judged, unknown)
+    sure = scores.value if scores.confidence is None else scores.confidence
+    return Joined(
+        question_ids=tuple(ids[:questions]),
+        texts=tuple(labels.questions.get(q, "") for q in ids[:questions]),
+        judged=judged,
+        confidence=np.concatenate([sure[ours], np.full(missing.sum(), np.nan)]),
+        unknown_questions=len(np.unique(question[~ours])),
+    )
 
 
 def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCandidate]]:
@@ -228,39 +239,49 @@ def _qrels(path: Path) -> Iterator[tuple[int, str, str, float]]:
 
 def _folder_scores(path: Path, by: str) -> Rows:
     folder = Folder.open(path, ScoredCandidate, "rerank")
-    columns = ["question_id", "candidate_id", "unit", "rank", "position", "fate"]
-    columns += [] if by in (FINAL, "position") else ["stages"]
+    columns = ["question_id", "candidate_id", "unit", "rank", "position", "fate", "fused_score", "stages"]
     stages: set[str] = set()
-    made: list[tuple[int, str, str, float]] = []
+    made: list[tuple[int, str, str, float, float]] = []
     files = []
     for part in folder.parts:
         number = 0
         rows = (row for batch in read_batches(path, part, columns) for row in batch.to_pylist())
         for _, group in groupby(rows, key=lambda row: row["question_id"]):
             of_question = list(group)
-            for place, score in _list_scores(of_question, by, stages):
+            for place, score, confidence in _list_scores(of_question, by, stages):
                 row = of_question[place]
-                made.append((number + place, row["question_id"], row["candidate_id"], score))
+                made.append((number + place, row["question_id"], row["candidate_id"], score, confidence))
             number += len(of_question)
         files.append((path / part.file, len(made)))
     if stages and not made:
         raise JobError(f"{path}: no stage {by!r}; known: {FINAL}, position, {', '.join(sorted(stages))}", USAGE)
     found = Rows.of(path, made)
-    return Rows(found.question_id, found.candidate_id, found.value, found.number, tuple(files))
+    return replace(found, files=tuple(files))
 
 
-def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float]]:
-    """(row number, score). The rows of a question stand best first, then those that left, the last to leave first."""
+def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float, float]]:
+    """(row number, score, confidence). The rows of a question stand best first, then those that left, the last to leave first.
+
+    The confidence of a place in the final order is its last stage's score, and NaN for what left; of a position, retrieval's.
+    """
     rows_here = [(n, row) for n, row in enumerate(rows) if row["fate"] != "grouped"]
     if by in (FINAL, "position"):
         unit = next((row["unit"] for row in rows if row["rank"] is not None), rows[0]["unit"])
-        yield from ((n, float(-n if by == FINAL else -row["position"])) for n, row in rows_here if row["unit"] == unit)
+        for n, row in rows_here:
+            if row["unit"] == unit:
+                yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
         return
     for n, row in rows_here:
         for stage in row["stages"]:
             stages.add(stage["stage"])
             if stage["stage"] == by:
-                yield n, stage["score"]
+                yield n, stage["score"], stage["score"]
+
+
+def _last_score(row: Mapping[str, Any]) -> float:
+    if row["rank"] is None:
+        return np.nan
+    return float(row["stages"][-1]["score"] if row["stages"] else row["fused_score"])
 
 
 def _run(path: Path) -> Iterator[tuple[int, str, str, float]]:

@@ -7,10 +7,19 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
-from pipelines.evaluate import evaluate
+from pipelines.evaluate import check_plots, evaluate
+from pipelines.plot import plot_coverage
+from pipelines.records import Manifest, PartWriter
+from ranking.complete import Complete
+from ranking.confidence import risk_coverage
+from ranking.lists import ranked_list
+from ranking.overlap import Overlap
+from ranking.reranker import Resources, Stage, run_stages
 from schemas.evaluation import QuestionScore
 from schemas.labels import LabelledCandidate
+from schemas.ranked import ScoredCandidate
 
 
 def percent(made, metric):
@@ -206,3 +215,150 @@ def test_the_sample_jobs_answers_are_evaluated_against_its_propagated_labels(sam
     first = evaluate(str(sample_run / "scored"), sample_run / "labels" / "sentences", by="position")
     assert final.kept > 80 and 0.5 < final.means["P@1"][0] > first.means["P@1"][0] + 0.1
     assert final.unjudged["all"] > 0.5
+
+
+# When to answer.
+
+
+SURE = [("a", 0.9, 1), ("b", 0.8, 0), ("c", 0.7, 1), ("e", 0.1, 0)]
+"""(question, score of its first candidate, its label); d has none. b and e have no correct candidate at all."""
+
+
+@pytest.fixture
+def some_answered(tmp_path):
+    """A run and the data set of its questions; a second candidate stands behind each first one."""
+    sets = [("a", "A?", [1, 0]), ("b", "B?", [0, 0]), ("c", "C?", [1, 1]), ("d", "D?", [1, 0]), ("e", "E?", [0, 0])]
+    rows = [f"{q} Q0 {q}-{n} 1 {score - n} t\n" for q, score, _ in SURE for n in (0, 1)]
+    (tmp_path / "run.txt").write_text("".join(rows))
+    return str(tmp_path / "run.txt"), write(tmp_path / "set.parquet", sets)
+
+
+def test_all_questions_count_for_the_coverage_whatever_the_protocol(some_answered):
+    made = [evaluate(*some_answered, protocol=p, coverage=True) for p in ("raw", "answerable", "clean", "compat")]
+    assert len({m.kept for m in made}) > 1
+    for m in made:
+        assert m.curve.coverage.tolist() == [0.2, 0.4, 0.6, 0.8]
+        assert m.curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
+    figures = made[0].summary()
+    assert (figures["questions_all"], figures["questions_answered"], figures["accuracy_answered"]) == (5, 4, 0.5)
+    assert figures["aurc"] == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert [figures[f"coverage_at_risk_{r}pct"] for r in (5, 10, 20)] == [0.2] * 3
+    assert figures["confidence_at_risk_10pct"] == 0.9
+    said = list(made[0].lines())
+    assert "all 5 questions: 4 answered, 50.00 % of them right; the most confident first, AURC 0.3333" in said
+    assert said[-1] == "at most 20 % wrong:  20.00 % answered, those with a score of at least 0.9"
+
+
+def test_without_the_option_nothing_is_said_of_coverage(some_answered):
+    made = evaluate(*some_answered)
+    assert made.curve is None and "aurc" not in made.summary() and "AURC" not in "\n".join(made.lines())
+
+
+def test_questions_of_the_same_text_are_two_for_the_coverage_under_compat_too(tmp_path):
+    path = write(tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1])])
+    assert evaluate("RR", path, protocol="compat", coverage=True).curve.questions == 2
+
+
+def test_a_tie_for_the_first_place_is_right_by_its_share_of_correct_ones(tmp_path):
+    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 0, 0, 1]), ("b", "B?", [0, 0])])
+    curve = evaluate("random", path, coverage=True).curve
+    assert curve.coverage.tolist() == [1] and curve.risk == pytest.approx([1 - 0.25 / 2])
+    assert curve.aurc == pytest.approx(1 - 0.25 / 2)
+
+
+TEXTS = [
+    ("a", "Who sang the song?", [("No.", 0), ("He sang the song.", 1)]),
+    ("b", "Where is the inn?", [("Here is an inn.", 0), ("Inn", 1)]),
+    ("c", "Is it?", [("It is", 1), ("So", 0)]),
+]
+"""(question, its text, candidates with labels). c has no complete sentence."""
+
+
+def write_texts(path):
+    lists = [
+        [LabelledCandidate(q, asked, f"{q}-{n}", q, "", n, text, label) for n, (text, label) in enumerate(candidates)]
+        for q, asked, candidates in TEXTS
+    ]
+    pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), path)
+    return path, [ranked_list(rows) for rows in lists]
+
+
+def write_scored(folder, outcomes):
+    with (writer := PartWriter(folder, ScoredCandidate, 0)):
+        for outcome in outcomes:
+            writer.write(outcome.rows())
+    rows, record = writer.part.rows, ScoredCandidate
+    Manifest("rerank", record.__name__, record.fingerprint(), "", {}, {}, "1", rows, {}, (writer.part,)).write(folder)
+    return str(folder)
+
+
+def test_a_rerankers_own_scores_are_its_confidence_not_its_order(tmp_path):
+    curve = evaluate("overlap", write_texts(tmp_path / "set.parquet")[0], coverage=True).curve
+    assert curve.least.tolist() == [3, 2] and curve.risk == pytest.approx([0, 1 / 3])  # c's answer shares two words, as b's
+
+
+def test_what_the_plan_dropped_entirely_is_no_answer_though_the_metrics_see_its_order(tmp_path):
+    path, lists = write_texts(tmp_path / "set.parquet")
+    resources = Resources(None, lambda: None)
+    plan = [Stage(reranker.name, reranker.load(resources)) for reranker in (Complete, Overlap)]
+    scored = write_scored(tmp_path / "scored", run_stages(lists, plan, "sentence"))
+    made = evaluate(scored, path, metrics=("R@5",), coverage=True)
+    assert made.empty_questions == 0 and made.means["R@5"][0] == 1
+    assert made.curve.least.tolist() == [3, 2] and made.curve.risk.tolist() == [0, 0.5]
+    assert made.curve.coverage == pytest.approx([1 / 3, 2 / 3])
+    by_stage = evaluate(scored, path, by="complete", coverage=True).curve
+    assert by_stage.least.tolist() == [1] and by_stage.coverage == pytest.approx([2 / 3])
+
+
+def test_where_nothing_is_answered_there_is_no_curve(tmp_path):
+    path, lists = write_texts(tmp_path / "set.parquet")
+    nothing = run_stages(lists[2:], [Stage("complete", Complete())], "sentence")
+    scored = write_scored(tmp_path / "scored", nothing)
+    assert evaluate(scored, path).means["P@1"][0] == pytest.approx(1 / 3)
+    with pytest.raises(JobError, match="none of 3 questions has an answer") as e:
+        evaluate(scored, path, coverage=True)
+    assert e.value.code == BAD_DATA
+
+
+def test_a_scored_folders_confidence_is_the_last_stages_score(sample_run):
+    labels = sample_run / "labels" / "sentences"
+    answers = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text().splitlines()]
+    final, first = (evaluate(str(sample_run / "scored"), labels, by=by, coverage=True).curve for by in ("final", "position"))
+    given = {answer["score"] for answer in answers if answer["answer"] is not None}
+    assert len(final.least) > 50 and set(final.least.tolist()) <= given
+    assert first.least.max() < 0.1  # retrieval's reciprocal ranks
+    raw = evaluate(str(sample_run / "scored"), labels, protocol="raw").means["P@1"][0]
+    assert final.accuracy[-1] * len(final.running) == pytest.approx(raw * final.questions)
+    assert final.aurc < 1 - final.accuracy[-1]  # the score tells something
+
+
+def test_the_coverage_plot_has_the_same_bytes_every_time_and_others_for_other_curves(tmp_path):
+    one, other = (risk_coverage([c for _, c, _ in SURE], right) for right in ([1, 0, 1, 0], [1, 1, 1, 0]))
+    plots = {}
+    for name, curves in (("x", {"$_a": one, "b": other}), ("y", {"$_a": one, "b": other}), ("z", {"$_a": one, "b": one})):
+        files = [tmp_path / f"{name}.svg", tmp_path / f"{name}.png"]
+        plot_coverage(files, curves)
+        plots[name] = [file.read_bytes() for file in files]
+    assert plots["x"] == plots["y"]
+    assert all(a != b for a, b in zip(plots["x"], plots["z"], strict=True))
+    assert plots["x"][0].startswith(b"<?xml") and b"<dc:date>" not in plots["x"][0] and plots["x"][1].startswith(b"\x89PNG")
+
+
+def test_the_command_draws_the_plots_and_tells_the_figures(some_answered, tmp_path, capsys):
+    files = [tmp_path / "new" / "curve.svg", tmp_path / "new" / "curve.png"]
+    command = ["evaluate", some_answered[0], "--labels", str(some_answered[1]), "--json", str(tmp_path / "figures.json")]
+    with pytest.raises(SystemExit) as e:
+        main([*command, "--coverage", *map(str, files)])
+    assert e.value.code == 0 and "AURC 0.3333" in capsys.readouterr().out
+    assert all(file.stat().st_size > 1_000 for file in files)
+    assert json.loads((tmp_path / "figures.json").read_text())["coverage_at_risk_5pct"] == 0.2
+    with pytest.raises(SystemExit) as e:
+        main([*command, "--coverage", "curve.pdf"])
+    assert e.value.code == USAGE and "curve.pdf: give a name that ends in .svg or .png" in capsys.readouterr().err
+
+
+def test_a_plots_name_says_its_form(tmp_path):
+    check_plots([tmp_path / "a.svg", tmp_path / "b.png"])
+    with pytest.raises(JobError, match="give a name that ends in \\.svg or \\.png") as e:
+        check_plots([tmp_path / "a.svg", tmp_path / "b"])
+    assert e.value.code == USAGE
