@@ -112,13 +112,18 @@ class Splitter:
             for n, (start, end, inside) in enumerate(packed)
         ]
 
+    def fits(self, text: str, start: int, end: int) -> bool:
+        """Whether text[start:end] has at most max_tokens spaCy tokens."""
+        part = text[start:end]
+        return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
+
     def _spans(self, text: str) -> Iterator[Span]:
         for start, end in sentence_spans(text):
             if end - start <= self._max_tokens:  # characters, so no more tokens
                 yield start, end
                 continue
             for part in _short_enough(text, start, end, _CHARACTERS_PER_TOKEN * self._max_tokens):
-                if self._at_most(text, *part):
+                if self.fits(text, *part):
                     yield part
                 else:
                     yield from self._cut(text, *part)
@@ -168,10 +173,6 @@ class Splitter:
             count += sum(self._extra.get(unit, 0) for unit in units)
         return count
 
-    def _at_most(self, text: str, start: int, end: int) -> bool:
-        part = text[start:end]
-        return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
-
     def _token_starts(self, text: str) -> list[int]:
         with self._nlp.memory_zone():
             return [token.idx for token in self._nlp.tokenizer(text)]
@@ -186,7 +187,7 @@ class Splitter:
             span = _stripped(text, start + begin, start + stop)
             if span is None:
                 continue
-            if span == (start, end) or self._at_most(text, *span):
+            if span == (start, end) or self.fits(text, *span):
                 yield span
             else:  # a blank before the edge moved too much over, or a piece alone has other tokens
                 yield from self._cut(text, *span)

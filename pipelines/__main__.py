@@ -303,6 +303,43 @@ def dataset(
 
 
 @app.command
+def passages(
+    run: Annotated[Path, Parameter(help="folder of a run, with labels/, documents/, questions/ and retrieved/")],
+    *,
+    out: Annotated[Path, Parameter(help="folder for train, dev and test; made if it is not there")],
+    group: Annotated[
+        Literal["all", "center", "random"],
+        Parameter(help="windows of a labelled sentence: all; the one with it nearest to the middle; a random one"),
+    ] = "all",
+    places: Annotated[int, Parameter(help="the labelled sentence takes places 1 to this in its windows")] = 5,
+    max_tokens: Annotated[int, Parameter(help="spaCy tokens that no window exceeds")] = 200,
+    negatives: Annotated[
+        int, Parameter(help="hard negatives per question: the first retrieved passages that hold no correct sentence")
+    ] = 5,
+    split: Annotated[tuple[float, float, float], Parameter(negative=(), help="shares of the questions: train, dev, test")] = (
+        0.8,
+        0.1,
+        0.1,
+    ),
+    split_file: Annotated[
+        Path | None,
+        Parameter(help="question_id and train, dev or test, as TSV, JSONL or Parquet; in the place of --split and its seed"),
+    ] = None,
+    seed: Annotated[int, Parameter(help="of the split, and of --group random")] = 0,
+) -> None:
+    """Make training data of passages from the labels of a run: train.parquet, dev.parquet and test.parquet.
+
+    Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct one. Neither a
+    question nor a document stands in two splits: what two could have goes to test before dev before train, and what is left
+    out so is counted. Prints the counts as one JSON object, which --out also gets, last, as passages.json.
+    """
+    from pipelines.passages import Rules, write_passages
+
+    rules = Rules(group, places, max_tokens, negatives, split, seed)
+    sys.stdout.write(write_passages(run, out, rules, split_file))
+
+
+@app.command
 def status(run: Annotated[Path, Parameter(help="folder of a run")]) -> None:
     """Show rows and state of every step of a run."""
     from pipelines.run import status as folders

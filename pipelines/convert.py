@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.statistics import PUBLISHED, Statistics, Tokens, rows
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.progress import print_line
-from pipelines.records import ROWS_PER_GROUP, sync
+from pipelines.records import ROWS_PER_GROUP, whole_file
 from schemas.labels import LabelledCandidate
 
 TELL_S = 30.0
@@ -49,11 +46,12 @@ def convert(
     if out is not None and out.exists():
         raise JobError(f"{out} is there already; name another --out", OUTPUT_EXISTS)
     found, counted = Statistics(tokens), Counter[str]()
-    with _writer(out) as write:
+    with contextlib.nullcontext() if out is None else whole_file(out, LabelledCandidate) as write:
         for block in _blocks(files, form, options, counted):
             for candidate in block:
                 found.add(candidate)
-            write(block)
+            if write is not None:
+                write(block)
     yield f"{', '.join(map(str, files))} as {form or recognise(files[0])}; lengths in {tokens} tokens"
     yield from rows(found, known.get(published or "", ()))
     yield from (f"{count:,} {what}" for what, count in sorted(counted.items()) if count)
@@ -86,20 +84,3 @@ def _blocks(
                     state = {"step": "dataset", "file": str(path), "rows": read, "elapsed_s": round(told - began)}
                     print_line(json.dumps(state))
     yield block
-
-
-@contextlib.contextmanager
-def _writer(out: Path | None) -> Iterator[Any]:
-    """A function that takes rows; with `out` they are in it, under its name, when the block has ended well."""
-    if out is None:
-        yield lambda block: None
-        return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.parent / f".{out.name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with pq.ParquetWriter(temporary, LabelledCandidate.schema(), compression="zstd", write_page_checksum=True) as writer:
-            yield lambda block: writer.write_table(LabelledCandidate.table(block))
-        sync(temporary)
-        temporary.rename(out)
-    finally:
-        temporary.unlink(missing_ok=True)

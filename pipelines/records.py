@@ -13,13 +13,14 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
@@ -129,6 +130,30 @@ class PartWriter(Generic[R]):
             self._temporary.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def whole_file(file: Path, record: type[R]) -> Iterator[Callable[[Sequence[R]], None]]:
+    """A function that takes rows; they stand in the file, under its name, when the block has ended well."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.parent / f".{file.name}.{uuid.uuid4().hex}.tmp"
+    waiting: list[R] = []
+    try:
+        with pq.ParquetWriter(temporary, record.schema(), compression="zstd", write_page_checksum=True) as writer:
+
+            def write(rows: Sequence[R]) -> None:
+                waiting.extend(rows)
+                while len(waiting) >= ROWS_PER_GROUP:
+                    writer.write_table(record.table(waiting[:ROWS_PER_GROUP]))
+                    del waiting[:ROWS_PER_GROUP]
+
+            yield write
+            if waiting:
+                writer.write_table(record.table(waiting))
+        sync(temporary)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 @dataclass(frozen=True)
 class Folder(Generic[R]):
     """A committed folder of records, for reading."""
@@ -163,6 +188,13 @@ class Folder(Generic[R]):
         """All rows, part by part."""
         for part in self.parts:
             yield from read_part(self.path, part, self.record)
+
+    def where(self, column: str, wanted: Collection[str]) -> Iterator[R]:
+        """The rows whose `column` is one of these; of the others no record is made."""
+        values = pa.array(sorted(wanted), pa.string())
+        for part in self.parts:
+            for batch in read_batches(self.path, part):
+                yield from self.record.rows(batch.filter(pc.is_in(batch[column], value_set=values)))
 
     def digest(self) -> str:
         """Stands for the folder's content; what later steps put into their fingerprints."""

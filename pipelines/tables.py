@@ -1,4 +1,4 @@
-"""The small tables that people bring: questions and labels, as TSV, JSONL or Parquet, plain or gzip."""
+"""The small tables that people bring: questions, labels and splits, as TSV, JSONL or Parquet, plain or gzip."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indexing.labels import GivenLabel, fold
+from indexing.splits import SPLITS, Split
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from schemas.corpus import Question
 from schemas.labels import LabelledPassage
@@ -87,6 +88,22 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
     except (pa.ArrowInvalid, KeyError, TypeError) as e:
         raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
     return [list(group) for _, group in groupby(rows, key=lambda row: row.question_id)]
+
+
+def read_splits(path: Path) -> dict[str, Split]:
+    """Question id → its split, of a file. Raises JobError as `read_questions` does."""
+    found: dict[str, Split] = {}
+    for line, row in _rows(path, header=("question_id", "split")):
+        given = _first(row, QUESTION_ID)
+        name = next((name for name in SPLITS if row.get("split") == name), None)
+        if given is None or name is None:
+            told = f"question id {given!r} and split {row.get('split')!r}"
+            raise JobError(f"{path}:{line}: {told}; give question_id, and as split {', '.join(SPLITS)}", BAD_DATA)
+        if found.setdefault(str(given), name) != name:
+            raise JobError(f"{path}:{line}: question id {given!r} is in {found[str(given)]} already, {name} here", BAD_DATA)
+    if not found:
+        raise JobError(f"{path}: no question in it", BAD_DATA)
+    return found
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

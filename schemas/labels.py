@@ -1,11 +1,11 @@
-"""Labels: of a data set's candidates; of the corpus' sentences, as people give them; and what these say of the passages and
-documents that hold them (WQA §3.1, §3.3)."""
+"""Labels: of a data set's candidates; of the corpus' sentences, as people give them; what these say of the passages and
+documents that hold them; and the passages that are made of them for training (WQA §3.1, §3.3)."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.record import Record, column, record
+from schemas.record import Record, column, many, record
 
 
 @record
@@ -51,3 +51,27 @@ class DocumentLabel(Record):
     question_id: str = column(pa.string(), "Question.question_id")
     doc_id: str = column(pa.string(), "Document.doc_id")
     label: int = column(pa.int8(), "as PassageLabel.label")
+
+
+@record
+class LabelledSentence(Record):
+    """A sentence of a passage for training."""
+
+    sentence_id: str = column(pa.string(), "Sentence.sentence_id")
+    text: str = column(pa.string(), "the sentence")
+    label: int = column(pa.int8(), "1 = answers the question; 0 = does not, or is not labelled")
+
+
+@record
+class LabelledPassage(Record):
+    """A question and a passage, for training: a window around a labelled sentence (WQA §3.3), or a hard negative."""
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    question: str = column(pa.string(), "Question.text")
+    passage_id: str = column(pa.string(), "Passage.passage_id; '<doc_id>:<start>-<end>' of a window, in code points")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    title: str = column(pa.string(), "Document.title")
+    text: str = column(pa.string(), "Document.text[start:end]")
+    label: int = column(pa.int8(), "1 = holds a correct sentence; 0 = holds none that is known to be correct")
+    source: str = column(pa.string(), "'window' around a labelled sentence, or 'retrieved' for the question")
+    sentences: tuple[LabelledSentence, ...] = many(LabelledSentence, "in reading order")

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.records import MANIFEST, Folder, Manifest, PartWriter, read_manifest, read_part, sweep, write_text
+from pipelines.records import MANIFEST, Folder, Manifest, PartWriter, read_manifest, read_part, sweep, whole_file, write_text
 from schemas.corpus import Document, Question
 
 QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]
@@ -119,3 +119,23 @@ def test_a_file_that_must_be_new_is_not_overwritten(tmp_path):
     assert write_text(tmp_path / "a", "one", replace=False)
     assert not write_text(tmp_path / "a", "two", replace=False)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
+
+
+def test_rows_are_found_by_a_column(tmp_path):
+    commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
+    found = Folder.open(tmp_path, Question, "retrieve").where("question_id", {"q4000", "q7", "absent"})
+    assert list(found) == [QUESTIONS[7], QUESTIONS[4000]]
+    assert list(Folder.open(tmp_path, Question, "retrieve").where("question_id", ())) == []
+
+
+def test_a_whole_file_is_there_when_it_is_complete_and_not_before(tmp_path):
+    file = tmp_path / "new" / "questions.parquet"
+    with pytest.raises(KeyboardInterrupt), whole_file(file, Question) as write_rows:
+        write_rows(QUESTIONS)
+        raise KeyboardInterrupt
+    assert list(file.parent.iterdir()) == []
+    with whole_file(file, Question) as write_rows:
+        write_rows(QUESTIONS[:3])
+        write_rows(QUESTIONS[3:])
+        assert not file.exists()
+    assert Question.rows(pq.read_table(file)) == QUESTIONS and pq.ParquetFile(file).num_row_groups == 3

@@ -9,7 +9,7 @@ import pytest
 
 from indexing.labels import GivenLabel
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.tables import read_labels, read_questions
+from pipelines.tables import read_labels, read_questions, read_splits
 from schemas.corpus import Question
 
 TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
@@ -97,3 +97,30 @@ def test_bad_labels_are_refused_with_their_line(tmp_path, text, says):
     with pytest.raises(JobError, match=says) as e:
         read_labels(put(tmp_path / "l.tsv", text))
     assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "7\ttest\n8\ttrain\n7\ttest\n"),
+        ("b.tsv", "split\tquestion_id\ntest\t7\ntrain\t8\n"),
+        ("c.jsonl", '{"_id": 7, "split": "test"}\n{"_id": "8", "split": "train"}\n'),
+    ],
+)
+def test_splits_are_read_from_tsv_and_jsonl(tmp_path, name, text):
+    assert read_splits(put(tmp_path / name, text)) == {"7": "test", "8": "train"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("7\ttest\n8\tvalid\n", ":2: question id '8' and split 'valid'; give question_id, and as split train, dev, test"),
+        ("7\ttest\n7\tdev\n", ":2: question id '7' is in test already, dev here"),
+        ("7\n", ":1: no header line; without one it must have the columns question_id, split"),
+        ("", ": no question in it"),
+    ],
+)
+def test_bad_splits_are_refused_with_their_line(tmp_path, text, says):
+    with pytest.raises(JobError) as e:
+        read_splits(put(tmp_path / "splits.tsv", text))
+    assert says in str(e.value) and e.value.code == BAD_DATA

@@ -24,6 +24,8 @@ RECORDS: list[type[Record]] = [
     labels.SentenceLabel,
     labels.PassageLabel,
     labels.DocumentLabel,
+    labels.LabelledSentence,
+    labels.LabelledPassage,
     evaluation.QuestionScore,
     schedule.ExitScore,
     schedule.ScheduleScore,

@@ -1,0 +1,279 @@
+"""Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA §3.3).
+
+A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct
+one, and, as hard negatives, the first passages that retrieval found and that hold none. Neither a question nor a document
+stands in two splits. The folder holds train.parquet, dev.parquet, test.parquet and, written last, passages.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from indexing.labels import fold
+from indexing.passages import Splitter
+from indexing.splits import CLAIMS, SPLITS, Split, owners, split
+from indexing.windows import Group, Run, choose, passage, windows
+from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.progress import progress
+from pipelines.records import Folder, sha256, whole_file, write_text
+from pipelines.tables import read_splits
+from schemas.corpus import Document, Passage, Question, Sentence
+from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
+from schemas.ranked import Hit
+
+SUMMARY = "passages.json"
+Key: TypeAlias = tuple[str, str]
+"""What two questions can share: ('document', doc_id) or ('question', its text, folded)."""
+Cut: TypeAlias = tuple[Document, list[Sentence]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What is made."""
+
+    group: Group = "all"
+    places: int = 5
+    max_tokens: int = 200
+    negatives: int = 5
+    shares: tuple[float, ...] = (0.8, 0.1, 0.1)
+    """Of the questions, in the order of SPLITS."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"places": 1, "max_tokens": 10, "negatives": 0}
+        for name, bound in least.items():
+            if (value := getattr(self, name)) < bound:
+                raise JobError(f"--{name.replace('_', '-')} {value}: give at least {bound}", USAGE)
+        if len(self.shares) != 3 or not all(share >= 0 for share in self.shares) or abs(sum(self.shares) - 1) > 1e-6:
+            told = " ".join(f"{share:g}" for share in self.shares)
+            raise JobError(f"--split {told}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1", USAGE)
+
+
+@dataclass(slots=True)
+class Labelled:
+    """A question, and what will be its rows."""
+
+    question: Question
+    split: Split
+    correct: frozenset[str]
+    """Ids of its correct sentences, those left out too."""
+    windows: dict[str, set[Run]] = field(default_factory=dict)
+    """Document → its windows."""
+    negatives: list[Passage] = field(default_factory=list)
+    """Best first."""
+
+    def spans(self, documents: Mapping[str, Cut]) -> set[tuple[str, int, int]]:
+        """The windows' document, start and end."""
+        cut = {doc_id: documents[doc_id][1] for doc_id in self.windows}
+        return {
+            (doc_id, cut[doc_id][first].start, cut[doc_id][last - 1].end)
+            for doc_id, runs in self.windows.items()
+            for first, last in runs
+        }
+
+    def rows(self, documents: Mapping[str, Cut]) -> Iterator[LabelledPassage]:
+        """The windows by passage id, then the hard negatives by rank."""
+        made = (passage(*documents[doc_id], run) for doc_id, runs in self.windows.items() for run in runs)
+        yield from (self._row(each, "window") for each in sorted(made, key=lambda each: each.passage_id))
+        yield from (self._row(each, "retrieved") for each in self.negatives)
+
+    def _row(self, of: Passage, source: str) -> LabelledPassage:
+        inside = tuple(LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in self.correct)) for s in of.sentences)
+        label = max((sentence.label for sentence in inside), default=0)
+        asked = self.question
+        return LabelledPassage(
+            asked.question_id, asked.text, of.passage_id, of.doc_id, of.title, of.text, label, source, inside
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Training data, a question at a time."""
+
+    questions: tuple[Labelled, ...]
+    """By id; those without a window are not among them."""
+    documents: Mapping[str, Cut]
+    counts: Mapping[str, int]
+    """Of what came in, was used and was left out."""
+
+    def rows(self) -> Iterator[tuple[Split, list[LabelledPassage]]]:
+        """Each question's split and rows."""
+        for question in self.questions:
+            yield question.split, list(question.rows(self.documents))
+
+
+def build(
+    labels: Iterable[SentenceLabel],
+    questions: Mapping[str, str],
+    documents: Callable[[Set[str]], Iterable[Document]],
+    hits: Callable[[Set[str]], Iterable[Hit]],
+    rules: Rules | None = None,
+    splits: Mapping[str, Split] | None = None,
+    sentence_tokens: int = 200,
+) -> Built:
+    """Training data of passages; nothing depends on the order of what comes in.
+
+    `questions` maps ids to texts; `documents` gives those of some ids, `hits` those of some questions (asked twice), and
+    either may give more. `splits`, where given, stands in the place of `rules.shares`; `sentence_tokens` is the limit under
+    which the documents' sentences were cut. Raises JobError (65) where no label can be used.
+    """
+    rules, given = rules or Rules(), list(labels)
+    counts = Counter(labels=len(given), questions=len({label.question_id for label in given}))
+    links = _links((label for label in given if splits is None or label.question_id in splits), questions)
+    found = split(links, rules.shares, rules.seed) if splits is None else splits
+    owner = owners(links, found)
+    usable: list[SentenceLabel] = []
+    correct: dict[str, set[str]] = {}
+    for label in given:
+        correct.setdefault(label.question_id, set()).update([label.sentence_id] if label.label else [])
+        if reason := _refusal(label, questions, found, owner):
+            counts[f"labels_left_out_{reason}"] += 1
+        else:
+            usable.append(label)
+    cut = _cut(documents, {label.doc_id for label in usable}, sentence_tokens)
+    place = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in cut.items() for n, s in enumerate(sentences)}
+    fits = Splitter(rules.max_tokens).fits
+    made: dict[str, Labelled] = {}
+    for label in sorted(usable, key=lambda label: label.question_id):
+        q, doc_id = label.question_id, label.doc_id
+        if (n := place.get((doc_id, label.sentence_id))) is None:
+            counts["labels_left_out_unknown_sentence"] += 1
+            continue
+        counts["labels_used"] += 1
+        document, sentences = cut[doc_id]
+        runs = windows(document.text, sentences, n, fits, rules.places)
+        chosen = choose(runs, n, rules.group, f"{rules.seed}:{q}:{label.sentence_id}")
+        this = made.setdefault(q, Labelled(Question(q, questions[q]), found[q], frozenset(correct[q])))
+        this.windows.setdefault(doc_id, set()).update(chosen)
+    if not made:
+        raise JobError(f"no label can be used: {json.dumps(counts)}", BAD_DATA)
+    counts["questions_left_out"] = counts["questions"] - len(made)
+    if splits is not None:
+        counts["split_file_questions_without_labels"] = len(splits.keys() - correct.keys())
+    if rules.negatives:
+        _add_negatives(made, cut, hits, owner, rules.negatives, counts)
+    return Built(tuple(made.values()), cut, counts)
+
+
+def _links(labels: Iterable[SentenceLabel], questions: Mapping[str, str]) -> dict[str, set[Key]]:
+    """What each question that has a text shares with others, or could."""
+    links: dict[str, set[Key]] = {}
+    for label in labels:
+        if (text := questions.get(label.question_id)) is not None:
+            links.setdefault(label.question_id, {("question", fold(text))}).add(("document", label.doc_id))
+    return links
+
+
+def _refusal(
+    label: SentenceLabel, questions: Mapping[str, str], splits: Mapping[str, Split], owner: Mapping[Key, Split]
+) -> str | None:
+    """Why a label is left out, by its ids; None where it is not."""
+    q = label.question_id
+    if q not in questions:
+        return "unknown_question"
+    if q not in splits:
+        return "not_in_split_file"
+    keys = {"question": fold(questions[q]), "document": label.doc_id}
+    return next((f"{kind}_of_another_split" for kind, name in keys.items() if owner[kind, name] != splits[q]), None)
+
+
+def _cut(documents: Callable[[Set[str]], Iterable[Document]], wanted: Set[str], sentence_tokens: int) -> dict[str, Cut]:
+    splitter = Splitter(sentence_tokens)
+    return {d.doc_id: (d, splitter.sentences(d.doc_id, d.text)) for d in documents(wanted) if d.doc_id in wanted}
+
+
+def _add_negatives(
+    made: Mapping[str, Labelled],
+    documents: Mapping[str, Cut],
+    hits: Callable[[Set[str]], Iterable[Hit]],
+    owner: dict[Key, Split],
+    wanted: int,
+    counts: Counter[str],
+) -> None:
+    """Give each question its hard negatives. Hits are read twice: ids alone say which are chosen, then these are kept.
+
+    The document of a negative belongs to the split that takes it first.
+    """
+    ranked: dict[str, list[tuple[int, str, str, str]]] = {q: [] for q in made}  # rank, passage, document, why not
+    spans = {q: question.spans(documents) for q, question in made.items()}
+    for hit in hits(made.keys()):
+        q, of = hit.question_id, hit.passage
+        if q in made:
+            holds = any(sentence.sentence_id in made[q].correct for sentence in of.sentences)
+            reason = "correct" if holds else "same_as_window" if (of.doc_id, of.start, of.end) in spans[q] else ""
+            ranked[q].append((hit.rank, of.passage_id, of.doc_id, reason))
+    chosen: dict[str, set[str]] = {q: set() for q in made}
+    for name in CLAIMS:
+        for q in (q for q, question in made.items() if question.split == name):
+            for _, passage_id, doc_id, reason in sorted(ranked[q]):
+                if len(chosen[q]) == wanted:
+                    break
+                if reason:
+                    counts[f"retrieved_left_out_{reason}"] += 1
+                elif owner.setdefault(("document", doc_id), name) != name:
+                    counts["retrieved_left_out_document_of_another_split"] += 1
+                else:
+                    chosen[q].add(passage_id)
+            counts["questions_short_of_negatives"] += len(chosen[q]) < wanted
+    kept = [hit for hit in hits(made.keys()) if hit.passage.passage_id in chosen.get(hit.question_id, ())]
+    for hit in sorted(kept, key=lambda hit: (hit.rank, hit.passage.passage_id)):
+        made[hit.question_id].negatives.append(hit.passage)
+
+
+def write_passages(run: Path, out: Path, rules: Rules, split_file: Path | None = None) -> str:
+    """Build the training data of a run and write the folder; returns what its passages.json holds.
+
+    Raises JobError: 66 where the run lacks a folder or the split file is missing, 65 where one is wrong or no label can be
+    used, 73 where `out` is complete already.
+    """
+    if (out / SUMMARY).exists():
+        raise JobError(f"{out} is written already; name another --out", OUTPUT_EXISTS)
+    splits = read_splits(split_file) if split_file is not None else None
+    labels = Folder.open(run / "labels/sentences", SentenceLabel, "propagate")
+    documents = Folder.open(run / "documents", Document, "ingest")
+    questions = Folder.open(run / "questions", Question, "retrieve")
+    retrieved = Folder.open(run / "retrieved", Hit, "retrieve") if rules.negatives else None
+    given = list(labels.read())
+    built = build(
+        given,
+        {q.question_id: q.text for q in questions.where("question_id", {label.question_id for label in given})},
+        lambda ids: documents.where("doc_id", ids),
+        lambda ids: retrieved.where("question_id", ids) if retrieved else (),
+        rules,
+        splits,
+        documents.manifest.settings["passage_tokens"],
+    )
+    inputs = {"labels": labels.digest(), "documents": documents.digest(), "questions": questions.digest()}
+    if retrieved is not None:
+        inputs["retrieved"] = retrieved.digest()
+    if split_file is not None:
+        inputs["split_file"] = sha256(split_file)
+    counts = _write(built, out)
+    settings = asdict(rules) | ({} if splits is None else {"shares": None})
+    told = json.dumps({**settings, **counts, "inputs": inputs}, indent=1, ensure_ascii=False) + "\n"
+    write_text(out / SUMMARY, told)
+    return told
+
+
+def _write(built: Built, out: Path) -> dict[str, int]:
+    """Write the files; what was counted before, and rows, of each split."""
+    rows = {f"{name}_{what}": 0 for name in SPLITS for what in ("questions", "passages", "positives", "negatives", "retrieved")}
+    done = 0
+    with ExitStack() as files, progress("passages", len(built.questions), lambda: done):
+        writers = {name: files.enter_context(whole_file(out / f"{name}.parquet", LabelledPassage)) for name in SPLITS}
+        for name, of_question in built.rows():
+            writers[name](of_question)
+            positives = sum(row.label for row in of_question)
+            rows[f"{name}_questions"] += 1
+            rows[f"{name}_passages"] += len(of_question)
+            rows[f"{name}_positives"] += positives
+            rows[f"{name}_negatives"] += len(of_question) - positives
+            rows[f"{name}_retrieved"] += sum(row.source == "retrieved" for row in of_question)
+            done += 1
+    return dict(sorted(built.counts.items())) | rows

@@ -1,0 +1,97 @@
+"""Windows by hand, and what holds of every window of any text."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexing.passages import Splitter
+from indexing.windows import choose, passage, windows
+from schemas.corpus import Document
+
+SPLITTER = Splitter()
+TEXT = "One two. Three four five.\nSix. Seven eight nine ten. Eleven twelve."  # sentences of 2 3 1 4 2 words
+SENTENCES = SPLITTER.sentences("d", TEXT)
+
+
+def document(text: str) -> Document:
+    return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 0, "", "")
+
+
+def of_words(limit: int):
+    return lambda text, start, end: len(text[start:end].split()) <= limit
+
+
+@cache
+def splitter(max_tokens: int) -> Splitter:
+    return Splitter(max_tokens)
+
+
+@cache
+def tokenizer() -> spacy.tokenizer.Tokenizer:
+    return spacy.blank("en").tokenizer
+
+
+@pytest.mark.parametrize(
+    ("labelled", "words", "places", "runs"),
+    [
+        (2, 6, 5, [(2, 4), (1, 3), (0, 3)]),  # there are only two before it
+        (2, 6, 2, [(2, 4), (1, 3)]),
+        (2, 100, 5, [(2, 5), (1, 5), (0, 5)]),
+        (3, 6, 5, [(3, 5), (2, 4)]),  # from "Three" it is 8 words
+        (0, 6, 5, [(0, 3)]),
+        (4, 3, 5, [(4, 5)]),
+        (3, 3, 5, [(3, 4)]),  # four words: too long, so alone
+        (4, 5, 5, [(4, 5)]),
+    ],
+)
+def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(labelled, words, places, runs) -> None:
+    assert [s.text.split()[0] for s in SENTENCES] == ["One", "Three", "Six.", "Seven", "Eleven"]
+    assert windows(TEXT, SENTENCES, labelled, of_words(words), places) == runs
+
+
+def test_a_window_is_a_passage_that_may_cross_a_line_end() -> None:
+    made = passage(document(TEXT), SENTENCES, (1, 3))
+    assert (made.passage_id, made.text) == ("d:9-30", "Three four five.\nSix.") and made.text == TEXT[9:30]
+    assert [s.sentence_id for s in made.sentences] == ["d@9", "d@26"] and made.title == "A title"
+
+
+def test_groups_are_all_the_one_with_the_sentence_in_the_middle_and_a_random_one() -> None:
+    runs = [(5, 8), (4, 8), (3, 8), (2, 7), (1, 6)]
+    assert choose(runs, 5, "all", "") == runs
+    assert choose(runs, 5, "center", "") == [(3, 8)]
+    assert choose(runs[3:], 5, "center", "") == [(2, 7)]
+    assert choose([(5, 7), (4, 6)], 5, "center", "") == [(5, 7)]  # as near to the middle: the first
+    found = [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
+    assert all(len(one) == 1 for one in found) and {one[0] for one in found} == set(runs)
+    assert found == [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["Word", "word.", "Why?", "\n", "\xa0", "can't", "e.g.", "(", "No. 5", "x。"]), min_size=1, max_size=150
+    ),
+    st.integers(10, 40),
+    st.integers(1, 6),
+    st.randoms(use_true_random=False),
+)
+def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_maximal(words, limit, places, random) -> None:
+    text = " ".join(words)
+    sentences = splitter(limit).sentences("d", text)
+    if not sentences:
+        return
+    labelled = random.randrange(len(sentences))
+    runs = windows(text, sentences, labelled, splitter(limit).fits, places)
+    assert len(set(runs)) == len(runs) >= 1 and runs[0][0] == labelled
+    for first, last in runs:
+        made = passage(document(text), sentences, (first, last))
+        assert made.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id and labelled - first < places
+        assert len(tokenizer()(made.text)) <= limit and made.text == text[made.start : made.end]
+        assert last == len(sentences) or len(tokenizer()(text[made.start : sentences[last].end])) > limit
+    for first in {max(0, labelled - place) for place in range(places)} - {first for first, _ in runs}:
+        assert len(tokenizer()(text[sentences[first].start : sentences[labelled].end])) > limit

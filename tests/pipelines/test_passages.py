@@ -1,0 +1,295 @@
+"""Training data of passages: nothing leaks between splits, nothing is lost uncounted, no order matters."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from indexing.labels import fold
+from indexing.passages import Splitter
+from indexing.splits import SPLITS, Split
+from pipelines.__main__ import main
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.passages import Rules, build
+from schemas.corpus import Document
+from schemas.labels import LabelledPassage, SentenceLabel
+from schemas.ranked import Hit
+
+SPLITTER = Splitter(words=12)
+
+
+class World:
+    """Documents of some sentences, questions with labels in them, and hits."""
+
+    def __init__(self, documents: int = 40, questions: int = 20, seed: int = 0) -> None:
+        generator = random.Random(seed)
+        self.documents = [document(n, generator.randrange(1, 12)) for n in range(documents)]
+        self.questions = {f"q{n:02d}": f"What is {n % (questions - 2)}?" for n in range(questions)}  # two ask the same
+        passages = [passage for of in self.documents for passage in SPLITTER.split(of)]
+        self.labels: list[SentenceLabel] = []
+        self.hits: list[Hit] = []
+        for q, text in self.questions.items():
+            seen = generator.sample(passages, generator.randrange(1, 4))
+            for sentence, doc_id in sorted({(s.sentence_id, p.doc_id) for p in seen for s in p.sentences}):
+                if generator.random() < 0.7:
+                    self.labels.append(SentenceLabel(q, sentence, doc_id, "", generator.randrange(2)))
+            found = generator.sample(passages, 15)
+            self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(found, 1)]
+
+    def build(self, rules: Rules | None = None, splits: Mapping[str, Split] | None = None):
+        return build(self.labels, self.questions, lambda ids: self.documents, lambda ids: self.hits, rules, splits)
+
+
+def document(number: int, sentences: int) -> Document:
+    text = " ".join(f"Sentence {n} of document {number} has some words." for n in range(sentences))
+    return Document(f"d{number:02d}", "", "", f"Title {number}", text, "en", "", "f", number, "", "")
+
+
+def by_split(built) -> dict[Split, list[LabelledPassage]]:
+    found: dict[Split, list[LabelledPassage]] = {name: [] for name in SPLITS}
+    for name, rows in built.rows():
+        found[name] += rows
+    return found
+
+
+def check_no_leaks(world: World, found: Mapping[Split, list[LabelledPassage]]) -> None:
+    for of in (lambda row: row.question_id, lambda row: row.doc_id, lambda row: fold(row.question)):
+        held = [{of(row) for row in rows} for rows in found.values()]
+        assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
+
+
+def check_accounts(built) -> None:
+    left = sum(count for name, count in built.counts.items() if name.startswith("labels_left_out_"))
+    assert built.counts["labels"] == built.counts["labels_used"] + left
+    assert built.counts["questions"] == len(built.questions) + built.counts["questions_left_out"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_neither_question_nor_document_stands_in_two_splits(seed: int) -> None:
+    world = World(seed=seed, documents=60 + 20 * (seed % 3))
+    built = world.build(Rules(shares=(0.4, 0.3, 0.3), seed=seed))
+    found = by_split(built)
+    assert len({name for name, rows in found.items() if rows}) >= 2 and built.counts["labels_used"] == len(world.labels)
+    check_no_leaks(world, found)
+    check_accounts(built)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nor_with_a_split_file_that_cuts_through_documents(seed: int) -> None:
+    world = World(seed=seed, documents=20)
+    splits = {q: SPLITS[n % 3] for n, q in enumerate(world.questions) if n != 4}
+    built = world.build(splits=splits)
+    found = by_split(built)
+    check_no_leaks(world, found)
+    check_accounts(built)
+    assert built.counts["labels_left_out_document_of_another_split"] > 0
+    assert built.counts["labels_left_out_not_in_split_file"] == sum(label.question_id == "q04" for label in world.labels)
+    in_test = {label.doc_id for label in world.labels if splits.get(label.question_id) == "test"}
+    assert {row.doc_id for row in found["test"] if row.source == "window"} == in_test  # test is whole
+
+
+@pytest.mark.parametrize("group", ["all", "center", "random"])
+def test_the_order_of_what_comes_in_does_not_matter(group) -> None:
+    world = World(seed=3, documents=80)
+    first = world.build(Rules(group=group))
+    generator = random.Random(1)
+    for rows in (world.labels, world.hits, world.documents):
+        generator.shuffle(rows)
+    world.questions = dict(reversed(world.questions.items()))
+    again = world.build(Rules(group=group))
+    assert list(again.rows()) == list(first.rows()) and again.counts == first.counts
+
+
+def test_a_passage_is_positive_if_it_holds_a_correct_sentence_and_others_count_nothing() -> None:
+    world = World(seed=5, documents=80)
+    correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
+    rows = [row for rows in by_split(world.build()).values() for row in rows]
+    assert {row.label for row in rows if row.source == "window"} == {0, 1}
+    for row in rows:
+        assert row.label == max(s.label for s in row.sentences)
+        assert all(s.label == ((row.question_id, s.sentence_id) in correct) for s in row.sentences)
+        assert row.source == "window" or row.label == 0
+
+
+def test_rows_stand_by_question_windows_first_then_negatives_by_rank() -> None:
+    world = World(seed=5, documents=80)
+    rank = {(hit.question_id, hit.passage.passage_id): hit.rank for hit in world.hits}
+    for rows in by_split(world.build()).values():
+        keys = [
+            (row.question_id, row.source != "window", rank.get((row.question_id, row.passage_id), 0), row.passage_id)
+            for row in rows
+        ]
+        assert keys == sorted(keys) and len(set(keys)) == len(keys)
+        assert max(Counter(row.question_id for row in rows if row.source == "retrieved").values()) == 5
+
+
+def test_negatives_are_the_first_retrieved_that_hold_no_correct_sentence_and_are_no_window() -> None:
+    texts = [document(n, 4) for n in range(4)]
+    passages = [Splitter(words=n).split(of)[0] for of, n in zip(texts, (100, 100, 10, 100), strict=True)]
+    labels = [SentenceLabel("q", passages[0].sentences[1].sentence_id, "d00", "", 1)]
+    labels += [SentenceLabel("q", passages[1].sentences[0].sentence_id, "d01", "", 0)]
+    hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
+    other = Hit("other", "How?", 1, 1.0, None, None, None, None, passages[3])
+
+    def made(negatives: int):
+        rules = Rules(negatives=negatives, shares=(1, 0, 0))
+        return build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: [other, *hits], rules)
+
+    rows = by_split(made(1))["train"]
+    second, end = passages[0].sentences[1].start, len(texts[0].text)
+    windows = [(f"d00:0-{end}", 1), (f"d00:{second}-{end}", 1), (f"d01:0-{end}", 0)]
+    assert [(row.passage_id, row.label) for row in rows] == [*windows, ("d02#0", 0)]
+    assert made(1).counts["retrieved_left_out_correct"] == made(1).counts["retrieved_left_out_same_as_window"] == 1
+    built = made(3)
+    assert [row.passage_id for row in by_split(built)["train"]][3:] == ["d02#0", "d03#0"]
+    assert built.counts["questions_short_of_negatives"] == 1
+
+
+def test_test_takes_its_negatives_first() -> None:
+    texts = [document(n, 3) for n in range(4)]
+    passages = [SPLITTER.split(of)[0] for of in texts]
+    labels = [SentenceLabel(f"q{n}", passages[n].sentences[0].sentence_id, f"d0{n}", "", 1) for n in range(3)]
+    hits = [Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)]
+    splits: dict[str, Split] = {"q0": "train", "q1": "dev", "q2": "test"}
+    questions = {f"q{n}": f"{n}?" for n in range(3)}
+    built = build(labels, questions, lambda ids: texts, lambda ids: hits, Rules(), splits)
+    found = by_split(built)
+    negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in found.items()}
+    assert negatives == {"train": [], "dev": [], "test": ["d03"]}
+    assert built.counts["retrieved_left_out_document_of_another_split"] == 8
+
+
+def test_groups_make_fewer_windows_of_the_same() -> None:
+    world = World(seed=7, documents=80)
+    found = {
+        group: {
+            (row.question_id, row.passage_id)
+            for rows in by_split(world.build(Rules(group, negatives=0))).values()
+            for row in rows
+        }
+        for group in ("all", "center", "random")
+    }
+    assert found["center"] < found["all"] and found["random"] < found["all"]
+    assert max(len(found["center"]), len(found["random"])) <= len(world.labels) < len(found["all"])
+    assert world.build(Rules("random", seed=1, negatives=0)).counts["labels_used"] == len(world.labels)
+
+
+def test_what_cannot_be_found_is_counted_with_its_reason() -> None:
+    world = World(seed=2, documents=80)
+    labels, q = len(world.labels), world.labels[0].question_id
+    world.labels += [
+        SentenceLabel(q, "d00@1", "d00", "", 1),  # no sentence begins there
+        SentenceLabel(q, "gone@0", "gone", "", 1),
+        SentenceLabel("absent", "d00@0", "d00", "", 1),
+        SentenceLabel("q-empty", "gone@0", "gone", "", 1),
+    ]
+    world.questions["q-empty"] = "Nothing?"
+    built = world.build()
+    assert built.counts["labels_used"] == labels and built.counts["questions_left_out"] == 2
+    assert built.counts["labels_left_out_unknown_sentence"] == 3 and built.counts["labels_left_out_unknown_question"] == 1
+    check_accounts(built)
+
+
+def test_without_any_label_of_use_it_is_refused() -> None:
+    world = World()
+    world.documents = []
+    with pytest.raises(JobError, match=r"no label can be used: .*labels_left_out_unknown_sentence") as e:
+        world.build()
+    assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"shares": (0.8, 0.1)}, "--split 0.8 0.1: give shares of train, dev and test that add up to 1"),
+        ({"shares": (0.8, 0.3, 0.1)}, "--split 0.8 0.3 0.1"),
+        ({"shares": (1.2, -0.1, -0.1)}, "--split 1.2 -0.1 -0.1"),
+        ({"shares": (float("nan"), 0.5, 0.5)}, "--split nan"),
+        ({"places": 0}, "--places 0: give at least 1"),
+        ({"max_tokens": 5}, "--max-tokens 5: give at least 10"),
+        ({"negatives": -1}, "--negatives -1: give at least 0"),
+    ],
+)
+def test_rules_that_cannot_be_meant_are_refused(rules, says: str) -> None:
+    with pytest.raises(JobError) as e:
+        Rules(**rules)
+    assert says in str(e.value) and e.value.code == USAGE
+
+
+# On a run.
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main(["passages", *map(str, arguments)])
+    return int(e.value.code or 0)
+
+
+def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp_path: Path, capsys) -> None:
+    assert call(sample_run, "--out", tmp_path / "a", "--max-tokens", "120") == 0
+    said = capsys.readouterr().out
+    counts = json.loads(said)
+    assert (tmp_path / "a/passages.json").read_text() == said
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
+        "dev.parquet",
+        "passages.json",
+        "test.parquet",
+        "train.parquet",
+    ]
+    found = {name: LabelledPassage.rows(pq.read_table(tmp_path / f"a/{name}.parquet")) for name in SPLITS}
+    check_no_leaks(World(), found)
+    for name, rows in found.items():
+        assert (counts[f"{name}_passages"], counts[f"{name}_positives"]) == (len(rows), sum(row.label for row in rows))
+        assert counts[f"{name}_questions"] == len({row.question_id for row in rows}) > 0
+        assert counts[f"{name}_retrieved"] == sum(row.source == "retrieved" for row in rows) > 0
+    assert counts["labels"] == counts["labels_used"] == 197 and counts["questions_left_out"] == 0
+    assert sum(counts[f"{name}_questions"] for name in SPLITS) == counts["questions"] == 89
+    assert call(sample_run, "--out", tmp_path / "b", "--max-tokens", "120") == 0
+    for path in (tmp_path / "a").iterdir():
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+    capsys.readouterr()
+    assert call(sample_run, "--out", tmp_path / "a") == OUTPUT_EXISTS
+    assert "is written already; name another --out" in capsys.readouterr().err
+
+
+def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> None:
+    (tmp_path / "split.tsv").write_text("q01\ttest\nq02\ttrain\nnobody\tdev\n")
+    assert call(sample_run, "--out", tmp_path / "out", "--split-file", tmp_path / "split.tsv", "--group", "center") == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts["test_questions"] == 1 and counts["dev_questions"] == 0 and counts["shares"] is None
+    assert counts["labels"] == counts["labels_used"] + sum(v for k, v in counts.items() if k.startswith("labels_left_out"))
+    assert counts["labels_left_out_not_in_split_file"] > 100 and counts["split_file_questions_without_labels"] == 1
+    assert len(pq.read_table(tmp_path / "out/dev.parquet")) == 0
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "code", "says"),
+    [
+        ("labels", (), INPUT_MISSING, "run `answermill propagate` first"),
+        ("retrieved", (), INPUT_MISSING, "run `answermill retrieve` first"),
+        ("documents", (), INPUT_MISSING, "run `answermill ingest` first"),
+        ("retrieved", ("--negatives", "0"), 0, ""),
+        ("", ("--split", "0.8", "0.3", "0.1"), USAGE, "--split 0.8 0.3 0.1"),
+        ("", ("--split-file", "absent.tsv"), INPUT_MISSING, "absent.tsv: no such file"),
+        ("", ("--split-file", "wrong.tsv"), BAD_DATA, "wrong.tsv:2: question id 'q02' and split 'valid'; give question_id"),
+        ("", ("--split-file", "twice.tsv"), BAD_DATA, "twice.tsv:2: question id 'q01' is in test already, dev here"),
+    ],
+)
+def test_the_command_refuses_with_what_to_type(
+    sample_run, tmp_path, monkeypatch, capsys, missing, arguments, code, says
+) -> None:
+    for folder in ("labels", "documents", "questions", "retrieved"):
+        if folder != missing:
+            shutil.copytree(sample_run / folder, tmp_path / "run" / folder)
+    (tmp_path / "wrong.tsv").write_text("q01\ttest\nq02\tvalid\n")
+    (tmp_path / "twice.tsv").write_text("q01\ttest\nq01\tdev\n")
+    monkeypatch.chdir(tmp_path)
+    assert (call("run", "--out", "out", *arguments), says in capsys.readouterr().err) == (code, True)
+    assert Path("out").exists() == (code == 0)
