@@ -1,0 +1,358 @@
+"""PEASI beside the plain AS2 baseline, in the form of its Tables 2 and 3, on MiniLM-L6 as the body.
+
+Passages of `corpus-wiki`, the first DEPTH that BM25 finds for a question, labelled by propagation from the sentences that
+answer it. Learnt from questions of SQuAD-sent's training set: the windows around the answer sentence (one, at random), and the
+first retrieved passages of the same documents that hold no answer. Dev and test: SQuAD v2's dev questions, the unanswerable
+ones too, of different articles; and WikiQA's test questions. No document is in two of them.
+
+Everything begins with the same body, fine-tuned on SQuAD-sent as AS2, which is the baseline too (TANDA without its adapt). PR
+and EASI are trained on their own, EP_ALONE epochs; mtl0 begins with PR, mtl1 and joint with both, EP_JOINT epochs.
+
+Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
+over the questions whose retrieved passages hold an answer. `easi_accuracy_…`: of the retrieved passages that hold one, those
+whose extracted sentence is one. `aurc_…`: area under risk against coverage over SQuAD's questions, unanswerable ones included.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.cascade_quality import SQUAD
+from benchmarks.cascade_quality import training as as2_training
+from benchmarks.harness import arguments, finish, say
+from indexing import bm25, java
+from indexing.dense import find_model
+from indexing.labels import fold
+from pipelines import run
+from pipelines.job import Job
+from pipelines.passages import Rules, build
+from pipelines.records import Folder
+from pipelines.tables import read_passages
+from pipelines.train import TrainJob
+from pipelines.train import run as train_run
+from ranking.cascade import Cascade
+from ranking.cascade import load as load_as2
+from ranking.confidence import risk_coverage
+from ranking.lists import ranked_passages
+from ranking.metrics import Judged, measure
+from ranking.passagetask import per_list
+from ranking.peasi import UNCALIBRATED, Asked, Reader, load
+from ranking.reranker import Resources, to_sentences
+from schemas.corpus import Document, Passage
+from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
+from schemas.ranked import Hit
+
+TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
+DEV_ARTICLES = 12
+MAX_TOKENS, SEED = 150, 0
+EP_ALONE, EP_JOINT, EP_EASI = 1, 1, 3
+PROCESSES = 2
+VARIANTS = ("pr", "easi", "mtl0", "mtl1", "joint")
+RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
+
+
+class Question(NamedTuple):
+    question_id: str
+    text: str
+    split: str  # 'train', 'dev', 'squad' or 'wikiqa'
+    doc_id: str
+    gold: frozenset[str]  # sentences, folded
+
+
+def questions(data: Path) -> list[Question]:
+    """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
+    made = []
+    shuffle = random.Random(SEED)
+    for split, path, title, most in (
+        ("train", "squad/squad-sent-train", "squadshifts-new-wiki", TRAIN),
+        ("squad", "squad/squad-sent-test", "squad-dev", None),
+        ("wikiqa", "wikiqa/wikiqa-test", "wikiqa", None),
+    ):
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in pq.read_table(data / f"{path}.parquet").to_pylist():
+            rows[row["question_id"]].append(row)
+        found = []
+        for key in sorted(rows):
+            first = rows[key][0]
+            doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
+            gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
+            if gold or split == "squad":
+                found.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
+        shuffle.shuffle(found)
+        if split == "squad":
+            articles = sorted({question.doc_id for question in found})[:DEV_ARTICLES]
+            made += [question._replace(split="dev") for question in found if question.doc_id in articles][:DEV]
+            made += [question for question in found if question.doc_id not in articles][:TEST]
+        else:
+            made += found[:most]
+    return made
+
+
+def prepare(data: Path, work: Path) -> None:
+    """train.parquet, dev.parquet, squad.parquet and wikiqa.parquet of labelled passages."""
+    if (work / "wikiqa.parquet").is_file():
+        return
+    job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    for line in run.run_steps(job, work / "run", ["ingest"], ()):
+        say(line)
+    passages = list(Folder.open(work / "run/passages", Passage, "ingest").read())
+    documents = {document.doc_id: document for document in Folder.open(work / "run/documents", Document, "ingest").read()}
+    of_document: dict[str, list[Passage]] = defaultdict(list)
+    for passage in passages:
+        of_document[passage.doc_id].append(passage)
+    java.start(java.find_java())
+    bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
+    asked = questions(data)
+    found = bm25.Bm25Index(work / "bm25").search([question.text for question in asked], 4 * DEPTH, None)
+    hits: dict[str, list[Hit]] = {}
+    labels: list[SentenceLabel] = []
+    for question, (rows, scores) in zip(asked, found, strict=True):
+        hits[question.question_id] = [
+            Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, passages[row])
+            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
+        ]
+        for sentence in {s.sentence_id: s for p in of_document[question.doc_id] for s in p.sentences}.values():
+            if is_answer(fold(sentence.text), question.gold):
+                labels.append(SentenceLabel(question.question_id, sentence.sentence_id, question.doc_id, sentence.text, 1))
+    train = {question.question_id for question in asked if question.split == "train"}
+    mine = {question.doc_id for question in asked if question.split == "train"}
+
+    def own_hits(ids: Iterable[str]) -> Iterator[Hit]:
+        """Hits in the documents of the training questions; the others' are not looked at."""
+        return (hit for key in ids for hit in hits[key] if hit.passage.doc_id in mine)
+
+    built = build(
+        [label for label in labels if label.question_id in train],
+        {question.question_id: question.text for question in asked if question.question_id in train},
+        lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
+        own_hits,
+        Rules(group="random", max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED),
+        dict.fromkeys(train, "train"),
+    )
+    say(f"training passages: {dict(built.counts)}")
+    write(work / "train.parquet", [row for _, rows in built.rows() for row in rows])
+    right = {(label.question_id, label.sentence_id) for label in labels}
+    for split in ("dev", "squad", "wikiqa"):
+        mine_ = [q for q in asked if q.split == split]
+        write(work / f"{split}.parquet", [row for q in mine_ for row in retrieved(hits[q.question_id][:DEPTH], right)])
+
+
+def is_answer(text: str, gold: Iterable[str]) -> bool:
+    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least."""
+    return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
+
+
+def retrieved(hits: Sequence[Hit], right: set[tuple[str, str]]) -> Iterator[LabelledPassage]:
+    for hit in hits:
+        p = hit.passage
+        sentences = tuple(
+            LabelledSentence(s.sentence_id, s.text, int((hit.question_id, s.sentence_id) in right)) for s in p.sentences
+        )
+        label = max((s.label for s in sentences), default=0)
+        yield LabelledPassage(
+            hit.question_id, hit.question, p.passage_id, p.doc_id, p.title, p.text, label, "retrieved", sentences
+        )
+
+
+def write(path: Path, rows: Sequence[LabelledPassage]) -> None:
+    pq.write_table(LabelledPassage.table(rows), path)
+
+
+def training(work: Path, name: str) -> TrainJob:
+    begun = {"pr": "as2", "easi": "as2", "mtl0": "pr"}.get(name, "pr")
+    section: dict[str, Any] = {"variant": name, "encoder": str(work / begun), "words": "source", "store": "fp16"}
+    if name in ("mtl1", "joint"):
+        section["easi"] = str(work / "easi")
+    epochs = {"pr": EP_ALONE, "easi": EP_EASI}.get(name, EP_JOINT)
+    return TrainJob.model_validate(
+        {
+            "peasi": {**section, "tokens": 1_000, "classifier_rate": 10.0 if name in ("pr", "easi") else 3.0},
+            "data": {**SQUAD, "train": [str(work / "train.parquet")], "dev": [str(work / "dev.parquet")]},
+            "train": {
+                "epochs": epochs,
+                "learning_rate": 5e-5,
+                "schedule": "linear",
+                "precision": "bf16",
+                "clip": 1.0,
+                "metric": "P@1",
+                "evaluate_every": 0,
+            },
+        }
+    )
+
+
+def train(data: Path, work: Path, name: str) -> str:
+    torch.set_num_threads(1)
+    job = as2_training(data, work, "mt6", False) if name == "as2" else training(work, name)
+    *_, last = train_run(job, work / name)
+    return f"{name}: {last}"
+
+
+class Table(NamedTuple):
+    """What a model says of a set's passages, question by question."""
+
+    passages: list[np.ndarray]  # logits of p(q, p); empty without a PR
+    sentence: list[np.ndarray]  # the extracted sentence's number, -1 = none; empty without an EASI
+    log_p: list[np.ndarray]
+
+
+def scored(work: Path, name: str, test: str) -> Table:
+    torch.set_num_threads(1)
+    lists = [ranked_passages(rows) for rows in read_passages(work / f"{test}.parquet")]
+    model, tokeniser = load(work / name, RESOURCES)
+    reader = Reader(model, tokeniser)
+    asked = [Asked.of(ranked, c) for ranked in lists for c in ranked.candidates]
+    passages = per_list(lists, reader.passages(asked)) if model.reads_passages else []
+    if not model.reads_sentences:
+        return Table(passages, [], [])
+    found = reader.sentences(asked)
+    return Table(passages, per_list(lists, found.sentence), per_list(lists, found.log_p))
+
+
+def as2(work: Path, test: str) -> list[dict[str, float]]:
+    """The baseline's score of each sentence."""
+    torch.set_num_threads(1)
+    ranker = Cascade(*load_as2(work / "as2", "pointwise", RESOURCES))
+    lists = [to_sentences(ranked_passages(rows)) for rows in read_passages(work / f"{test}.parquet")]
+    found = ranker.exit_scores(lists)
+    return [
+        {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
+        for ranked, rows in zip(lists, found, strict=True)
+    ]
+
+
+def metrics(judged: Iterable[tuple[Sequence[float], Sequence[int]]]) -> dict[str, float]:
+    """P@1, MAP, MRR in percent over the lists that hold something right."""
+    made = Judged.of([(list(scores), list(labels)) for scores, labels in judged])
+    kept = made.kept("answerable")
+    names = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
+    return {names[metric]: 100 * float(v.expected[kept].mean()) for metric, v in measure(made, tuple(names)).items()}
+
+
+def answers(rows: Sequence[LabelledPassage], chosen: Callable[[dict[str, int]], dict[str, float]]) -> tuple[Any, Any]:
+    """A question's answers: scores of the chosen sentences, all others below them; and the labels."""
+    labels = {s.sentence_id: s.label for row in rows for s in row.sentences}
+    scores = chosen(labels)
+    lowest = min(scores.values(), default=0.0) - 1
+    return [scores.get(key, lowest) for key in labels], list(labels.values())
+
+
+def rows_of(test: str, work: Path, tables: dict[str, Table], as2_scores: list[dict[str, float]]) -> Iterator[tuple[str, float]]:
+    lists = read_passages(work / f"{test}.parquet")
+    yield f"{test}_questions", len(lists)
+    yield f"{test}_answerable", sum(any(row.label for row in rows) for rows in lists)
+    yield f"{test}_passages", sum(map(len, lists))
+    yield f"{test}_sentences", sum(len(row.sentences) for rows in lists for row in rows)
+    baseline = metrics(answers(rows, lambda _, s=scores: s) for rows, scores in zip(lists, as2_scores, strict=True))  # type: ignore[misc]
+    yield from ((f"{test}_answer_{metric}_as2", value) for metric, value in baseline.items())
+    order = metrics(([-n for n in range(len(rows))], [row.label for row in rows]) for rows in lists)
+    yield from ((f"{test}_passage_{metric}_bm25", value) for metric, value in order.items())
+    for name, table in tables.items():
+        if table.passages:
+            found = metrics(
+                (scores.tolist(), [r.label for r in rows]) for rows, scores in zip(lists, table.passages, strict=True)
+            )
+            yield from ((f"{test}_passage_{metric}_{name}", value) for metric, value in found.items())
+        if not table.sentence:
+            continue
+        right = [
+            bool(rows[n].sentences[at].label) if at >= 0 else False
+            for rows, best in zip(lists, table.sentence, strict=True)
+            for n, at in enumerate(best.tolist())
+            if rows[n].label
+        ]
+        yield f"{test}_easi_accuracy_{name}", 100 * float(np.mean(right))
+        picked = [
+            {rows[n].sentences[at].sentence_id for n, at in enumerate(best.tolist()) if at >= 0}
+            for rows, best in zip(lists, table.sentence, strict=True)
+        ]
+        all_as2 = metrics(
+            answers(rows, lambda _, s=scores, p=mine: {key: value for key, value in s.items() if key in p})  # type: ignore[misc]
+            for rows, scores, mine in zip(lists, as2_scores, picked, strict=True)
+        )
+        yield from ((f"{test}_answer_{metric}_all_as2_{name}", value) for metric, value in all_as2.items())
+        if table.passages:
+            yield from of_top(test, name, lists, table)
+    yield from selective(test, work, lists, tables, as2_scores)
+
+
+def of_top(test: str, name: str, lists: list[list[LabelledPassage]], table: Table) -> Iterator[tuple[str, float]]:
+    """The pipeline 'top-1': the sentence of PR's best passage, then that of the next, and so on."""
+    judged = []
+    for rows, scores, best in zip(lists, table.passages, table.sentence, strict=True):
+        given: dict[str, float] = {}
+        for n in np.argsort(-scores, kind="stable").tolist():
+            if best[n] >= 0:
+                given.setdefault(rows[n].sentences[best[n]].sentence_id, float(scores[n]))
+        judged.append(answers(rows, lambda _, g=given: g))  # type: ignore[misc]
+    yield from ((f"{test}_answer_{metric}_top1_{name}", value) for metric, value in metrics(judged).items())
+
+
+def selective(
+    test: str, work: Path, lists: list[list[LabelledPassage]], tables: dict[str, Table], as2_scores: list[dict[str, float]]
+) -> Iterator[tuple[str, float]]:
+    """Risk against coverage over all questions, those without an answer too."""
+    labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
+    best = [max(scores, key=lambda key: scores[key]) for scores in as2_scores]
+    right = np.array([of[key] for of, key in zip(labels, best, strict=True)], np.float64)
+    confidence = np.array([scores[key] for scores, key in zip(as2_scores, best, strict=True)])
+    curve = risk_coverage(confidence, right)
+    yield f"{test}_aurc_as2", curve.aurc
+    yield f"{test}_right_as2", 100 * float(right.mean())
+    for name, table in tables.items():
+        if not (table.passages and table.sentence):
+            continue
+        calibration = load(work / name, RESOURCES)[0].calibration or UNCALIBRATED
+        confidence_, right_ = [], []
+        for rows, scores, chosen, log_p in zip(lists, table.passages, table.sentence, table.log_p, strict=True):
+            top = int(np.argmax(scores))
+            there = chosen[top] >= 0
+            confidence_.append(float(calibration(np.array([[scores[top], log_p[top]]]))[0]) if there else np.nan)
+            right_.append(float(rows[top].sentences[chosen[top]].label) if there else 0.0)
+        curve = risk_coverage(np.array(confidence_), np.array(right_))
+        yield f"{test}_aurc_{name}", curve.aurc
+        yield f"{test}_right_{name}", 100 * float(np.mean(right_))
+
+
+def main() -> None:
+    given = arguments("peasi_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/peasi_quality"})
+    data, work = given.data.resolve(), (given.work or Path("out/peasi_quality")).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    prepare(data, work)
+    context = multiprocessing.get_context("spawn")
+    result: dict[str, float | int | str] = {}
+    with ProcessPoolExecutor(PROCESSES, context) as pool:
+        say(pool.submit(train, data, work, "as2").result())
+        for names in (("pr", "easi"), ("mtl0", "joint", "mtl1")):
+            for made in [pool.submit(train, data, work, name) for name in names]:
+                say(made.result())
+        tests = ("dev", "squad", "wikiqa")
+        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in VARIANTS}
+        baselines = {test: pool.submit(as2, work, test) for test in tests}
+        for test in tests:
+            of = {name: tables[test, name].result() for name in VARIANTS}
+            result |= rows_of(test, work, of, baselines[test].result())
+            say(f"{test}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items() if key.startswith(test)))
+    for ours, theirs in (
+        ("answer_p1_as2", "squad_answer_p1_as2"),
+        ("answer_p1_top1", "squad_answer_p1_top1_mtl1"),
+        ("answer_p1_all_as2", "squad_answer_p1_all_as2_mtl1"),
+        ("passage_p1_pr", "squad_passage_p1_pr"),
+        ("passage_p1_pr_easi", "squad_passage_p1_joint"),
+    ):
+        result[ours] = result[theirs]
+    finish("peasi_quality", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
