@@ -1,0 +1,92 @@
+"""The whole chain on `corpus-wiki`: what each stage makes of the answer, and at which stage it is lost.
+
+Questions of WikiQA and SQuAD whose answer is among the sentences of the DEPTH passages that BM25 finds; the sample job's stages
+with the shipped checkpoints. `answer_p1_after_…` and `answer_mrr_after_…`: the order in which a stage leaves its
+list, in percent; after `peasi.pr`, which ranks passages, of passages that hold an answer, so that number does not
+compare with the others. `gold_lost_at_…`: questions in percent whose last answer sentence left there. `without_…`: the
+chain's answers with that stage left out. `questions_per_s`: of the stages alone, one thread.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.first_stage import Lists, job
+from benchmarks.harness import arguments, finish, say
+from pipelines.job import load
+from pipelines.rerank import load_plan
+from ranking.reranker import Outcome, Stage, run_stages, to_passages
+from schemas.ranked import Candidate
+
+DEPTH, QUESTIONS = 100, 150
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+
+
+def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
+    """The best rank that an answer, or a passage that holds one, has in what a stage left; None where there is none."""
+    everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.left))
+    ranks = [
+        score.rank
+        for c in everyone
+        for score in c.stages
+        if score.stage == stage and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
+    ]
+    return min(ranks, default=None)
+
+
+def holds(candidate: Candidate, gold: set[str]) -> bool:
+    return any(sentence.sentence_id in gold for sentence in candidate.hit.passage.sentences)
+
+
+def is_there(outcome: Outcome, gold: set[str]) -> bool:
+    """Whether an answer, or a passage that holds one, is among what a plan leaves."""
+    return any(c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates)
+
+
+def measured(outcomes: Sequence[Outcome], golds: Sequence[set[str]], stage: str) -> tuple[float, float]:
+    """P@1 and MRR in percent."""
+    ranks = [rank_after(stage, outcome, gold) for outcome, gold in zip(outcomes, golds, strict=True)]
+    first = sum(rank == 1 for rank in ranks) / len(ranks)
+    reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
+    return 100 * first, 100 * reciprocal
+
+
+def run(plan: Sequence[Stage], lists: Lists) -> list[Outcome]:
+    return run_stages([to_passages(ranked) for ranked, _ in lists], plan)
+
+
+def main() -> None:
+    given = arguments("chain", __doc__ or "")
+    torch.set_num_threads(1)
+    plan = load_plan(load(SAMPLE))
+    with tempfile.TemporaryDirectory() as folder:
+        lists = job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)
+    golds = [gold for _, gold in lists]
+    began = time.perf_counter()
+    outcomes = run(plan, lists)
+    taken = time.perf_counter() - began
+    result: dict[str, float | int | str] = {"questions": len(lists), "questions_per_s": len(lists) / taken}
+    alive = len(lists)
+    for n, stage in enumerate(plan):
+        p1, mrr = measured(outcomes, golds, stage.name)
+        still = sum(is_there(o, gold) for o, gold in zip(run(plan[: n + 1], lists), golds, strict=True))
+        name = stage.name.replace(".", "_")
+        result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
+        result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
+        alive = still
+        say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
+    for n, stage in enumerate(plan[:-1]):
+        p1, mrr = measured(run([*plan[:n], *plan[n + 1 :]], lists), golds, plan[-1].name)
+        name = stage.name.replace(".", "_")
+        result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
+        say(f"without {stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
+    finish("chain", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
