@@ -25,6 +25,7 @@ from ranking.pairtask import PairTask
 from ranking.passagetask import PassageTask, dev_lists
 from ranking.peasi import PeasiModel
 from ranking.reranker import Resources, SentenceEncoder
+from ranking.schedule import check
 from ranking.train import Dev, Task
 from ranking.words import Words
 from schemas.labels import LabelledCandidate, LabelledPassage
@@ -101,6 +102,8 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questio
         raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
     if start.model is not None and (given.layers is not None or given.exits not in ([], list(model.exits))):
         raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
+    if given.drop:
+        check(model.exits, cascade.for_each(given.drop, len(model.exits) - 1))
     tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: CascadeModel) -> None:
@@ -116,6 +119,7 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questio
         sampling=given.sampling,
         early_epochs=given.early_epochs,
         stop=given.stop_gradient,
+        drops=cascade.for_each(given.drop, len(model.exits) - 1),
         seed=job.train.seed,
     )
     return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"

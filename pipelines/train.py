@@ -99,6 +99,9 @@ class Transformer(Body):
         description="cascade: which exit a step trains (§4.3.1): at random, in turn, or at first the early ones more often",
     )
     early_epochs: Count = Field(1, description="cascade: epochs in which 'early' prefers the early exits")
+    drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
+        [], description="cascade: share that leaves at each exit but the last when the dev score is taken; one number for all"
+    )
     stop_gradient: bool = Field(
         False, description="cascade: an exit trains no layer below the exit before it (§4.3.1: it hurts)"
     )

@@ -46,18 +46,19 @@ class PairTask:
         sampling: Sampling = "uniform",
         early_epochs: int = 1,
         stop: bool = False,
+        drops: Sequence[float] = (),
         seed: int = 0,
     ) -> None:
         """`tokens`: of a batch. `classifier_rate`: multiple of the learning rate, for the classifiers: they are new, and a step
         trains but one. `sampling` of the exits: §4.3.1's uniform, in turn, or, in the first `early_epochs`, an exit
-        less often the later it comes. `stop`: no gradient below the exit before. Raises ValueError where no question has an
-        answer."""
+        less often the later it comes. `stop`: no gradient below the exit before. `drops`: as `Cascade`'s, of
+        the reranker that is held against dev. Raises ValueError where no question has an answer."""
         rows = [row for rows in questions if any(row.label for row in rows) for row in rows]
         if not rows:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
         self.model, self._classifier_rate = model, classifier_rate
         self._tokeniser, self._save, self._seed = tokeniser, save, seed
-        self._sampling, self._early, self._stop = sampling, early_epochs, stop
+        self._sampling, self._early, self._stop, self._drops = sampling, early_epochs, stop, drops
         self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
         self._labels = torch.tensor([float(row.label) for row in rows])
         self.tokens_cut = int(self._pairs.cut.sum())
@@ -97,7 +98,7 @@ class PairTask:
         return F.binary_cross_entropy_with_logits(scores, batch.labels)
 
     def reranker(self) -> Reranker:
-        return Cascade(self.model, self._tokeniser)
+        return Cascade(self.model, self._tokeniser, self._drops)
 
     def save(self, folder: Path) -> None:
         self._save(folder, self.model)
