@@ -1,8 +1,8 @@
 """The Cascade Transformer beside what it is compared with, in the form of its Tables 2 and 3, on MiniLM-L6 as the body.
 
-Models: the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the sequential ranker (SR) is made; and the cascade
-(CT, exits after layers 2 to 6), which begins with the body and classifier of MT's transferred 6 layers: from the plain body it
-learnt too little of so little data. Each is fine-tuned on SQuAD-sent (1 epoch), and from there on WikiQA (4 epochs): TANDA's
+Models: the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the sequential ranker (SR) is made; and the
+cascade (CT, exits after layers 2 to 6), which begins with the body and classifier of MT's transferred 6 layers: from the plain
+body it learnt too little of so little data. Each is fine-tuned on SQuAD-sent (1 epoch), and from there on WikiQA (4 epochs): TANDA's
 transfer and adapt. New classifiers learn ten times as fast as the body, in the adapt five times. A cascade's checkpoint is the
 one that is best on dev at α = .3.
 
@@ -61,7 +61,7 @@ SQUAD = {
     "licence": "CC BY-SA 4.0",
 }
 WIKIQA = {"name": "WikiQA (Yang et al. 2015), after SQuAD-sent", "licence": "Microsoft Research Data License"}
-MODELS = (*(f"mt{depth}" for depth in reversed(CUTS)), "cascade")
+MODELS = ("cascade", *(f"mt{depth}" for depth in reversed(CUTS)))
 
 
 def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
@@ -99,11 +99,11 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
     )
 
 
-def train(data: Path, work: Path, name: str) -> str:
-    """Transfer and adapt, or what of them is still to be done; the last lines."""
+def train(data: Path, work: Path, name: str, adapts: Sequence[bool] = (False, True)) -> str:
+    """Transfer and adapt, or what of them is asked for and still to be done; the last lines."""
     torch.set_num_threads(1)
     told = []
-    for adapt in (False, True):
+    for adapt in adapts:
         began = time.perf_counter()
         *_, last = run(training(data, work, name, adapt), work / f"{name}-{'adapt' if adapt else 'transfer'}")
         told.append(f"{last} ({time.perf_counter() - began:,.0f} s)")
@@ -217,12 +217,11 @@ def main() -> None:
     result: dict[str, float | int | str] = {}
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(PROCESSES, context) as pool:
-        *cuts, cascade = MODELS
-        jobs = [pool.submit(train, data, work, name) for name in cuts]
+        transfers = [pool.submit(train, data, work, name, (False,)) for name in MODELS[1:]]  # the cascade begins with one
         long_lists(data, work)
-        say(jobs[0].result())  # the cascade begins with it
-        jobs.append(pool.submit(train, data, work, cascade))
-        for made in jobs[1:]:
+        for made in transfers:
+            say(made.result())
+        for made in [pool.submit(train, data, work, name) for name in MODELS]:
             say(made.result())
     with ProcessPoolExecutor(PROCESSES, context) as pool:
         tests = (*TESTS, "long")
