@@ -3,8 +3,8 @@
 Models: the cuts to 2, 4 and 6 layers, each trained on its own (MT), of which the sequential ranker (SR) is made; and the
 cascade (CT, exits after layers 2 to 6), which begins with the body and classifier of MT's transferred 6 layers: from the plain
 body it learnt too little of so little data. Each is fine-tuned on SQuAD-sent (1 epoch), and from there on WikiQA (4 epochs):
-TANDA's transfer and adapt. New classifiers learn ten times as fast as the body, in the adapt five times. A cascade's checkpoint is the
-one that is best on dev at α = .3.
+TANDA's transfer and adapt. New classifiers learn ten times as fast as the body, in the adapt five times. A cascade's
+checkpoint is the one that is best on dev at α = .3.
 
 Chosen in a few trials of the cascade that no command repeats: its rates, epochs and beginning by the dev sets, the step's
 size by the training loss of the first quarter, where dev told no difference.
