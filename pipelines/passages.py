@@ -151,6 +151,9 @@ def build(
         chosen = choose(runs, n, rules.group, f"{rules.seed}:{q}:{label.sentence_id}")
         this = made.setdefault(q, Labelled(Question(q, questions[q]), found[q], frozenset(correct[q])))
         this.windows.setdefault(doc_id, set()).update(chosen)
+    left_out = sum(n for name, n in counts.items() if name.startswith("labels_left_out_"))
+    if counts["labels"] != counts["labels_used"] + left_out:
+        raise RuntimeError(f"{counts['labels']} labels came in, {counts['labels_used']} were used and {left_out} left out")
     if not made:
         raise JobError(f"no label can be used: {json.dumps(counts)}", BAD_DATA)
     counts["questions_left_out"] = counts["questions"] - len(made)
