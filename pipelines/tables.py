@@ -87,6 +87,8 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
         rows = LabelledPassage.rows(pq.read_table(path))
     except (pa.ArrowInvalid, KeyError, TypeError) as e:
         raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
+    if not rows:
+        raise JobError(f"{path}: no passage in it", BAD_DATA)
     return [list(group) for _, group in groupby(rows, key=lambda row: row.question_id)]
 
 

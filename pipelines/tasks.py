@@ -129,11 +129,12 @@ def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -
     """Begins with a transformer's body, that of a checkpoint of `pointwise` or `cascade`, or a checkpoint of `peasi`, whose
     heads it takes over too; EASI, where it has a transformer of its own, with `easi`."""
     start = _start(job, given.encoder)
-    model = PeasiModel(start.encoder, given.variant, given.slots)
+    model = PeasiModel(start.easi_encoder if given.variant == "easi" else start.encoder, given.variant, given.slots)
     second = start
     if model.easi_encoder is not None:
         second = _start(job, given.easi) if given.easi else start
-        model.easi_encoder.load_state_dict(second.encoder.state_dict())
+        _check_beside(given, start, second)
+        model.easi_encoder.load_state_dict(second.easi_encoder.state_dict())
     elif given.easi:
         raise ValueError(f"peasi.easi = {given.easi!r}, but variant {given.variant!r} has one transformer, peasi.encoder")
     if isinstance(start.model, PeasiModel):
@@ -171,6 +172,11 @@ class _Start:
     folder: Path  # of the tokenizer
     words: WordsOf | None  # where it has its word embeddings from
 
+    @property
+    def easi_encoder(self) -> LayeredEncoder:
+        """What EASI begins with: a checkpoint's own transformer of EASI, where it has one."""
+        return (self.model.easi_encoder if isinstance(self.model, PeasiModel) else None) or self.encoder
+
 
 def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
     own = job.path(name)
@@ -197,6 +203,18 @@ def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel) -> 
         if isinstance(module, LayeredEncoder):
             module.words.requires_grad_(words is None)
     return Tokeniser(start.folder, min(given.limit, start.encoder.shape.positions)), words
+
+
+def _check_beside(given: Peasi, start: _Start, second: _Start) -> None:
+    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError where the two differ."""
+    ours, other = start.encoder.shape, second.encoder.shape
+    if ours != other:
+        told = f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of {other.width}"
+        raise ValueError(f"peasi.encoder and peasi.easi must be of one shape: {told}")
+    if given.words == "source" and (start.words and start.words.sha256) != (second.words and second.words.sha256):
+        raise ValueError(
+            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
+        )
 
 
 def _no_encoder() -> SentenceEncoder:

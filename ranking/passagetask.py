@@ -5,7 +5,8 @@ cross-entropy of the passages that hold a correct sentence; where there are both
 trainings: PR and EASI on their own, then a joint variant that begins with both checkpoints.
 
 Settled here. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
-sentences than slots is read in the first of its windows that holds a correct sentence, or the first of all.
+sentences than slots is read in the first of its windows that holds a correct sentence, or the first of all. Where the answers
+to the dev questions are all right, all wrong, or none, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class PassageTask:
     ) -> None:
         """`dev`: what the confidence is calibrated on when the model is saved. `tokens`: of a batch. `classifier_rate`:
         multiple of the learning rate, for what stands on the transformers. Raises ValueError where there is nothing to learn
-        from: no passage with a correct sentence or, for PR, none without."""
+        from: no passage with a correct sentence or, for PR, none without; for EASI, no correct sentence that is not cut off;
+        and where a window of as many sentences as slots could not be read."""
         self.model, self._tokeniser, self._save, self._seed = model, tokeniser, save, seed
         self._classifier_rate, self._dev = classifier_rate, dev
         rows = [row for passages in questions for row in passages]
@@ -65,9 +67,11 @@ class PassageTask:
             raise ValueError(f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from")
         if not model.reads_passages:
             rows = [row for row in rows if row.label]
+        if model.reads_sentences:
+            tokeniser.pairs([("",) * (1 + model.slots)])  # refused here, not where the first long passage is served
         self._labels = torch.tensor([float(row.label) for row in rows])
         self._passages = tokeniser.pairs([(row.question, row.text) for row in rows])
-        read = [_window(row, model.slots) for row in rows]
+        read = [_window(row, model.slots) if model.reads_sentences else [] for row in rows]
         texts = [(row.question, *(row.sentences[n].text for n in window)) for row, window in zip(rows, read, strict=True)]
         self._sentences = tokeniser.pairs(texts)
         self._right = np.zeros((len(rows), model.slots), bool)
@@ -80,6 +84,8 @@ class PassageTask:
         self._read = np.full(len(rows), model.variant == "joint") | self._right.any(1)  # by EASI
         if not model.reads_sentences:
             self._read[:] = False
+        elif not self._right.any():
+            raise ValueError(f"the correct sentences of all {right} passages are empty or cut off; raise the limit")
         self._lengths = self._passages.lengths * model.reads_passages + self._sentences.lengths * self._read
         self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages + int(self._sentences.cut[self._read].sum())
         self.steps = -(-int(self._lengths.sum()) // tokens)
@@ -131,21 +137,31 @@ class PassageTask:
         self._save(folder, self.model)
 
 
-def calibrated(reader: Reader, questions: Questions) -> Calibration:
-    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p)."""
+def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
+    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
+
+    None where all answers are right, all are wrong, or there is none.
+    """
     lists = [ranked_passages(passages) for passages in questions]
     scores = per_list(lists, reader.passages([Asked.of(r, c) for r in lists for c in r.candidates]))
     best = [int(np.argmax(of_question)) for of_question in scores]
     found = reader.sentences([Asked.of(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)])
     answered = np.flatnonzero(found.sentence >= 0).tolist()
     right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
+    if len(set(right)) < 2:
+        return None
     features = [(scores[q][best[q]], found.log_p[q]) for q in answered]
     return Calibration.fit(np.array(features), np.array(right))
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
     """What a variant is held against. PR: passages, right where they hold a correct sentence; EASI: the sentences of each
-    passage that holds a correct one; both: the sentences of all passages of a question, of which one is answered."""
+    passage that holds a correct one; both: the sentences of all passages of a question, of which one is answered.
+
+    Raises ValueError where no passage holds a correct sentence.
+    """
+    if not any(row.label for passages in questions for row in passages):
+        raise ValueError(f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be measured")
     lists, labels = [], []
     for passages in questions:
         if model.variant == "easi":

@@ -193,6 +193,7 @@ def to_passages(ranked: RankedList) -> RankedList:
 def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = "passage") -> list[Outcome]:
     """Run the plan over whole lists whose candidates are of `unit`.
 
+    A sentence that was grouped or dropped may come back in its passage; it ends as one row, of where it was last.
     Raises RuntimeError where a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
     """
     now = list(lists)
@@ -215,7 +216,18 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
                 c.hit.passage.passage_id for c in after.candidates if c.sentence
             }
             left[n] += [Departure(c, stage.name) for c in reversed(before.candidates) if c.candidate_id not in returned]
-    return [Outcome(ranked, tuple(departures)) for ranked, departures in zip(now, left, strict=True)]
+    return [Outcome(ranked, _last(ranked, departures)) for ranked, departures in zip(now, left, strict=True)]
+
+
+def _last(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
+    """Each candidate's last departure: a sentence that left, and came back in a passage, is where it ended."""
+    ended = {c.candidate_id for c in kept.candidates}
+    made = []
+    for departure in reversed(departures):
+        if departure.candidate.candidate_id not in ended:
+            ended.add(departure.candidate.candidate_id)
+            made.append(departure)
+    return tuple(reversed(made))
 
 
 def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:

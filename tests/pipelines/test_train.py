@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
+from safetensors.torch import load_file
 
-from indexing.dense import ModelMissing
-from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from indexing.dense import DEFAULT, ModelMissing, find_model
+from pipelines.datasets import read_dataset
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate import evaluate
+from pipelines.scores import by_question
+from pipelines.tables import read_passages
+from pipelines.tasks import task_of
 from pipelines.train import load_job, run
+from ranking import peasi
+from ranking.encoder import LayeredEncoder, Shape
+from ranking.lists import ranked_list, ranked_passages
+from ranking.peasi import PeasiModel
+from ranking.pointwise import Pointwise
+from ranking.reranker import Resources, Stage, run_stages
+from schemas.labels import LabelledPassage, LabelledSentence
 
 JOB = """
 [model]
@@ -220,3 +239,244 @@ def test_a_transformer_that_cannot_be_meant_is_refused(folder: Path, reranker: s
         path.write_text(path.read_text().replace("[model]\nreranker = 'cosinet'\n", "") + "[model]\nreranker = 'cosinet'\n")
     with pytest.raises((JobError, ModelMissing), match=says):
         list(run(load_job(path, ["train.batch=4"] if "batch" in more else []), folder / "out"))
+
+
+def write_tiny(folder: Path, seed: int = 0, **shape: int) -> str:
+    """A random transformer of two layers with the default's tokenizer, as a folder to begin with."""
+    torch.manual_seed(seed)
+    sizes = {"layers": 2, "width": 16, "heads": 2, "inner": 32, "vocabulary": 30_522, "positions": 64}
+    LayeredEncoder(Shape(**{**sizes, **shape})).save(folder)
+    shutil.copyfile(find_model(DEFAULT) / "tokenizer.json", folder / "tokenizer.json")
+    return str(folder)
+
+
+def write_tiny_job(folder: Path, reranker: str, encoder: str, more: str = "") -> Path:
+    path = write_transformer(folder, reranker, more, epochs=1)
+    path.write_text(path.read_text().replace("layers = 2", f'encoder = "{encoder}"'))
+    return path
+
+
+def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_last_exit(folder: Path) -> None:
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "monolithic"))
+    job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
+    learn = list(by_question(read_dataset(folder / "train.tsv")))
+    task, _, told = task_of(job, learn, learn)
+    lists = [ranked_list(rows) for rows in learn]
+    monolithic = Pointwise.load(Resources(str(folder / "monolithic"), lambda: pytest.fail("no encoder is needed"), find_model))
+    ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
+    assert told == "begun with monolithic; 0 tokens cut"
+    assert all(np.array_equal(a.scores[:, -1], b.scores[:, 0]) for a, b in zip(ours, theirs, strict=True))
+    assert not any(np.array_equal(a.scores[:, 0], a.scores[:, 1]) for a in ours)
+    list(run(job, folder / "grown"))
+    assert json.loads((folder / "grown" / "config.json").read_text())["exits"] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("trained", "reranker", "more", "says"),
+    [
+        ("pointwise", "cascade", "", "transformer.exits is missing"),
+        ("pointwise", "cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
+        ("pointwise", "pointwise", "layers = 1", "is a checkpoint with exits .2.; leave out transformer.layers"),
+        ("cascade", "pointwise", "", "begun is a checkpoint of cascade; pointwise cannot begin with it"),
+        ("cascade", "cascade", "exits = [2]", "is a checkpoint with exits .1, 2.; leave out transformer.layers and exits"),
+        ("pr", "pointwise", "", "begun is a checkpoint of peasi; pointwise cannot begin with it"),
+    ],
+)
+def test_a_checkpoint_that_a_training_cannot_begin_with_is_refused(
+    folder: Path, trained: str, reranker: str, more: str, says: str
+) -> None:
+    tiny = write_tiny(folder / "tiny")
+    if trained == "pr":
+        job = write_peasi(folder, "pr", tiny)
+    else:
+        job = write_tiny_job(folder, trained, tiny, "exits = [1, 2]" if trained == "cascade" else "")
+    list(run(load_job(job), folder / "begun"))
+    with pytest.raises(JobError, match=says) as e:
+        list(run(load_job(write_tiny_job(folder, reranker, "begun", more)), folder / "out"))
+    assert e.value.code == SETTINGS and not (folder / "out").exists()
+
+
+PEASI = """
+[peasi]
+variant = "{variant}"
+encoder = "{encoder}"
+slots = 3
+limit = 48
+tokens = 200
+{more}
+[data]
+name = "made passages"
+licence = "CC0"
+train = ["passages.parquet"]
+dev = ["passages.parquet"]
+[train]
+epochs = {epochs}
+schedule = "constant"
+learning_rate = 0.003
+metric = "MRR"
+"""
+
+
+def passages(question: int) -> Iterator[LabelledPassage]:
+    for n, texts in enumerate([["It left.", "She left."], ["It left.", f"She sang it {question}."], ["She left."] * 4]):
+        sentences = tuple(LabelledSentence(f"q{question}-{n}@{i}", text, int("sang" in text)) for i, text in enumerate(texts))
+        yield LabelledPassage(
+            f"q{question}", "Who sang it?", f"q{question}-{n}", "d", "", " ".join(texts), int(n == 1), "window", sentences
+        )
+
+
+def write_peasi(folder: Path, variant: str, encoder: str, more: str = "", epochs: int = 1) -> Path:
+    pq.write_table(LabelledPassage.table([row for n in range(5) for row in passages(n)]), folder / "passages.parquet")
+    (folder / "peasi.toml").write_text(PEASI.format(variant=variant, encoder=encoder, more=more, epochs=epochs))
+    return folder / "peasi.toml"
+
+
+def begun(folder: Path) -> PeasiModel:
+    """The model of peasi.toml before its first step."""
+    job, rows = load_job(folder / "peasi.toml"), read_passages(folder / "passages.parquet")
+    task, _, _ = task_of(job, rows, rows)
+    assert isinstance(task.model, PeasiModel)
+    return task.model
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return dict(peasi.load(folder, Resources(None, lambda: pytest.fail("no encoder is needed"), find_model))[0].state_dict())
+
+
+def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
+    tiny = write_tiny(folder / "tiny")
+    for variant in ("pr", "easi"):
+        lines = list(run(load_job(write_peasi(folder, variant, tiny, epochs=8)), folder / variant))
+        assert lines[0].startswith("passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet")
+        assert f"peasi {variant} of tiny: " in lines[1] and lines[1].endswith("2 layers of 16; 0 tokens cut")
+    write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
+    made, pr, easi = begun(folder).state_dict(), weights(folder / "pr"), weights(folder / "easi")
+    for name, value in made.items():
+        part, _, rest = name.partition(".")
+        begins_with = {"easi_encoder": easi.get(f"encoder.{rest}"), "sentence": easi.get(name)}.get(part, pr.get(name))
+        if name == "passage.weight":
+            assert torch.equal(value[:, :16], pr[name]) and not value[:, 16:].any()
+        else:
+            assert begins_with is not None and torch.equal(value, begins_with), name
+    lines = list(run(load_job(folder / "peasi.toml"), folder / "joint"))
+    assert "begun with pr, EASI begun with easi; 0 tokens cut" in lines[1]
+    assert lines[2].startswith("train      peasi joint of pr: best dev MRR ")
+    told = json.loads((folder / "joint" / "config.json").read_text())
+    assert (told["model"], told["variant"], told["slots"], told["limit"]) == ("peasi", "joint", 3, 48)
+    card = (folder / "joint" / "README.md").read_text()
+    for said in ("# peasi joint of pr", 'reranker = "peasi"', "made passages", "CC0", '"easi": "easi"', "EASI begun with easi"):
+        assert said in card
+    assert card.count("`model.safetensors`") == 2 and str(folder) not in card
+    assert list(run(load_job(folder / "peasi.toml"), folder / "joint"))[-1].endswith("(complete)")
+    list(run(load_job(write_peasi(folder, "easi", tiny, epochs=1), ["train.seed=1"]), folder / "another"))
+    shutil.copyfile(folder / "another" / "model.safetensors", folder / "easi" / "model.safetensors")
+    write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
+    with pytest.raises(JobError, match="holds something else"):
+        list(run(load_job(folder / "peasi.toml"), folder / "joint"))
+
+
+@pytest.mark.parametrize("variant", ["easi", "mtl1", "joint"])
+def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path, variant: str) -> None:
+    tiny = write_tiny(folder / "tiny")
+    list(run(load_job(write_peasi(folder, "joint", tiny, epochs=2)), folder / "both"))
+    before = weights(folder / "both")
+    assert not torch.equal(before["encoder.words.weight"], before["easi_encoder.words.weight"])
+    write_peasi(folder, variant, "both")
+    for name, value in begun(folder).state_dict().items():
+        of = f"easi_{name}" if variant == "easi" and name.startswith("encoder.") else name
+        known = before[of][:, : value.shape[1]] if name == "passage.weight" else before[of]
+        assert torch.equal(value, known), name
+    write_peasi(folder, "joint", tiny, 'easi = "both"')
+    made = begun(folder).state_dict()
+    assert torch.equal(made["easi_encoder.words.weight"], before["easi_encoder.words.weight"])
+    assert torch.equal(made["sentence.weight"], before["sentence.weight"])
+
+
+def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
+    path = write_peasi(folder, "mtl1", write_tiny(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10)
+    lines = list(run(load_job(path), folder / "out"))
+    assert "best dev MRR 100.00" in lines[2]
+    resources = Resources(str(folder / "out"), lambda: pytest.fail("no encoder is needed"), find_model)
+    lists = [ranked_passages(rows) for rows in read_passages(folder / "passages.parquet")]
+    plan = [Stage(kind.name, kind.load(resources), 1) for kind in (peasi.PassageReranker, peasi.Extractor)]
+    assert ["sang" in outcome.kept.candidates[0].text for outcome in run_stages(lists, plan)] == [True] * 5
+
+
+def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> None:
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "as2"))
+    lines = list(run(load_job(write_peasi(folder, "mtl1", "as2", 'words = "source"')), folder / "out"))
+    assert "begun with as2" in lines[1]
+    made = begun(folder).state_dict()
+    for name, value in load_file(folder / "as2" / "model.safetensors").items():
+        if name.startswith("encoder."):
+            assert torch.equal(value.float(), made[name]) and torch.equal(value.float(), made[f"easi_{name}"])
+
+
+@pytest.mark.parametrize(
+    ("variant", "more", "says"),
+    [
+        ("joint", 'easi = "easi"', "its EASI has 3 slots, not 5; give slots = 3"),
+        ("mtl0", 'easi = "easi"', "peasi.easi = 'easi', but variant 'mtl0' has one transformer, peasi.encoder"),
+        ("pr", 'easi = "easi"', "variant 'pr' has one transformer"),
+        ("mtl1", 'easi = "deep"', "tiny has 2 layers of 16, deep 3 of 16"),
+        ("mtl1", 'words = "source"\neasi = "easi"', "do not have the same word embeddings; words = 'source'"),
+        ("mtl1", 'words = "source"\neasi = "twin"', "do not have the same word embeddings; words = 'source'"),
+        ("mtl1", "slots = 46", "47 texts do not fit into 48 tokens; raise the limit"),
+        ("pr", "tokens = 20", "batches of 20 tokens for passages of up to"),
+        ("mtl2", "", "peasi.variant: Input should be 'pr', 'easi', 'mtl0', 'mtl1' or 'joint'"),
+        ("pr", 'encoder = "list"', "list is a checkpoint of cosinet, which has no transformer to begin with"),
+    ],
+)
+def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, more: str, says: str) -> None:
+    tiny = write_tiny(folder / "tiny")
+    write_tiny(folder / "deep", layers=3)
+    write_tiny(folder / "twin", seed=1)
+    if "list" in more:
+        list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "list"))
+    if "easi" in more:
+        list(run(load_job(write_peasi(folder, "easi", tiny)), folder / "easi"))
+    path = write_peasi(folder, variant, tiny)
+    settings = [f"peasi.{line.replace(' = ', '=')}" for line in more.splitlines()]
+    settings += ["peasi.slots=5"] if "slots, not 5" in says else []
+    with pytest.raises(JobError) as e:
+        list(run(load_job(path, settings), folder / "out"))
+    assert (e.value.code, says in str(e.value)) == (SETTINGS, True), str(e.value)
+    assert not (folder / "out").exists()
+
+
+def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
+    path = write_peasi(folder, "pr", write_tiny(folder / "tiny"))
+    pq.write_table(LabelledPassage.table([]), folder / "empty.parquet")
+    pq.write_table(pa.table({"question_id": ["q"], "text": ["It left."]}), folder / "other.parquet")
+    pq.write_table(LabelledPassage.table([*passages(0)]).drop_columns("sentences"), folder / "bare.parquet")
+    for name, code, says in [
+        ("absent.parquet", INPUT_MISSING, "absent.parquet: no such file"),
+        ("train.tsv", BAD_DATA, "train.tsv: no labelled passages"),
+        ("other.parquet", BAD_DATA, "`answermill passages` writes them"),
+        ("bare.parquet", BAD_DATA, "bare.parquet: no labelled passages"),
+        ("empty.parquet", BAD_DATA, "empty.parquet: no passage in it"),
+    ]:
+        for key in ("train", "dev"):
+            with pytest.raises(JobError) as e:
+                list(run(load_job(path, [f"data.{key}=['{name}']"]), folder / "out"))
+            assert (e.value.code, says in str(e.value)) == (code, True), str(e.value)
+
+
+def test_dev_passages_without_an_answer_are_refused_before_any_step(folder: Path) -> None:
+    path = write_peasi(folder, "easi", write_tiny(folder / "tiny"))
+    wrong = [row for row in passages(0) if not row.label]
+    pq.write_table(LabelledPassage.table(wrong), folder / "wrong.parquet")
+    with pytest.raises(JobError, match="no passage of the 1 dev questions holds a correct sentence"):
+        list(run(load_job(path, ["data.dev=['wrong.parquet']"]), folder / "out"))
+    with pytest.raises(JobError, match="0 of 2 passages hold a correct sentence"):
+        list(run(load_job(path, ["data.train=['wrong.parquet']"]), folder / "out"))
+
+
+def test_dev_answers_that_are_all_right_do_not_end_a_training(folder: Path) -> None:
+    path = write_peasi(folder, "mtl0", write_tiny(folder / "tiny"), epochs=2)
+    sure = [row for n in range(3) for row in passages(n) if row.label]
+    sure = [replace(row, sentences=tuple(replace(s, label=1) for s in row.sentences)) for row in sure]
+    pq.write_table(LabelledPassage.table(sure), folder / "sure.parquet")
+    lines = list(run(load_job(path, ["data.dev=['sure.parquet']"]), folder / "out"))
+    assert "best dev MRR 100.00" in lines[2]
+    assert json.loads((folder / "out" / "config.json").read_text())["calibration"] is None

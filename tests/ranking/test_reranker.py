@@ -266,6 +266,19 @@ def test_sentences_that_are_read_again_as_passages_are_grouped_and_not_lost() ->
     assert outcome.kept.candidates[0].stages[0].stage == "sentences"
 
 
+def test_sentences_that_come_back_in_their_passages_end_as_one_row_of_where_they_were_last() -> None:
+    plan = [Stage("first", SentencesByLength(), 2), Stage("long", ByLength()), Stage("again", SentencesByLength(), 2)]
+    (outcome,) = run_stages([passages("d1", "d2", "d3")], plan)
+    assert [(r.candidate_id, r.fate, r.dropped_by) for r in outcome.rows()] == [
+        ("d2@0", "kept", None),
+        ("d3@0", "kept", None),
+        ("d2@43", "dropped", "again"),  # had been dropped by the first stage, and came back with its passage
+        ("d1@0", "dropped", "first"),
+        ("d1@30", "dropped", "first"),
+        ("d1@52", "dropped", "first"),
+    ]
+
+
 def test_an_extractor_puts_sentences_in_the_place_of_passages() -> None:
     (outcome,) = run_stages([passages("d1", "d2", "d3")], [Stage("last", LastSentence(), 2)])
     assert [(r.candidate_id, r.fate) for r in outcome.rows()] == [("d1@52", "kept"), ("d2@43", "kept"), ("d3@0", "dropped")]
