@@ -14,6 +14,7 @@ import statistics
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -30,10 +31,11 @@ DEPTH, QUESTIONS = 43, 20
 
 
 def main() -> None:
-    given = arguments("peasi_cost", __doc__ or "")
+    given = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, with both parts, as peasi_quality trains it"})
     torch.set_num_threads(1)
     resources = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
-    as2, pr, easi = Cascade.load(resources), PassageReranker.load(resources), Extractor.load(resources)
+    own = replace(resources, checkpoint=given.checkpoint and str(given.checkpoint))
+    as2, pr, easi = Cascade.load(resources), PassageReranker.load(own), Extractor.load(own)
     with tempfile.TemporaryDirectory() as folder:
         sentences = [ranked for ranked, _ in job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
     passages = [to_passages(ranked) for ranked in sentences]
