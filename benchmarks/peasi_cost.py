@@ -31,7 +31,7 @@ DEPTH, QUESTIONS = 43, 20
 
 
 def main() -> None:
-    given = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, with both parts, as peasi_quality trains it"})
+    given = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
     torch.set_num_threads(1)
     resources = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
     own = replace(resources, checkpoint=given.checkpoint and str(given.checkpoint))
