@@ -211,7 +211,7 @@ def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
 def write_answers(run: Path, parts: Sequence[Part]) -> None:
     """answers.jsonl, for people: the best candidate per question, with its page and its place in the crawl.
 
-    A line per question, in the questions' order; `answer` is null where nothing was retrieved.
+    A line per question, in the questions' order; `answer` is null where nothing was retrieved, or all of it dropped.
     """
     columns = [
         "question_id",
