@@ -174,9 +174,11 @@ def training(work: Path, name: str) -> TrainJob:
     if name in ("mtl1", "joint"):
         section["easi"] = str(work / "easi")
     epochs = {"pr": EP_ALONE, "easi": EP_EASI}.get(name, EP_JOINT)
+    alone = name in ("pr", "easi")
+    section |= {"tokens": 1_000 if alone else 1_200, "classifier_rate": 10.0 if alone else 3.0}
     return TrainJob.model_validate(
         {
-            "peasi": {**section, "tokens": 1_000, "classifier_rate": 10.0 if name in ("pr", "easi") else 3.0},
+            "peasi": section,
             "data": {**SQUAD, "train": [str(work / "train.parquet")], "dev": [str(work / "dev.parquet")]},
             "train": {
                 "epochs": epochs,
