@@ -102,8 +102,9 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questio
         raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
     if start.model is not None and (given.layers is not None or given.exits not in ([], list(model.exits))):
         raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
-    if given.drop:
-        check(model.exits, cascade.for_each(given.drop, len(model.exits) - 1))
+    drops = cascade.for_each(given.drop, len(model.exits) - 1)
+    if drops:
+        check(model.exits, drops)
     tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: CascadeModel) -> None:
@@ -119,7 +120,7 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questio
         sampling=given.sampling,
         early_epochs=given.early_epochs,
         stop=given.stop_gradient,
-        drops=cascade.for_each(given.drop, len(model.exits) - 1),
+        drops=drops,
         seed=job.train.seed,
     )
     return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"

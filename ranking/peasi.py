@@ -193,14 +193,16 @@ class Reader:
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
         window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
         logit, of = logits[window, slot], passage[window]
-        found = np.full(len(asked), -1), np.full(len(asked), np.nan), np.searchsorted(passage, np.arange(len(asked)))
+        sentence, log_p = np.full(len(asked), -1), np.full(len(asked), np.nan)
+        chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best
         if len(of):
             starts = np.flatnonzero(np.diff(of, prepend=-1))
             best = np.lexsort((-np.arange(len(of)), logit, of))[np.append(starts[1:], len(of)) - 1]
-            found[0][of[starts]] = [split[window[row]][1][slot[row]] for row in best]
-            found[1][of[starts]] = logit[best] - np.logaddexp.reduceat(logit, starts)
-            found[2][of[starts]] = window[best]
-        return Extracted(found[0], found[1], embedding[torch.from_numpy(found[2]).to(embedding.device)])
+            there = of[starts]  # the passages that have a sentence to choose
+            sentence[there] = [split[window[row]][1][slot[row]] for row in best]
+            log_p[there] = logit[best] - np.logaddexp.reduceat(logit, starts)
+            chosen[there] = window[best]
+        return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
 
     def costs(self) -> Counter[str]:
         """What was spent since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
