@@ -85,9 +85,7 @@ def check_stages(job: Job) -> None:
 
     for n, stage in enumerate(plan_settings(job).stages):
         try:
-            find(stage.reranker).load(
-                Resources(checkpoint_path(job, stage), look, find_model, tuple(stage.drop), stage.threshold)
-            )
+            find(stage.reranker).load(resources_of(job, stage, look))
         except ValueError as e:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
 
