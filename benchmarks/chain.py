@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
 
-from benchmarks.first_stage import Lists, job
+from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say
 from pipelines.job import load
 from pipelines.rerank import load_plan
 from ranking.reranker import Outcome, Stage, run_stages, to_passages
-from schemas.ranked import Candidate
+from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 150
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
@@ -56,8 +56,13 @@ def measured(outcomes: Sequence[Outcome], golds: Sequence[set[str]], stage: str)
     return 100 * first, 100 * reciprocal
 
 
-def run(plan: Sequence[Stage], lists: Lists) -> list[Outcome]:
-    return run_stages([to_passages(ranked) for ranked, _ in lists], plan)
+def stage_by_stage(plan: Sequence[Stage], lists: Sequence[RankedList]) -> Iterator[tuple[Stage, list[Outcome]]]:
+    """Each stage, and what became of the lists that the one before left."""
+    unit: Unit = "passage"
+    for stage in plan:
+        outcomes = run_stages(lists, [stage], unit)
+        yield stage, outcomes
+        lists, unit = [outcome.kept for outcome in outcomes], stage.reranker.writes
 
 
 def main() -> None:
@@ -65,23 +70,23 @@ def main() -> None:
     torch.set_num_threads(1)
     plan = load_plan(load(SAMPLE))
     with tempfile.TemporaryDirectory() as folder:
-        lists = job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)
-    golds = [gold for _, gold in lists]
+        found = job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)
+    lists, golds = [to_passages(ranked) for ranked, _ in found], [gold for _, gold in found]
     began = time.perf_counter()
-    outcomes = run(plan, lists)
+    passed = list(stage_by_stage(plan, lists))
     taken = time.perf_counter() - began
     result: dict[str, float | int | str] = {"questions": len(lists), "questions_per_s": len(lists) / taken}
     alive = len(lists)
-    for n, stage in enumerate(plan):
+    for stage, outcomes in passed:
         p1, mrr = measured(outcomes, golds, stage.name)
-        still = sum(is_there(o, gold) for o, gold in zip(run(plan[: n + 1], lists), golds, strict=True))
+        still = sum(is_there(outcome, gold) for outcome, gold in zip(outcomes, golds, strict=True))
         name = stage.name.replace(".", "_")
         result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
         result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
         alive = still
         say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
     for n, stage in enumerate(plan[:-1]):
-        p1, mrr = measured(run([*plan[:n], *plan[n + 1 :]], lists), golds, plan[-1].name)
+        p1, mrr = measured(run_stages(lists, [*plan[:n], *plan[n + 1 :]]), golds, plan[-1].name)
         name = stage.name.replace(".", "_")
         result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
         say(f"without {stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
