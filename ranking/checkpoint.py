@@ -196,8 +196,11 @@ def words_of(folder: Path) -> WordsOf | None:
 
 
 def kind_of(folder: Path) -> str:
-    """The reranker that a model folder is a checkpoint of."""
-    kind: str = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
+    """The reranker that a model folder is a checkpoint of. Raises ValueError where it does not say."""
+    try:
+        kind: str = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
+    except (KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"{folder}: config.json names no model; give another checkpoint, or train it again") from e
     return kind
 
 

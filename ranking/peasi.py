@@ -179,17 +179,16 @@ class Reader:
 
     def passages(self, asked: Sequence[Asked]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
-        pairs = self._tokeniser.pairs([(each.question, each.passage) for each in asked])
         of_sentences = self.sentences(asked).embedding if self.model.variant == "joint" else None
-        of_passage = self._read(self.model.encoder, pairs)
+        of_passage, _ = self._read(self.model.encoder, [(each.question, each.passage) for each in asked])
         return _array(self.model.passage_scores(of_passage, of_sentences))
 
     def sentences(self, asked: Sequence[Asked]) -> Extracted:
         """EASI: the best sentence of each passage."""
         split = [(n, numbers) for n, each in enumerate(asked) for numbers in windows(each.sentences, self.model.slots)]
         passage = np.fromiter((n for n, _ in split), np.int64, len(split))  # [windows]
-        pairs = self._tokeniser.pairs([(asked[n].question, *(asked[n].sentences[i] for i in numbers)) for n, numbers in split])
-        embedding = self._read(self.model.easi_encoder or self.model.encoder, pairs)
+        texts = [(asked[n].question, *(asked[n].sentences[i] for i in numbers)) for n, numbers in split]
+        embedding, pairs = self._read(self.model.easi_encoder or self.model.encoder, texts)
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
         window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
         logit, of = logits[window, slot], passage[window]
@@ -211,9 +210,10 @@ class Reader:
         return spent
 
     @torch.inference_mode()
-    def _read(self, encoder: LayeredEncoder, pairs: Pairs) -> Tensor:
-        """E of each text, [texts, d] in float64."""
+    def _read(self, encoder: LayeredEncoder, texts: Sequence[tuple[str, ...]]) -> tuple[Tensor, Pairs]:
+        """E of each question and what follows it, [texts, d] in float64; and their tokens."""
         began = time.perf_counter()
+        pairs = self._tokeniser.pairs(texts)
         device = encoder.words.weight.device
         made = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
         for rows in pairs.batches(BATCH_TOKENS):
@@ -222,7 +222,7 @@ class Reader:
         self._costs.update(predictions=read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * read, layer_tokens=layers * tokens)
         self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
-        return made
+        return made, pairs
 
 
 def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

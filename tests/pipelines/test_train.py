@@ -444,6 +444,15 @@ def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, mor
     assert not (folder / "out").exists()
 
 
+def test_a_beginning_that_does_not_say_what_it_is_is_refused(folder: Path) -> None:
+    nameless = folder / "nameless"
+    nameless.mkdir()
+    for name in ("config.json", "training.json"):
+        (nameless / name).write_text("{}")
+    with pytest.raises(JobError, match="names no model; give another checkpoint"):
+        list(run(load_job(write_peasi(folder, "pr", "nameless")), folder / "out"))
+
+
 def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
     path = write_peasi(folder, "pr", write_tiny(folder / "tiny"))
     pq.write_table(LabelledPassage.table([]), folder / "empty.parquet")
