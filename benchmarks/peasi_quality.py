@@ -6,7 +6,9 @@ first retrieved passages of the same documents that hold no answer. Dev and test
 ones too, of different articles; and WikiQA's test questions. No document is in two of them.
 
 Everything begins with the same body, fine-tuned on SQuAD-sent as AS2, which is the baseline too (TANDA without its adapt). PR
-and EASI are trained on their own, EP_ALONE epochs; mtl0 begins with PR, mtl1 and joint with both, EP_JOINT epochs.
+and EASI are trained on their own, EP_ALONE epochs; mtl0 begins with PR, mtl1 and joint with both, EP_JOINT epochs. EASI
+learns alone from the other groups of windows too (Table 3): center, and all, several times as many and so for EP_ALL
+epochs instead of EP_EASI. `answer_…_top1_<group>` are of each with the same PR.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
 over the questions whose retrieved passages hold an answer. `easi_accuracy_…`: of the retrieved passages that hold one, those
@@ -33,6 +35,7 @@ from benchmarks.harness import arguments, finish, say
 from indexing import bm25, java
 from indexing.dense import find_model
 from indexing.labels import fold
+from indexing.windows import Group
 from pipelines import run
 from pipelines.job import Job
 from pipelines.passages import Rules, build
@@ -45,8 +48,7 @@ from ranking.cascade import load as load_as2
 from ranking.confidence import risk_coverage
 from ranking.lists import ranked_passages
 from ranking.metrics import Judged, measure
-from ranking.passagetask import per_list
-from ranking.peasi import UNCALIBRATED, Asked, Reader, load
+from ranking.peasi import UNCALIBRATED, Asked, Reader, load, per_list
 from ranking.reranker import Resources, to_sentences
 from schemas.corpus import Document, Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
@@ -55,9 +57,12 @@ from schemas.ranked import Hit
 TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
 DEV_ARTICLES = 12
 MAX_TOKENS, SEED = 150, 0
-EP_ALONE, EP_JOINT, EP_EASI = 1, 1, 3
+EP_ALONE, EP_JOINT, EP_EASI, EP_ALL = 1, 1, 3, 1
 PROCESSES = 2
 VARIANTS = ("pr", "easi", "mtl0", "mtl1", "joint")
+GROUPS: dict[str, Group] = {"easi": "random", "easi_center": "center", "easi_all": "all"}
+TRAINED_ON = {"easi": "train", "easi_center": "train-center", "easi_all": "train-all"}
+"""The table of passages; the others learn from `train`."""
 RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
 
 
@@ -99,8 +104,8 @@ def questions(data: Path) -> list[Question]:
 
 
 def prepare(data: Path, work: Path) -> None:
-    """train.parquet, dev.parquet, squad.parquet and wikiqa.parquet of labelled passages."""
-    if (work / "wikiqa.parquet").is_file():
+    """Labelled passages: train.parquet, and with the windows of the other groups; dev, squad, wikiqa."""
+    if all((work / f"{name}.parquet").is_file() for name in (*TRAINED_ON.values(), "dev", "squad", "wikiqa")):
         return
     job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
     for line in run.run_steps(job, work / "run", ["ingest"], ()):
@@ -111,7 +116,8 @@ def prepare(data: Path, work: Path) -> None:
     for passage in passages:
         of_document[passage.doc_id].append(passage)
     java.start(java.find_java())
-    bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
+    if not (work / "bm25").is_dir():
+        bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
     asked = questions(data)
     found = bm25.Bm25Index(work / "bm25").search([question.text for question in asked], 4 * DEPTH, None)
     hits: dict[str, list[Hit]] = {}
@@ -131,16 +137,17 @@ def prepare(data: Path, work: Path) -> None:
         """Hits in the documents of the training questions; the others' are not looked at."""
         return (hit for key in ids for hit in hits[key] if hit.passage.doc_id in mine)
 
-    built = build(
-        [label for label in labels if label.question_id in train],
-        {question.question_id: question.text for question in asked if question.question_id in train},
-        lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
-        own_hits,
-        Rules(group="random", max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED),
-        dict.fromkeys(train, "train"),
-    )
-    say(f"training passages: {dict(built.counts)}")
-    write(work / "train.parquet", [row for _, rows in built.rows() for row in rows])
+    for name, group in GROUPS.items():
+        built = build(
+            [label for label in labels if label.question_id in train],
+            {question.question_id: question.text for question in asked if question.question_id in train},
+            lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
+            own_hits,
+            Rules(group=group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED),
+            dict.fromkeys(train, "train"),
+        )
+        say(f"training passages, {group}: {dict(built.counts)}")
+        write(work / f"{TRAINED_ON[name]}.parquet", [row for _, rows in built.rows() for row in rows])
     right = {(label.question_id, label.sentence_id) for label in labels}
     for split in ("dev", "squad", "wikiqa"):
         mine_ = [q for q in asked if q.split == split]
@@ -169,17 +176,19 @@ def write(path: Path, rows: Sequence[LabelledPassage]) -> None:
 
 
 def training(work: Path, name: str) -> TrainJob:
-    begun = {"pr": "as2", "easi": "as2", "mtl0": "pr"}.get(name, "pr")
-    section: dict[str, Any] = {"variant": name, "encoder": str(work / begun), "words": "source", "store": "fp16"}
+    alone = name == "pr" or name in GROUPS
+    variant = "easi" if name in GROUPS else name
+    section: dict[str, Any] = {"variant": variant, "encoder": str(work / ("as2" if alone else "pr"))}
+    section |= {"words": "source", "store": "fp16"}
     if name in ("mtl1", "joint"):
         section["easi"] = str(work / "easi")
-    epochs = {"pr": EP_ALONE, "easi": EP_EASI}.get(name, EP_JOINT)
-    alone = name in ("pr", "easi")
     section |= {"tokens": 1_000 if alone else 1_200, "classifier_rate": 10.0 if alone else 3.0}
+    epochs = {"pr": EP_ALONE, "easi": EP_EASI, "easi_center": EP_EASI, "easi_all": EP_ALL}.get(name, EP_JOINT)
+    train = work / f"{TRAINED_ON.get(name, 'train')}.parquet"
     return TrainJob.model_validate(
         {
             "peasi": section,
-            "data": {**SQUAD, "train": [str(work / "train.parquet")], "dev": [str(work / "dev.parquet")]},
+            "data": {**SQUAD, "train": [str(train)], "dev": [str(work / "dev.parquet")]},
             "train": {
                 "epochs": epochs,
                 "learning_rate": 5e-5,
@@ -285,6 +294,8 @@ def rows_of(test: str, work: Path, tables: dict[str, Table], as2_scores: list[di
         yield from ((f"{test}_answer_{metric}_all_as2_{name}", value) for metric, value in all_as2.items())
         if table.passages:
             yield from of_top(test, name, lists, table)
+    for name, group in GROUPS.items():
+        yield from of_top(test, group, lists, tables[name]._replace(passages=tables["pr"].passages))
     yield from selective(test, work, lists, tables, as2_scores)
 
 
@@ -335,14 +346,14 @@ def main() -> None:
     result: dict[str, float | int | str] = {}
     with ProcessPoolExecutor(PROCESSES, context) as pool:
         say(pool.submit(train, data, work, "as2").result())
-        for names in (("pr", "easi"), ("mtl0", "joint", "mtl1")):
+        for names in (("pr", "easi"), ("mtl0", "joint", "mtl1"), ("easi_center", "easi_all")):
             for made in [pool.submit(train, data, work, name) for name in names]:
                 say(made.result())
-        tests = ("dev", "squad", "wikiqa")
-        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in VARIANTS}
+        tests, models = ("dev", "squad", "wikiqa"), dict.fromkeys((*VARIANTS, *GROUPS))
+        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in models}
         baselines = {test: pool.submit(as2, work, test) for test in tests}
         for test in tests:
-            of = {name: tables[test, name].result() for name in VARIANTS}
+            of = {name: tables[test, name].result() for name in models}
             result |= rows_of(test, work, of, baselines[test].result())
             say(f"{test}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items() if key.startswith(test)))
     for ours, theirs in (
