@@ -18,7 +18,7 @@ class Task(Record):
     sentence: str = column(pa.string(), "Sentence.text")
     doc_id: str = column(pa.string(), "Document.doc_id")
     passage_id: str = column(pa.string(), "the retrieved passage that it is shown in")
-    passage: str = column(pa.string(), "Passage.text")
+    passage: str = column(pa.string(), "Passage.text, with the sentence whole where it runs over its end")
     start: int = column(pa.int64(), "code point of `passage` at which the sentence starts")
     end: int = column(pa.int64(), "code point after its last")
     title: str = column(pa.string(), "Document.title")
@@ -28,7 +28,7 @@ class Task(Record):
     rank: int | None = column(pa.int32(), "ScoredCandidate.rank; null where it left the plan before its end")
     stratum: str = column(pa.string(), "'top', 'random' (below the top) or 'control' (of a known label; packs hide which)")
     probability: float = column(pa.float64(), "with which its stratum took it, over seeds; 1 in the top")
-    expected: int | None = column(pa.int8(), "the known label of a control; null elsewhere")
+    expected: int | None = column(pa.int8(), "the known label, where there is one, of whichever stratum; packs hide it")
     annotators: int = column(pa.int32(), "people who are to judge it")
 
 
