@@ -72,6 +72,15 @@ def rerank(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
 
 
 @app.command
+def annotate(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
+    """scored/ and retrieved/ in; tasks/ out, and packs/ of them for Label Studio, Argilla, Prodigy and spreadsheets.
+
+    A job without [annotate] has its defaults: the 15 best sentences of each question, and 2 random ones below them.
+    """
+    _run(job, out, settings, "annotate")
+
+
+@app.command
 def propagate(job: JobFile, *, out: Out, settings: Overrides = ()) -> None:
     """Given sentence labels and passages/ in; labels/ out."""
     _run(job, out, settings, "propagate")

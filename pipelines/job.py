@@ -96,6 +96,44 @@ class Rerank(Section):
     stages: Annotated[list[StageSettings], Field(min_length=1)] = Field(description="the plan, in order")
 
 
+class Annotate(Section):
+    """Scored sentences in, tasks for people and packs for annotation tools out."""
+
+    top: Count = Field(15, description="sentences per question, the best of the plan; then those that left it last")
+    random: int = Field(
+        2, ge=0, description="sentences per question drawn from those below the top; 2 or more give standard errors"
+    )
+    controls: str | None = Field(
+        None,
+        description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), mixed in blindly",
+    )
+    control_share: float = Field(
+        0.05, ge=0, lt=1, description="share of controls in a question's tasks, where it has known labels"
+    )
+    annotators: Count = Field(1, description="people who judge the same task")
+    overlap_share: float = Field(
+        1.0, ge=0, le=1, description="share of the tasks, chosen by hash, that so many judge; others one"
+    )
+    tools: Annotated[list[Literal["label-studio", "argilla", "prodigy", "csv"]], Field(min_length=1)] = Field(
+        ["label-studio", "argilla", "prodigy", "csv"], description="tools to write packs for"
+    )
+    predictions: bool = Field(
+        True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"
+    )
+    guidelines: str | None = Field(
+        None, description="Markdown file for annotators; ours (correct, sufficient, direct) where absent"
+    )
+    since: str | None = Field(None, description="folder of an earlier run; packs leave out the tasks that it asked already")
+    seed: int = Field(0, description="of all choices")
+    tasks_per_file: int = Field(10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB")
+
+    @model_validator(mode="after")
+    def _each_tool_once(self) -> Self:
+        if len(set(self.tools)) != len(self.tools):
+            raise ValueError("a tool is named twice")
+        return self
+
+
 class Propagate(Section):
     """Labels of sentences in, labels of passages and documents out."""
 
@@ -118,6 +156,7 @@ class Job(Section):
     index: Index = Index()
     retrieve: Retrieve | None = None
     rerank: Rerank | None = None
+    annotate: Annotate | None = None
     propagate: Propagate | None = None
     workers: Workers = Workers()
 
@@ -134,8 +173,10 @@ class Job(Section):
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
-        if not any((self.ingest, self.retrieve, self.rerank, self.propagate)):
-            raise ValueError("the job has no step: give at least one of [ingest], [retrieve], [rerank], [propagate]")
+        if not any((self.ingest, self.retrieve, self.rerank, self.annotate, self.propagate)):
+            raise ValueError(
+                "the job has no step: give at least one of [ingest], [retrieve], [rerank], [annotate], [propagate]"
+            )
         return self
 
 

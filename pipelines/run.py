@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines import index, ingest, propagate, rerank, retrieve
+from pipelines import annotate, index, ingest, propagate, rerank, retrieve
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
@@ -21,6 +21,7 @@ STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
     "index": index.index,
     "retrieve": retrieve.retrieve,
     "rerank": rerank.rerank,
+    "annotate": annotate.annotate,
     "propagate": propagate.run_step,
 }
 FOLDERS: dict[str, Mapping[str, type[Record]]] = {
@@ -28,6 +29,7 @@ FOLDERS: dict[str, Mapping[str, type[Record]]] = {
     "index": index.OUTPUTS,
     "retrieve": retrieve.OUTPUTS,
     "rerank": rerank.OUTPUTS,
+    "annotate": annotate.OUTPUTS,
     "propagate": propagate.OUTPUTS,
 }
 """The folders that each step writes, and the record that each holds."""
@@ -40,6 +42,7 @@ def steps_of(job: Job) -> list[str]:
         "index": job.retrieve,
         "retrieve": job.retrieve,
         "rerank": job.rerank,
+        "annotate": job.annotate,
         "propagate": job.propagate,
     }
     return [name for name in STEPS if wanted[name] is not None]
@@ -58,6 +61,8 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
         read_questions(retrieve.questions_file(job))
     if "rerank" in steps:
         rerank.check_stages(job)
+    if "annotate" in steps:
+        annotate.check(job)
     if "propagate" in steps:
         read_labels(propagate.labels_file(job))
     if {"index", "retrieve"} & set(steps):

@@ -62,7 +62,7 @@ def test_every_folder_and_reranker_is_told_of():
 
 def test_every_key_that_the_readme_names_exists():
     known = {key.replace("[]", "") for key, _, _, _ in keys()}
-    named = set(re.findall(r"(?:^|[`\s])((?:ingest|index|retrieve|rerank|propagate|workers)\.[a-z_.0-9]+)", README))
+    named = set(re.findall(r"(?:^|[`\s])((?:ingest|index|retrieve|rerank|annotate|propagate|workers)\.[a-z_.0-9]+)", README))
     assert named
     assert {re.sub(r"\.\d+", "", key).rstrip(".") for key in named} <= known
 

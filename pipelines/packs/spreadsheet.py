@@ -1,0 +1,37 @@
+"""CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them.
+
+UTF-8 with a byte order mark, without which Excel takes it for another encoding. Cells that a spreadsheet would run as a
+formula have a ' before them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+from pipelines.packs.tool import Model, Setup, marked
+from schemas.annotation import Task
+
+COLUMNS = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url", "score", "label", "annotator")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+class Spreadsheet:
+    name = "csv"
+    stem, suffix = "tasks", ".csv"
+    before, between, after = "\ufeff" + ",".join(COLUMNS) + "\r\n", "", ""
+
+    def item(self, task: Task, model: Model | None) -> str:
+        score = "" if model is None else f"{task.score:.6g}"
+        shown = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
+        return _line((*shown, score, "", ""))
+
+    def beside(self, setup: Setup, annotators: int) -> Mapping[str, str]:
+        return {}
+
+
+def _line(cells: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(["'" + cell if cell.startswith(FORMULA) else cell for cell in cells])
+    return text.getvalue()
