@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import corpus, evaluation, labels, ranked, schedule
+from schemas import annotation, corpus, evaluation, labels, ranked, schedule
 from schemas.record import Record
 
 SNAPSHOT = Path(__file__).with_name("snapshots.json")
@@ -29,6 +29,10 @@ RECORDS: list[type[Record]] = [
     evaluation.QuestionScore,
     schedule.ExitScore,
     schedule.ScheduleScore,
+    annotation.Task,
+    annotation.Annotation,
+    annotation.ResolvedLabel,
+    annotation.Conflict,
 ]
 
 
@@ -44,7 +48,7 @@ def test_the_schema_is_the_one_that_was_published(record: type[Record]) -> None:
 def test_every_record_has_a_snapshot() -> None:
     defined = {
         thing.__name__
-        for module in (corpus, ranked, labels, evaluation, schedule)
+        for module in (annotation, corpus, ranked, labels, evaluation, schedule)
         for thing in vars(module).values()
         if isinstance(thing, type) and issubclass(thing, Record) and thing is not Record
     }
