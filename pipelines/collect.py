@@ -236,8 +236,9 @@ def _check(counts: Mapping[str, int], writers: Mapping[str, PartWriter[Record]])
 
 
 def _pack(tasks: Sequence[Task]) -> str:
-    """Tasks as CSV for the adjudicator: without the votes, so that they judge and do not follow."""
-    text = io.StringIO()
+    """Tasks as CSV for the adjudicator, marked as UTF-8; without the votes, so that they judge and do not follow."""
+    text = io.StringIO("\ufeff")
+    text.seek(0, io.SEEK_END)
     writer = csv.writer(text, lineterminator="\r\n")
     shown = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url")
     writer.writerow([*shown, "label", "annotator"])

@@ -156,7 +156,7 @@ def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spo
     lines = list(collect(run, [first], Rules("adjudicate")))
     assert labels(run) == {"a": 1, "d": 0} and "2 open: " in lines[-2]
     assert (run / "collected/adjudication.txt").read_text() == "b\nc\n"
-    with (run / "collected/adjudication.csv").open(encoding="utf-8", newline="") as file:
+    with (run / "collected/adjudication.csv").open(encoding="utf-8-sig", newline="") as file:
         pack = list(csv.DictReader(file))
     assert [row["task_id"] for row in pack] == ["b", "c"] and set(pack[0].values()) >= {"", "'-title"}
     assert pack[0]["sentence"].startswith("'=Sentence b") and "anna" not in str(pack)
