@@ -312,6 +312,54 @@ def dataset(
 
 
 @app.command
+def collect(
+    run: Annotated[Path, Parameter(help="folder of a run, with tasks/")],
+    exports: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            name="EXPORT",
+            negative=(),
+            help="what the tools have exported, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla (JSON), "
+            "Prodigy (JSONL), CSV; all of it, each time",
+        ),
+    ],
+    *,
+    resolve: Annotated[
+        Literal["majority", "weighted", "adjudicate"],
+        Parameter(
+            help="majority: most votes; weighted: votes weigh by the annotator's accuracy on controls; adjudicate: tasks with "
+            "any disagreement stay open. A tie stays open in all"
+        ),
+    ] = "majority",
+    min_votes: Annotated[int, Parameter(help="tasks of fewer votes get no label")] = 1,
+    adjudicator: Annotated[
+        str | None,
+        Parameter(help="annotator whose word holds wherever they have judged; for a CSV without names, the file's name"),
+    ] = None,
+    form: Annotated[
+        Literal["label-studio", "label-studio-min", "argilla", "prodigy", "csv"] | None,
+        Parameter(help="what all exports are, where it is not recognised"),
+    ] = None,
+) -> None:
+    """Exports of annotation tools in; labels, conflicts and agreement out, in RUN/collected.
+
+    The exports that are named are all that counts: a second collect replaces the first, so name the old ones again. What is
+    no label (cancelled, skipped, duplicate, unknown_task, text_changed, not_a_label) is kept in collected/rejects. Of two
+    labels by one annotator for one task the later holds: by the tool's time, else by the order of files and records.
+
+    A vote's weight is ln((right + 1) / (wrong + 1)) on controls, never below 0; who has judged none gets the mean weight.
+
+    Open tasks come as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its labels,
+    and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
+    """
+    from pipelines.collect import Rules
+    from pipelines.collect import collect as collect_exports
+
+    for line in collect_exports(run, exports, Rules(resolve, min_votes, adjudicator), form):
+        sys.stdout.write(line + "\n")
+
+
+@app.command
 def passages(
     run: Annotated[Path, Parameter(help="folder of a run, with labels/, documents/, questions/ and retrieved/")],
     *,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines import annotate, index, ingest, propagate, rerank, retrieve
+from pipelines import annotate, collect, index, ingest, propagate, rerank, retrieve
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
@@ -30,9 +30,10 @@ FOLDERS: dict[str, Mapping[str, type[Record]]] = {
     "retrieve": retrieve.OUTPUTS,
     "rerank": rerank.OUTPUTS,
     "annotate": annotate.OUTPUTS,
+    "collect": collect.OUTPUTS,
     "propagate": propagate.OUTPUTS,
 }
-"""The folders that each step writes, and the record that each holds."""
+"""The folders that each step and `collect` write, and the record that each holds."""
 
 
 def steps_of(job: Job) -> list[str]:

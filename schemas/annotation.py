@@ -47,7 +47,7 @@ class Annotation(Record):
 
 @record
 class ResolvedLabel(Record):
-    """The label of a task, as resolved from its annotations; controls have none."""
+    """The label of a task, as resolved from its annotations; the stratum 'control' has none."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
@@ -55,7 +55,7 @@ class ResolvedLabel(Record):
     doc_id: str = column(pa.string(), "Document.doc_id")
     sentence: str = column(pa.string(), "Sentence.text when it was annotated")
     label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
-    votes: int = column(pa.int32(), "annotations that it comes from")
+    votes: int = column(pa.int32(), "annotations that it comes from; 1 where the adjudicator decided")
     positive: float = column(pa.float64(), "weighted share of them that say 1, from 0 to 1")
     stratum: str = column(pa.string(), "Task.stratum")
     probability: float = column(pa.float64(), "Task.probability")
@@ -63,10 +63,10 @@ class ResolvedLabel(Record):
 
 @record
 class Conflict(Record):
-    """A task whose annotations disagree, resolved or not."""
+    """A task whose annotations disagree, or have no weight, resolved or not; controls are none."""
 
     task_id: str = column(pa.string(), "Task.task_id")
     question: str = column(pa.string(), "Question.text")
     sentence: str = column(pa.string(), "Sentence.text")
     votes: tuple[str, ...] = column(pa.list_(pa.string()), "'<annotator>=<label>', by annotator")
-    label: int | None = column(pa.int8(), "as resolved; null where it is left open for adjudication")
+    label: int | None = column(pa.int8(), "as resolved; null where it is left open, or waits for more votes")

@@ -71,7 +71,9 @@ class Rejected(Record):
     """An input record that was refused, and why; found again at its place in the input file."""
 
     source_file: str = column(pa.string(), "input file, as named by the job")
-    source_offset: int = column(pa.int64(), "as Document.source_offset; the line number from 1 for label files")
+    source_offset: int = column(
+        pa.int64(), "as Document.source_offset; for labels and annotations the line, or the record of a JSON list, from 1"
+    )
     source_record: str = column(pa.string(), "WARC-Record-ID or given id; '' where it could not be read")
     url: str = column(pa.string(), "'' where it could not be read")
     reason: str = column(pa.string(), "one word for a kind, e.g. 'not_html', 'too_short', 'duplicate'")

@@ -1,0 +1,210 @@
+"""Agreement between annotators, and one label out of their votes. Pure functions over votes.
+
+A vote is three whole numbers, one in each of three arrays of the same length: the item, the annotator, and the label. An
+annotator votes once on an item. The coefficients take any number of classes; a coefficient that chance alone would make 0 / 0
+is None, with the reason. Weights and resolution are for labels 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Z95 = 1.959963984540054
+"""The standard normal distribution holds 95 % within this many standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A coefficient, from what it was computed, and why it has no value where it has none."""
+
+    value: float | None
+    items: int
+    votes: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """`right` of `of`, and the Wilson interval of that share; None of nothing."""
+
+    right: int
+    of: int
+
+    @property
+    def value(self) -> float | None:
+        return self.right / self.of if self.of else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return wilson(self.right, self.of) if self.of else None
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """Votes as arrays [n]: item, annotator, label, all from 0 or any whole numbers."""
+
+    items: Ints
+    annotators: Ints
+    labels: Ints
+
+    @classmethod
+    def of(cls, votes: Iterable[tuple[int, int, int]]) -> Votes:
+        """Of (item, annotator, label). Raises ValueError where an annotator votes twice on an item."""
+        rows = np.array(sorted(votes), np.int64).reshape(-1, 3)
+        again = np.flatnonzero((rows[1:, :2] == rows[:-1, :2]).all(1))
+        if again.size:
+            raise ValueError(f"annotator {rows[again[0], 1]} votes twice on item {rows[again[0], 0]}")
+        return cls(rows[:, 0], rows[:, 1], rows[:, 2])
+
+    def table(self) -> Ints:
+        """[items, classes]: how many votes each item has in each class; both in ascending order."""
+        _, item = np.unique(self.items, return_inverse=True)
+        classes, label = np.unique(self.labels, return_inverse=True)
+        shape = (int(item.max(initial=-1)) + 1, len(classes))
+        return np.bincount(item * shape[1] + label, minlength=shape[0] * shape[1]).reshape(shape).astype(np.int64)
+
+
+def cohen(confusion: npt.ArrayLike) -> Figure:
+    """Cohen's (1960) kappa of two annotators, from how often one said i and the other j: [classes, classes]."""
+    counts = np.asarray(confusion, np.float64)
+    n = int(counts.sum())
+    if n == 0:
+        return Figure(None, 0, 0, "no common item")
+    observed = np.trace(counts) / n
+    expected = float((counts.sum(0) * counts.sum(1)).sum()) / n**2
+    return _kappa(float(observed), expected, n, 2 * n)
+
+
+def fleiss(table: npt.ArrayLike) -> Figure:
+    """Fleiss' (1971) kappa of items that all have the same number of votes, 2 or more: [items, classes]."""
+    counts = np.asarray(table, np.float64)
+    items, votes = len(counts), int(counts.sum())
+    if items == 0:
+        return Figure(None, 0, 0, "no item with two votes")
+    each = counts.sum(1)
+    if each[0] < 2 or (each != each[0]).any():
+        raise ValueError(f"items have {int(each.min())} to {int(each.max())} votes; all must have the same number, at least 2")
+    observed = float(((counts**2).sum(1) - each).sum() / (each * (each - 1)).sum())
+    expected = float(((counts.sum(0) / votes) ** 2).sum())
+    return _kappa(observed, expected, items, votes)
+
+
+def same_votes(table: Ints) -> tuple[int, Ints]:
+    """The number of votes, 2 or more, that most items have (of several the greatest), and these items' rows of the table."""
+    each = table.sum(1)
+    found = np.bincount(each[each >= 2])
+    if not found.size:
+        return 0, table[:0]
+    wanted = len(found) - 1 - int(np.argmax(found[::-1]))
+    return wanted, table[each == wanted]
+
+
+def krippendorff(table: npt.ArrayLike) -> Figure:
+    """Krippendorff's (2011) alpha for nominal data with missing values: [items, classes]; items of one vote do not count."""
+    counts = np.asarray(table, np.float64)
+    counts = counts[counts.sum(1) >= 2]
+    items, votes = len(counts), int(counts.sum())
+    if items == 0:
+        return Figure(None, 0, 0, "no item with two votes")
+    each, of_class = counts.sum(1), counts.sum(0)
+    disagreed = float(((each**2 - (counts**2).sum(1)) / (each - 1)).sum())  # off the coincidence matrix' diagonal
+    by_chance = float(votes**2 - (of_class**2).sum()) / (votes - 1)
+    if by_chance == 0:
+        return Figure(None, items, votes, "all votes are of one class")
+    return Figure(1 - disagreed / by_chance, items, votes)
+
+
+def _kappa(observed: float, expected: float, items: int, votes: int) -> Figure:
+    if math.isclose(expected, 1, abs_tol=1e-12):
+        return Figure(None, items, votes, "all votes are of one class")
+    return Figure((observed - expected) / (1 - expected), items, votes)
+
+
+def pairs(votes: Votes) -> dict[tuple[int, int], Figure]:
+    """Cohen's kappa of each two annotators that have items in common, the lesser first."""
+    classes, label = np.unique(votes.labels, return_inverse=True)
+    order = np.lexsort((votes.annotators, votes.items))
+    items, annotators, label = votes.items[order], votes.annotators[order], label[order]
+    met: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
+    for lag in range(1, len(items)):  # until no item has so many votes
+        same = np.flatnonzero(items[:-lag] == items[lag:])
+        if not same.size:
+            break
+        meetings = np.column_stack([annotators[same], annotators[same + lag], label[same], label[same + lag]])
+        for (a, b, i, j), count in zip(*np.unique(meetings, axis=0, return_counts=True), strict=True):
+            met.setdefault((int(a), int(b)), np.zeros((len(classes), len(classes))))[i, j] += count
+    return {pair: cohen(met[pair]) for pair in sorted(met)}
+
+
+@dataclass(frozen=True, slots=True)
+class Annotator:
+    """What one annotator's votes are like."""
+
+    items: int
+    positive: int
+    """Votes of label 1."""
+    with_others: Share
+    """As the majority of the others, of the items where the others have one."""
+    controls: Share
+    """As is known, of the items whose label is known."""
+
+
+def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
+    """Figures of each annotator; labels are 0 and 1. `expected` [n]: the item's known label, of each vote; else -1."""
+    _, item = np.unique(votes.items, return_inverse=True)
+    others = np.bincount(item)[item] - 1
+    positive = np.bincount(item, votes.labels)[item].astype(np.int64) - votes.labels
+    decided = 2 * positive != others
+    agreed = decided & ((2 * positive > others) == (votes.labels == 1))
+    known = expected >= 0
+    right = known & (expected == votes.labels)
+    names, name = np.unique(votes.annotators, return_inverse=True)
+    items, ones, agreed_of, decided_of, right_of, known_of = (
+        np.bincount(name, each, len(names)).astype(int).tolist()
+        for each in (np.ones_like(name), votes.labels, agreed, decided, right, known)
+    )
+    return {
+        int(who): Annotator(items[n], ones[n], Share(agreed_of[n], decided_of[n]), Share(right_of[n], known_of[n]))
+        for n, who in enumerate(names)
+    }
+
+
+def wilson(right: int, of: int, z: float = Z95) -> tuple[float, float]:
+    """The Wilson score interval of a share, of one item or more."""
+    share, spread = right / of, z * z / of
+    middle = (share + spread / 2) / (1 + spread)
+    half = z * math.sqrt(share * (1 - share) / of + spread / of / 4) / (1 + spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def weight(controls: Share) -> float:
+    """ln((right + 1) / (wrong + 1)): the log-odds of the accuracy on controls, with Laplace smoothing, but never below 0.
+
+    The weight of a vote in the likeliest of two labels, if annotators err independently; one who is no better than chance has
+    no weight.
+    """
+    return max(0.0, math.log((controls.right + 1) / (controls.of - controls.right + 1)))
+
+
+def weights(controls: Sequence[Share]) -> list[float]:
+    """The weight of each annotator; who has judged no control gets the mean of the others, and 1 where nobody has."""
+    known = [weight(share) for share in controls if share.of]
+    mean = sum(known) / len(known) if known else 1.0
+    return [weight(share) if share.of else mean for share in controls]
+
+
+def resolve(votes: Sequence[tuple[int, float]]) -> tuple[int | None, float]:
+    """The label of (label, weight)s, and the weighted share of label 1; None and 0.5 of no weight, None of a tie."""
+    total = math.fsum(w for _, w in votes)
+    if total <= 0:
+        return None, 0.5
+    positive = math.fsum(w for label, w in votes if label) / total
+    if math.isclose(positive, 0.5, abs_tol=1e-9):
+        return None, positive
+    return int(positive > 0.5), positive
