@@ -325,17 +325,22 @@ def passages(
         Path | None,
         Parameter(help="question_id and train, dev or test, as TSV, JSONL or Parquet; in the place of --split and its seed"),
     ] = None,
+    similar: Annotated[
+        float, Parameter(help="Jaccard similarity of their words from which questions are nearly the same: they share a split")
+    ] = 0.8,
+    keep_documents_apart: Annotated[bool, Parameter(help="no document stands in two splits")] = True,
     seed: Annotated[int, Parameter(help="of the split, and of --group random")] = 0,
 ) -> None:
     """Make training data of passages from the labels of a run: train.parquet, dev.parquet and test.parquet.
 
     Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct one. Neither a
-    question nor a document stands in two splits: what two could have goes to test before dev before train, and what is left
-    out so is counted. Prints the counts as one JSON object, which --out also gets, last, as passages.json.
+    question, or one nearly the same, nor a document stands in two splits: what two could have goes to test before dev before
+    train, and what is left out so is counted. Prints the counts as one JSON object, which --out also gets, last, as
+    passages.json.
     """
     from pipelines.passages import Rules, write_passages
 
-    rules = Rules(group, places, max_tokens, negatives, split, seed)
+    rules = Rules(group, places, max_tokens, negatives, split, seed, similar, keep_documents_apart)
     sys.stdout.write(write_passages(run, out, rules, split_file))
 
 
