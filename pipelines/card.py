@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from indexing.splits import SPLITS, Split
@@ -127,10 +128,11 @@ class Card:
         yield ""
         yield from (f"- {source}" for source in self.sources or ["not stated by whoever published this set"])
         if origin:
-            files = sorted(name for name in origin.documents.inputs if name != "domain_list")
+            files = sorted(Path(name).name for name in origin.documents.inputs if name != "domain_list")
             more = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
             yield ""
-            yield f"Pages were read from {len(files):,} files: {', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
+            count = f"{len(files):,} file{'s'[: len(files) != 1]}"
+            yield f"Pages were read from {count}: {', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
 
 
 _LABELS = """## Labels
@@ -161,7 +163,8 @@ def _making(made: Mapping[str, Any], origin: Origin | None, digest: str) -> Iter
     apart = "no document stands" if made.get("documents_apart", True) else "documents may stand"
     if origin:
         settings, counts = origin.documents.settings, origin.documents.counts
-        kept = f"; pages of {settings['domains']:,} domains" if settings.get("domains") else ""
+        kept = f"; {settings['domains']:,} domains" if settings.get("domains") else ""
+        kept += "; a list of domains" if "domain_list" in origin.documents.inputs else ""
         yield (
             f"- Pages: {counts.get('pages', 0):,} read, {counts.get('documents', 0):,} kept (language "
             f"{settings.get('language') or 'any'}, at least {settings.get('min_words')} words{kept})"
