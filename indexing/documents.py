@@ -152,7 +152,7 @@ def _suffixes() -> tldextract.TLDExtract:
 
 def domain_of(url: str) -> str:
     """The registered domain of a URL; '' where there is none, as of an IP address."""
-    return _suffixes()(url).top_domain_under_public_suffix if url else ""
+    return _suffixes()(url).top_domain_under_public_suffix.lower() if url else ""
 
 
 def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:

@@ -1,12 +1,16 @@
 """Train, dev and test sets that share nothing: neither a question nor a document stands in two. Pure functions over ids.
 
-What questions have in common (a labelled document, their text) is a key here; `links` says which keys a question has.
+What questions have in common (a labelled document, their words) is a key here; `links` says which keys a question has.
+Near-duplicate questions are found exactly: every pair whose words' Jaccard similarity reaches a threshold.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Literal, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
@@ -14,6 +18,16 @@ Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 CLAIMS: tuple[Split, ...] = ("test", "dev", "train")
 """Who takes first what two could have: test, so that what is measured is whole."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_ROUNDING = 1e-9
+_STOPS = (
+    "a an the this that these those there it its i me my we us our you your he him his she her they them their "
+    "is are was were am be been being do does did done has have had can could will would shall should may might must "
+    "of in on at to from for by with about into as and or but if so than then too very just also please"
+)
+_STOP_WORDS = frozenset(_STOPS.split())
+"""Words without which a question stays itself. Question words are none of them: who wrote it is not when it was written."""
 
 
 def split(links: Mapping[str, Iterable[Key]], shares: Sequence[float], seed: int = 0) -> dict[str, Split]:
@@ -62,3 +76,52 @@ def owners(links: Mapping[str, Iterable[Key]], splits: Mapping[str, Split]) -> d
                 for key in keys:
                     found.setdefault(key, name)
     return found
+
+
+def words_of(question: str) -> frozenset[str]:
+    """The words that tell a question from others: case folded, no punctuation, no stop words; all if there are no others."""
+    words = {word.replace("’", "'").removesuffix("'s") for word in _WORD.findall(question.casefold())}
+    return frozenset(words - _STOP_WORDS) or frozenset(words)
+
+
+def near_duplicates(questions: Mapping[str, str], threshold: float = 0.8) -> dict[str, str]:
+    """Question → smallest id of the questions that it hangs together with by near-duplicates, itself included.
+
+    Two are near-duplicates if the Jaccard similarity of their words is at least the threshold, above 0 and at most 1.
+    """
+    same: dict[frozenset[str], list[str]] = defaultdict(list)
+    for question in sorted(questions):
+        same[words_of(questions[question])].append(question)
+    keys: dict[str, list[tuple[str, str]]] = {ids[0]: [] for ids in same.values()}
+    ids_of = list(same.values())
+    for one, other in similar(list(same), threshold):
+        pair = (ids_of[one][0], ids_of[other][0])
+        for question in pair:
+            keys[question].append(pair)
+    groups = connected(keys)
+    first_of = {question: first for first, group in groups.items() for question in group}
+    return {question: first_of[ids[0]] for ids in ids_of for question in ids}
+
+
+def similar(sets: Sequence[Set[str]], threshold: float) -> Iterator[tuple[int, int]]:
+    """All pairs of sets, by number, whose Jaccard similarity is at least the threshold; an empty set is like no other.
+
+    Prefix filtering (Chaudhuri et al. 2006, Bayardo et al. 2007): with the elements in one order, the rarest first, two such
+    sets share one of the first |x| - ⌈t|x|⌉ + 1 of each. Only sets that do are compared, and none is smaller than t|x|.
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold is {threshold}; it must be above 0 and at most 1")
+    often = Counter(element for each in sets for element in each)
+    ordered = [sorted(each, key=lambda element: (often[element], element)) for each in sets]
+    index: dict[str, list[int]] = defaultdict(list)  # element → sets that have it in their prefix, the smallest first
+    for number in sorted(range(len(sets)), key=lambda n: (len(sets[n]), n)):
+        elements, size = ordered[number], len(sets[number])
+        least = math.ceil(threshold * size - _ROUNDING)
+        found: set[int] = set()
+        for element in elements[: size - least + 1]:
+            found.update(other for other in index[element] if len(sets[other]) >= least)
+            index[element].append(number)
+        for other in sorted(found):
+            shared = len(sets[number] & sets[other])
+            if shared / (size + len(sets[other]) - shared) >= threshold:
+                yield (min(other, number), max(other, number))

@@ -382,18 +382,68 @@ def passages(
         Path | None,
         Parameter(help="question_id and train, dev or test, as TSV, JSONL or Parquet; in the place of --split and its seed"),
     ] = None,
+    similar: Annotated[
+        float, Parameter(help="Jaccard similarity of their words from which questions are nearly the same: they share a split")
+    ] = 0.8,
+    keep_documents_apart: Annotated[bool, Parameter(help="no document stands in two splits")] = True,
     seed: Annotated[int, Parameter(help="of the split, and of --group random")] = 0,
 ) -> None:
     """Make training data of passages from the labels of a run: train.parquet, dev.parquet and test.parquet.
 
     Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct one. Neither a
-    question nor a document stands in two splits: what two could have goes to test before dev before train, and what is left
-    out so is counted. Prints the counts as one JSON object, which --out also gets, last, as passages.json.
+    question, or one nearly the same, nor a document stands in two splits: what two could have goes to test before dev before
+    train, and what is left out so is counted. Prints the counts as one JSON object, which --out also gets, last, as
+    passages.json.
     """
     from pipelines.passages import Rules, write_passages
 
-    rules = Rules(group, places, max_tokens, negatives, split, seed)
+    rules = Rules(group, places, max_tokens, negatives, split, seed, similar, keep_documents_apart)
     sys.stdout.write(write_passages(run, out, rules, split_file))
+
+
+@app.command
+def publish(
+    data: Annotated[Path, Parameter(help="folder that `answermill passages` wrote")],
+    *,
+    out: Annotated[Path, Parameter(help="folder of the published set; made if it is not there")],
+    name: Annotated[str, Parameter(help="of the set, for its card")],
+    licence: Annotated[str, Parameter(help="of the set itself, for its card")],
+    forms: Annotated[
+        tuple[Literal["parquet", "dpr", "beir", "asnq", "trec"], ...],
+        Parameter(negative=(), consume_multiple=True, help="what to write"),
+    ] = ("parquet", "dpr", "beir", "asnq", "trec"),
+    sources: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), consume_multiple=True, help="what went into it, each with its licence, for the card"),
+    ] = (),
+    run: Annotated[
+        Path | None, Parameter(help="the run that `data` came from: its card tells of pages, questions, sampling and agreement")
+    ] = None,
+) -> None:
+    """Write a set of passages as others read it: Parquet for `datasets`, DPR, BEIR, ASNQ, TREC; and its card, README.md.
+
+    `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints the table of the
+    card, in the form of WQA's Table 1.
+    """
+    from pipelines.card import Card
+    from pipelines.publish import publish as publish_files
+
+    for line in publish_files(data, out, forms, Card(name, licence, sources), run):
+        sys.stdout.write(line + "\n")
+
+
+@app.command
+def recipe(
+    name: Annotated[
+        Literal["wqa", "peasi"], Parameter(help="wqa: a labelled set from a crawl; peasi: a training on such a set")
+    ],
+    *,
+    out: Annotated[Path, Parameter(help="folder to write NAME.toml into; made if it is not there")] = Path(),
+) -> None:
+    """Write a job file, with comments, to start one's own from."""
+    from pipelines.jobs import copy_to
+
+    sys.stdout.write(f"written: {copy_to(name, out)}\n")
 
 
 @app.command

@@ -2,13 +2,14 @@
 
 Each input file is one unit of work. Its pages are parsed into a part of their own; the keys of all documents (16 bytes
 each) meet to find exact duplicates; then each unit drops its duplicates and cuts the rest into passages. Page text
-moves through local files, never through a shuffle.
+moves through local files, never through a shuffle. Where the job keeps some domains only (`domains`), pages of others are
+refused before anything is extracted from them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -18,15 +19,16 @@ import numpy as np
 import numpy.typing as npt
 
 from indexing import duplicates
-from indexing.documents import DocumentRules, parse
+from indexing.documents import DocumentRules, domain_of, parse
 from indexing.extract import Extractor
-from indexing.pages import RawPage
+from indexing.pages import Place, RawPage
 from indexing.passages import Splitter
 from indexing.warc import read_pages
+from pipelines import domains
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.job import Ingest, Job
 from pipelines.progress import progress
-from pipelines.records import Folder, PartWriter, read_batches, read_part
+from pipelines.records import Folder, PartWriter, read_batches, read_part, sha256
 from pipelines.runner import pipeline
 from pipelines.step import Report, Reports, Step, total
 from schemas.corpus import Document, Passage, Rejected
@@ -83,7 +85,10 @@ def step(job: Job, run: Path) -> Step:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
         stat = file.path.stat()
         inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
-    settings = job.ingest.model_dump(exclude={"input", "page_seconds", "max_reject_share"})
+    if (given := domains.list_file(job, job.ingest)) is not None:
+        domains.read_list(given, job.ingest.domains)
+        inputs["domain_list"] = sha256(given)
+    settings = job.ingest.model_dump(exclude={"input", "domain_list", "page_seconds", "max_reject_share"})
     return Step(run, "ingest", OUTPUTS, settings, inputs)
 
 
@@ -98,21 +103,31 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     files = find_files(job, settings)
     done = this.reports.read()
     left = [file for file in files if file.number not in done]
+    kept = domains.choose(job, settings, files, this.work, beam_options)
     with (
         progress("ingest", 2 * len(files), lambda: this.reports.count() + _parsed(this.work).count()),
         pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
-        define(root, files, left, settings, this)
+        define(root, files, left, settings, this, kept)
     counts = total(this.reports.read().values())
     check(counts, settings, len(files))
+    if kept is not None:
+        domains.publish(run, this.work)
     this.finish(this.reports.read().values(), counts)
     return summary(run)
 
 
-def define(root: beam.Pipeline, files: Sequence[InputFile], left: Sequence[InputFile], settings: Ingest, this: Step) -> None:
+def define(
+    root: beam.Pipeline,
+    files: Sequence[InputFile],
+    left: Sequence[InputFile],
+    settings: Ingest,
+    this: Step,
+    kept: Set[str] | None = None,
+) -> None:
     """The pipeline: parse all files not parsed yet, find duplicates over all files, cut those in `left` into passages."""
     units = root | "Files" >> beam.Create(list(files)) | "Spread files" >> beam.Reshuffle()  # InputFile
-    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, this.work))  # (bucket, (unit, rows, keys))
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, this.work, kept))  # (bucket, (unit, rows, keys))
     losers = (
         keys
         | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its (unit, rows, keys))
@@ -129,8 +144,8 @@ def define(root: beam.Pipeline, files: Sequence[InputFile], left: Sequence[Input
 class ParsePages(beam.DoFn):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
-    def __init__(self, settings: Ingest, work: Path) -> None:
-        self._settings, self._work = settings, work
+    def __init__(self, settings: Ingest, work: Path, kept: Set[str] | None = None) -> None:
+        self._settings, self._work, self._kept = settings, work, kept
 
     def setup(self) -> None:
         self._extractor = Extractor(self._settings.page_seconds)
@@ -140,7 +155,7 @@ class ParsePages(beam.DoFn):
 
     def process(self, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
         report = _parsed(self._work).read_one(file.number) or parse_file(
-            file, rules(self._settings), self._extractor, self._work
+            file, rules(self._settings), self._extractor, self._work, self._kept
         )
         yield from document_keys(report, self._work)
 
@@ -179,8 +194,14 @@ def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 
 
-def parse_file(file: InputFile, document_rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
-    """Parse one file's pages into the work folder."""
+def parse_file(
+    file: InputFile, document_rules: DocumentRules, extractor: Extractor, work: Path, kept: Set[str] | None = None
+) -> Report:
+    """Parse one file's pages into the work folder; where only some domains are `kept`, pages of others are refused unread.
+
+    What is not counted yet is then counted: the pages of each of these domains.
+    """
+    tally: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     documents = PartWriter(work / "documents", Document, file.number)
@@ -188,17 +209,24 @@ def parse_file(file: InputFile, document_rules: DocumentRules, extractor: Extrac
     with documents, rejects:
         for page in read_pages(file.path, file.name, skipped):
             counts["pages"] += 1
-            if isinstance(page, RawPage):
+            result: Document | Rejected
+            if not isinstance(page, RawPage):
+                result = page
+            elif kept is not None and (domain := domain_of(page.url)) not in kept:
+                place = Place(page.source_file, page.source_offset, page.source_record, page.url)
+                result = place.rejected("domain", f"{domain!r} is none of the {len(kept)} that are kept")
+            else:
+                tally.update([domain] if kept is not None else [])
                 counts["bytes"] += len(page.body)
                 result = parse(page, document_rules, extractor)
-            else:
-                result = page
             if isinstance(result, Document):
                 documents.write([result])
             else:
                 rejects.write([result])
     counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
     report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts)
+    if kept is not None and domains.reports(work).read_one(file.number) is None:
+        domains.reports(work).write(Report(file.number, {}, tally))
     _parsed(work).write(report)
     return report
 

@@ -29,6 +29,12 @@ class Ingest(Section):
     input: Annotated[list[str], Field(min_length=1)] = Field(
         description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders or globs"
     )
+    domains: int = Field(
+        0, ge=0, description="keep pages of so many registered domains: those with most pages, or domain_list's first; 0 = all"
+    )
+    domain_list: str = Field(
+        "", description="keep pages of the domains of this file: one a line, or the first column but ranks of TSV or CSV"
+    )
     language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
@@ -63,6 +69,21 @@ class Retrieve(Section):
     """Questions in, ranked passages out."""
 
     questions: str = Field(description="TSV or JSONL (question_id, text or question) or Parquet, plain or gzip")
+    question_rules: Literal["none", "well_formed"] = Field(
+        "none",
+        description="'well_formed' refuses what does not begin as a question, is no single sentence, or has blanks to fill",
+    )
+    question_words: Annotated[list[Count], Field(min_length=2, max_length=2)] = Field(
+        [3, 30], description="words of a well-formed question: at least, at most"
+    )
+    question_scores_above: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="refuse questions whose column `well_formed`, a model's score from 0 to 1, is not above this",
+    )
+    max_questions: int = Field(0, ge=0, description="take so many of the questions that are left, chosen by hash; 0 = all")
+    question_seed: int = Field(0, ge=0, description="of that choice")
     depth: Count = Field(100, description="passages taken per question from each source, and kept after fusion")
     sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
         ["bm25", "dense"], description="indexes to search"

@@ -1,8 +1,9 @@
 """Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA §3.3).
 
 A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct
-one, and, as hard negatives, the first passages that retrieval found and that hold none. Neither a question nor a document
-stands in two splits. The folder holds train.parquet, dev.parquet, test.parquet and, written last, passages.json.
+one, and, as hard negatives, the first passages that retrieval found and that hold none. Questions that are nearly the same
+stand in one split, and so does a document, unless `documents_apart` is off. The folder holds train.parquet, dev.parquet,
+test.parquet and, written last, passages.json.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from indexing.labels import fold
 from indexing.passages import Splitter
-from indexing.splits import CLAIMS, SPLITS, Split, owners, split
+from indexing.splits import CLAIMS, SPLITS, Split, near_duplicates, owners, split
 from indexing.windows import Group, Run, choose, passage, windows
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.progress import progress
@@ -29,7 +29,7 @@ from schemas.ranked import Hit
 
 SUMMARY = "passages.json"
 Key: TypeAlias = tuple[str, str]
-"""What two questions can share: ('document', doc_id) or ('question', its text, folded)."""
+"""What two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
 Cut: TypeAlias = tuple[Document, list[Sentence]]
 
 
@@ -44,12 +44,18 @@ class Rules:
     shares: tuple[float, ...] = (0.8, 0.1, 0.1)
     """Of the questions, in the order of SPLITS."""
     seed: int = 0
+    similar: float = 0.8
+    """Jaccard similarity of their words from which two questions are nearly the same."""
+    documents_apart: bool = True
+    """Whether no document may stand in two splits."""
 
     def __post_init__(self) -> None:
         least = {"places": 1, "max_tokens": 10, "negatives": 0}
         for name, bound in least.items():
             if (value := getattr(self, name)) < bound:
                 raise JobError(f"--{name.replace('_', '-')} {value}: give at least {bound}", USAGE)
+        if not 0 < self.similar <= 1:
+            raise JobError(f"--similar {self.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE)
         if len(self.shares) != 3 or not all(share >= 0 for share in self.shares) or abs(sum(self.shares) - 1) > 1e-6:
             told = " ".join(f"{share:g}" for share in self.shares)
             raise JobError(f"--split {told}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1", USAGE)
@@ -125,14 +131,17 @@ def build(
     """
     rules, given = rules or Rules(), list(labels)
     counts = Counter(labels=len(given), questions=len({label.question_id for label in given}))
-    links = _links((label for label in given if splits is None or label.question_id in splits), questions)
+    asked = {label.question_id for label in given if splits is None or label.question_id in splits}
+    near = near_duplicates({q: questions[q] for q in asked if q in questions}, rules.similar)
+    counts["questions_near_duplicates"] = len(near) - len(set(near.values()))
+    links = _links((label for label in given if label.question_id in near), near, rules.documents_apart)
     found = split(links, rules.shares, rules.seed) if splits is None else splits
     owner = owners(links, found)
     usable: list[SentenceLabel] = []
     correct: dict[str, set[str]] = {}
     for label in given:
         correct.setdefault(label.question_id, set()).update([label.sentence_id] if label.label else [])
-        if reason := _refusal(label, questions, found, owner):
+        if reason := _refusal(label, questions, near, owner, found):
             counts[f"labels_left_out_{reason}"] += 1
         else:
             usable.append(label)
@@ -160,30 +169,35 @@ def build(
     if splits is not None:
         counts["split_file_questions_without_labels"] = len(splits.keys() - correct.keys())
     if rules.negatives:
-        _add_negatives(made, cut, hits, owner, rules.negatives, counts)
+        _add_negatives(made, cut, hits, owner if rules.documents_apart else None, rules.negatives, counts)
     return Built(tuple(made.values()), cut, counts)
 
 
-def _links(labels: Iterable[SentenceLabel], questions: Mapping[str, str]) -> dict[str, set[Key]]:
-    """What each question that has a text shares with others, or could."""
+def _links(labels: Iterable[SentenceLabel], near: Mapping[str, str], documents: bool) -> dict[str, set[Key]]:
+    """What each question shares with others, or could; its documents only where these are to stay together."""
     links: dict[str, set[Key]] = {}
     for label in labels:
-        if (text := questions.get(label.question_id)) is not None:
-            links.setdefault(label.question_id, {("question", fold(text))}).add(("document", label.doc_id))
+        keys = links.setdefault(label.question_id, {("question", near[label.question_id])})
+        if documents:
+            keys.add(("document", label.doc_id))
     return links
 
 
 def _refusal(
-    label: SentenceLabel, questions: Mapping[str, str], splits: Mapping[str, Split], owner: Mapping[Key, Split]
+    label: SentenceLabel,
+    questions: Mapping[str, str],
+    near: Mapping[str, str],
+    owner: Mapping[Key, Split],
+    splits: Mapping[str, Split],
 ) -> str | None:
     """Why a label is left out, by its ids; None where it is not."""
     q = label.question_id
-    if q not in questions:
-        return "unknown_question"
-    if q not in splits:
-        return "not_in_split_file"
-    keys = {"question": fold(questions[q]), "document": label.doc_id}
-    return next((f"{kind}_of_another_split" for kind, name in keys.items() if owner[kind, name] != splits[q]), None)
+    if q not in near:
+        return "not_in_split_file" if q in questions else "unknown_question"
+    keys = {"question": near[q], "document": label.doc_id}
+    return next(
+        (f"{kind}_of_another_split" for kind, name in keys.items() if owner.get((kind, name), splits[q]) != splits[q]), None
+    )
 
 
 def _cut(documents: Callable[[Set[str]], Iterable[Document]], wanted: Set[str], sentence_tokens: int) -> dict[str, Cut]:
@@ -195,13 +209,13 @@ def _add_negatives(
     made: Mapping[str, Labelled],
     documents: Mapping[str, Cut],
     hits: Callable[[Set[str]], Iterable[Hit]],
-    owner: dict[Key, Split],
+    owner: dict[Key, Split] | None,
     wanted: int,
     counts: Counter[str],
 ) -> None:
     """Give each question its hard negatives. Hits are read twice: ids alone say which are chosen, then these are kept.
 
-    The document of a negative belongs to the split that takes it first.
+    The document of a negative belongs to the split that takes it first, where documents have an `owner`.
     """
     ranked: dict[str, list[tuple[int, str, str, str]]] = {q: [] for q in made}  # rank, passage, document, why not
     spans = {q: question.spans(documents) for q, question in made.items()}
@@ -219,7 +233,7 @@ def _add_negatives(
                     break
                 if reason:
                     counts[f"retrieved_left_out_{reason}"] += 1
-                elif owner.setdefault(("document", doc_id), name) != name:
+                elif owner is not None and owner.setdefault(("document", doc_id), name) != name:
                     counts["retrieved_left_out_document_of_another_split"] += 1
                 else:
                     chosen[q].add(passage_id)

@@ -254,6 +254,20 @@ def write_text(path: Path, text: str, replace: bool = True) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
+    """A function that takes text; it stands in the file, under its name, when the block has ended well."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.parent / f".{file.name}.{uuid.uuid4().hex}.tmp"
+    try:
+        with temporary.open("w", encoding="utf-8", newline="\n") as opened:
+            yield opened.write
+        sync(temporary)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def sweep(folder: Path, named: Sequence[str]) -> None:
     """Remove what an interrupted run left in a folder: temporary files, and parts that nothing names."""
     if folder.is_dir():

@@ -1,5 +1,6 @@
 """Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
 
+Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/.
 Every shard first tells how often the questions' words occur in it; with the sum, each shard's BM25 scores are those of
 one index over everything. Then each block of questions meets each shard; what moves between workers is arrays of
 (passage, score), merged two by two, ties broken by id. Passages are fetched once the best are known.
@@ -26,15 +27,19 @@ from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Retrieve
 from pipelines.progress import progress
+from pipelines.questions import Chosen, choose, told
 from pipelines.records import Folder, PartWriter, sha256
 from pipelines.runner import pipeline
 from pipelines.step import Report, Step, total
-from pipelines.tables import read_questions
-from schemas.corpus import Passage, Question
+from schemas.corpus import Passage, Question, Rejected
 from schemas.ranked import Hit
 from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {"questions": Question, "retrieved": Hit}
+OUTPUTS: Mapping[str, type[Record]] = {
+    "questions": Question,
+    "retrieved": Hit,
+    "questions_rejects": Rejected,
+}
 SOURCES = ("bm25", "dense")
 OPEN_SHARDS = 4
 BLOCKS_PER_SEARCH = 16
@@ -63,6 +68,13 @@ def questions_file(job: Job) -> Path:
     return job.path(job.retrieve.questions)
 
 
+def chosen(job: Job) -> Chosen:
+    """The questions to be asked, and those that are not. Raises JobError as `questions.choose` does."""
+    file = questions_file(job)
+    assert job.retrieve is not None  # `questions_file` has refused a job without it
+    return choose(file, job.retrieve)
+
+
 def check_engines(job: Job) -> None:
     """Refuse a job whose Java, Lucene or encoder is not there. Raises JavaMissing or ModelMissing."""
     find_java(job.workers.java)
@@ -89,9 +101,10 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if this.is_complete():
         return summary(run) + " (complete)"
     this.begin()
-    questions = read_questions(questions_file(job))
+    given = chosen(job)
+    questions = given.questions
     starts = range(0, len(questions), settings.block)
-    blocks = [Block(n, tuple(questions[start : start + settings.block])) for n, start in enumerate(starts)]
+    blocks = [Block(n, questions[start : start + settings.block]) for n, start in enumerate(starts)]
     done = this.reports.read()
     left = [block for block in blocks if block.number not in done]
     folders = [run / "shards" / part.file for part in Folder.open(run / "shards", Passage, "index").parts]
@@ -100,10 +113,11 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         pipeline(beam_options, job.workers.processes, len(left)) as root,
     ):
         define(root, left, folders, job, settings, this)
-    counts = total(this.reports.read().values())
+    reports = [*this.reports.read().values(), reject(given, this, len(blocks))]
+    counts = total(reports)
     if counts["questions"] != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
-    this.finish(this.reports.read().values(), counts)
+    this.finish(reports, counts)
     return summary(run)
 
 
@@ -289,6 +303,16 @@ def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
     )
 
 
+def reject(given: Chosen, this: Step, unit: int) -> Report:
+    """Keep the questions that are not asked; the unit after the last."""
+    writer = PartWriter(this.run / "questions_rejects", Rejected, unit)
+    with writer:
+        writer.write(given.rejects)
+    counts = {"questions_given": len(given.questions) + len(given.rejects), "questions_rejects": writer.part.rows}
+    reasons = {f"rejected.{reason}": n for reason, n in sorted(given.reasons.items())}
+    return Report(unit, {"questions_rejects": writer.part}, counts | reasons)
+
+
 class OpenShards:
     """Opens shards once per worker and keeps the last few open. Loads nothing before the first call."""
 
@@ -308,7 +332,13 @@ class OpenShards:
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     counts = Counter(Folder.open(run / "retrieved", Hit, "retrieve").manifest.counts)
+    questions = f"{counts['questions']:,} questions"
+    if counts["questions_rejects"]:
+        reasons = Counter({k.removeprefix("rejected."): n for k, n in counts.items() if k.startswith("rejected.")})
+        questions = (
+            f"{counts['questions_given']:,} given = {questions} + {counts['questions_rejects']:,} rejects ({told(reasons)})"
+        )
     return (
-        f"retrieve   {counts['questions']:,} questions, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
+        f"retrieve   {questions}, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
         f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none"
     )

@@ -13,7 +13,7 @@ from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
 from pipelines.step import WORK, Reports
-from pipelines.tables import read_labels, read_questions
+from pipelines.tables import read_labels
 from schemas.record import Record
 
 STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
@@ -59,7 +59,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     if "ingest" in steps:
         ingest.step(job, run).is_complete()
     if "retrieve" in steps:
-        read_questions(retrieve.questions_file(job))
+        retrieve.chosen(job)
     if "rerank" in steps:
         rerank.check_stages(job)
     if "annotate" in steps:

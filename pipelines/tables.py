@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
@@ -23,12 +25,26 @@ QUESTION_ID = ("question_id", "_id", "id", "query_id")
 QUESTION_TEXT = ("text", "question", "query")
 
 
+@dataclass(frozen=True, slots=True)
+class GivenQuestion:
+    """A question as people gave it: its line (row of Parquet) from 1, and what a model said of its form, from 0 to 1."""
+
+    number: int
+    question: Question
+    well_formed: float | None
+
+
 def read_questions(path: Path) -> list[Question]:
+    """The questions of a file, in its order, without what else stands there. Raises JobError as `read_given_questions` does."""
+    return [given.question for given in read_given_questions(path)]
+
+
+def read_given_questions(path: Path) -> list[GivenQuestion]:
     """The questions of a file, in its order. Where no row has an id, the row's number (from 1) is its id.
 
     Raises JobError: 66 where the file is missing, 65 with the line where a row is wrong, an id comes twice, or none is there.
     """
-    questions: list[Question] = []
+    questions: list[GivenQuestion] = []
     lines: dict[str, int] = {}
     for line, row in _rows(path, header=("question_id", "text")):
         text = _first(row, QUESTION_TEXT)
@@ -39,10 +55,23 @@ def read_questions(path: Path) -> list[Question]:
         if question_id in lines:
             raise JobError(f"{path}:{line}: question id {question_id!r} stands in line {lines[question_id]} already", BAD_DATA)
         lines[question_id] = line
-        questions.append(Question(question_id, str(text).strip()))
+        score = _score(path, line, row.get("well_formed"))
+        questions.append(GivenQuestion(line, Question(question_id, str(text).strip()), score))
     if not questions:
         raise JobError(f"{path}: no question in it", BAD_DATA)
     return questions
+
+
+def _score(path: Path, line: int, given: Any) -> float | None:
+    if given in (None, ""):
+        return None
+    try:
+        score = float(given)
+    except (TypeError, ValueError):
+        score = math.nan
+    if not 0 <= score <= 1:
+        raise JobError(f"{path}:{line}: well_formed is {given!r}; it must be a number from 0 to 1", BAD_DATA)
+    return score
 
 
 def read_labels(path: Path) -> list[GivenLabel]:

@@ -63,6 +63,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
         "shards",
         "questions",
         "retrieved",
+        "questions_rejects",
         "scored",
         "labels/sentences",
         "labels/passages",

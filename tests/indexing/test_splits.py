@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.splits import SPLITS, connected, owners, split
+from indexing.splits import SPLITS, connected, near_duplicates, owners, similar, split, words_of
 
 LINKS = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.sets(st.integers(0, 30), max_size=3), max_size=30)
 
@@ -55,3 +56,58 @@ def test_a_key_belongs_to_test_before_dev_before_train() -> None:
 def test_shares_are_three() -> None:
     with pytest.raises(ValueError):
         split({"a": [1]}, (0.5, 0.5))
+
+
+# Near-duplicates.
+
+SETS = st.lists(st.frozensets(st.sampled_from("abcdefghij"), max_size=8), max_size=25)
+
+
+def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / len(one | other)
+
+
+@given(SETS, st.sampled_from([0.1, 1 / 3, 0.5, 0.6, 2 / 3, 0.7, 0.8, 0.9, 1.0]))
+def test_similar_pairs_are_those_that_comparing_all_gives(sets, threshold: float) -> None:
+    every = [(a, b) for a, b in combinations(range(len(sets)), 2) if sets[a] and sets[b]]
+    wanted = [(a, b) for a, b in every if jaccard(sets[a], sets[b]) >= threshold]
+    assert sorted(similar(sets, threshold)) == wanted
+
+
+def test_similar_pairs_of_many_questions_are_those_that_comparing_all_gives() -> None:
+    generator = random.Random(0)
+    words = [f"w{int(generator.paretovariate(0.7))}" for _ in range(3000)]
+    sets = [frozenset(generator.choices(words, k=generator.randrange(1, 12))) for _ in range(700)]
+    sets += [each - {min(each)} for each in sets[:200] if len(each) > 1]
+    wanted = [(a, b) for a, b in combinations(range(len(sets)), 2) if jaccard(sets[a], sets[b]) >= 0.8]
+    assert sorted(similar(sets, 0.8)) == wanted and len(wanted) > 80
+
+
+def test_words_tell_a_question_from_others() -> None:
+    assert words_of("When was the Suez Canal opened?") == {"when", "suez", "canal", "opened"}
+    assert words_of("When did the SUEZ canal open?") != words_of("Who opened the Suez canal?")
+    assert words_of("Where is America’s Cup held") == words_of("where is the America cup held?")
+    assert words_of("What is it?") == {"what"} and words_of("Is it?") == {"is", "it"}
+
+
+def test_near_duplicates_hang_together_over_others() -> None:
+    asked = {
+        "c": "Which year did the river flood the old town of Prague?",
+        "a": "In which year did the river flood the old town in Prague",
+        "b": "Which year did the river flood the old town of Prague badly?",
+        "d": "Which year did the river flood the old town of Prague badly again?",
+        "e": "Who flooded Prague?",
+        "f": "???",
+        "g": "!",
+    }
+    found = near_duplicates(asked)
+    assert found == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "e", "f": "f", "g": "f"}
+    assert jaccard(words_of(asked["a"]), words_of(asked["d"])) < 0.8  # over b
+    assert near_duplicates(dict(reversed(asked.items()))) == found
+    assert near_duplicates(asked, 1.0) == {**found, "b": "b", "d": "d"}
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 1.01, float("nan")])
+def test_a_threshold_is_a_similarity(threshold: float) -> None:
+    with pytest.raises(ValueError, match="threshold is"):
+        list(similar([], threshold))

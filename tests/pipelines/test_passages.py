@@ -95,6 +95,33 @@ def test_nor_with_a_split_file_that_cuts_through_documents(seed: int) -> None:
     assert {row.doc_id for row in found["test"] if row.source == "window"} == in_test  # test is whole
 
 
+def test_questions_that_are_nearly_the_same_stand_in_one_split() -> None:
+    world = World(seed=4, documents=80)
+    world.questions = {q: f"Which plant number {n // 4} grows best where it rains?" for n, q in enumerate(world.questions)}
+    world.questions |= {q: text.replace("best", "") for q, text in world.questions.items() if int(q[1:]) % 2}
+    built = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False))
+    assert len({name for name, rows in built.rows() if rows}) == 3
+    split_of = {question.question.question_id: question.split for question in built.questions}
+    together = [{split_of[f"q{n:02d}"] for n in range(first, first + 4)} for first in range(0, 20, 4)]
+    assert all(len(names) == 1 for names in together)
+    assert built.counts["questions_near_duplicates"] == 15
+    apart = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False, similar=1.0))
+    assert apart.counts["questions_near_duplicates"] == 10
+
+
+def test_a_document_may_stand_in_two_splits_where_that_is_allowed() -> None:
+    world = World(seed=1, documents=8)
+    kept = world.build(Rules(shares=(0.4, 0.3, 0.3)))
+    built = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False))
+    assert len({name for name, rows in kept.rows()}) == 1  # so few documents: all hang together
+    held = [{row.doc_id for row in rows} for rows in by_split(built).values()]
+    assert all(held) and held[0] & held[1] and held[0] & held[2]
+    assert built.counts["labels_used"] == len(world.labels)
+    asked = [{fold(row.question) for row in rows} for rows in by_split(built).values()]
+    assert not (asked[0] & asked[1] or asked[0] & asked[2] or asked[1] & asked[2])
+    check_accounts(built)
+
+
 @pytest.mark.parametrize("group", ["all", "center", "random"])
 def test_the_order_of_what_comes_in_does_not_matter(group) -> None:
     world = World(seed=3, documents=80)
@@ -215,6 +242,8 @@ def test_without_any_label_of_use_it_is_refused() -> None:
         ({"places": 0}, "--places 0: give at least 1"),
         ({"max_tokens": 5}, "--max-tokens 5: give at least 10"),
         ({"negatives": -1}, "--negatives -1: give at least 0"),
+        ({"similar": 0}, "--similar 0: give a similarity above 0"),
+        ({"similar": float("nan")}, "--similar nan"),
     ],
 )
 def test_rules_that_cannot_be_meant_are_refused(rules, says: str) -> None:

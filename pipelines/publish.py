@@ -1,0 +1,171 @@
+"""Publish: training data of passages in; the data set as others read it, with its card, out.
+
+Out come the forms that were asked for and, written last, README.md: the card, whose head tells `datasets` where the Parquet
+files are. The rows are read once, as a stream.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexing.labels import fold
+from indexing.splits import SPLITS, Split
+from pipelines.card import Card, Origin, Statistics
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.forms import FORMS, Rows, judged, sentences
+from pipelines.passages import SUMMARY
+from pipelines.progress import progress
+from pipelines.records import read_batches, read_manifest, sha256, write_text
+from schemas.labels import LabelledPassage
+
+CARD = "README.md"
+
+
+@dataclass(slots=True)
+class Counting:
+    """Adds up what the card's table says, and finds what is wrong with the rows."""
+
+    counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
+    split_of: dict[str, Split] = field(default_factory=dict)
+    """Of each question."""
+    _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
+    _text: tuple[Split | None, str] = (None, "")
+
+    def take(self, split: Split, rows: Rows) -> None:
+        """Raises JobError (65) where a question comes again."""
+        question = rows[0].question_id
+        if question in self.split_of:
+            raise JobError(f"question {question!r} stands in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
+        self.split_of[question] = split
+        self._documents[split].update(row.doc_id for row in rows)
+        windows, of = judged(rows), sentences(judged(rows))
+        counts = {
+            "questions": 1,
+            "answered": any(row.label for row in rows),
+            "passages": len(windows),
+            "passages_positive": sum(row.label for row in windows),
+            "retrieved": len(rows) - len(windows),
+            "sentences": len(of),
+            "sentences_positive": sum(each.label for each in of),
+            "same_text_as_before": (split, fold(rows[0].question)) == self._text,
+        }
+        self._text = (split, fold(rows[0].question))
+        self.counts.update({(split, name): int(n) for name, n in counts.items()})
+
+    def statistics(self, annotated: Mapping[tuple[Split, str], int] | None) -> Statistics:
+        documents: dict[str, int] = {name: len(ids) for name, ids in self._documents.items()}
+        documents["total"] = len(set().union(*self._documents.values()))
+        return Statistics(self.counts, documents, annotated)
+
+
+def publish(
+    data: Path,
+    out: Path,
+    forms: Sequence[str],
+    card: Card,
+    run: Path | None = None,
+) -> Iterator[str]:
+    """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
+
+    Raises JobError: 2 where no form is named, 66 where `data` or what `run` must have is missing, 65 where the files are not
+    those that passages.json counts, 73 where `out` is published already.
+    """
+    if not forms or set(forms) - FORMS.keys():
+        raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
+    if (out / CARD).exists():
+        raise JobError(f"{out} is published already; name another --out", OUTPUT_EXISTS)
+    summary = _summary(data)
+    origin = origin_of(run) if run is not None else None
+    counting, done = Counting(), 0
+    questions = sum(summary[f"{name}_questions"] for name in SPLITS)
+    with ExitStack() as files, progress("publish", questions, lambda: done):
+        takers = [files.enter_context(FORMS[form](out, card.name)) for form in dict.fromkeys(forms)]
+        for split, rows in read(data):
+            counting.take(split, rows)
+            for take in takers:
+                take(split, rows)
+            done += 1
+        _check(counting, summary, data)
+    annotated = _annotated(run, counting.split_of) if run is not None else None
+    statistics = counting.statistics(annotated)
+    write_text(out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY)))
+    yield from statistics.lines()
+    yield f"written: {out}"
+
+
+def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
+    """Each question's split and rows, in the files' order. Raises JobError (66, 65)."""
+    for split in SPLITS:
+        path = data / f"{split}.parquet"
+        if not path.is_file():
+            raise JobError(f"{path}: no such file; `answermill passages` writes it", INPUT_MISSING)
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                rows = (row for batch in file.iter_batches(512) for row in LabelledPassage.rows(batch))
+                for _, group in groupby(rows, key=lambda row: row.question_id):
+                    yield split, list(group)
+        except (pa.ArrowInvalid, KeyError, TypeError, OSError) as e:
+            raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
+
+
+def _summary(data: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
+        {f"{name}_{what}": int(found[f"{name}_{what}"]) for name in SPLITS for what in ("questions", "passages", "positives")}
+    except FileNotFoundError:
+        raise JobError(
+            f"{data / SUMMARY} is not there; run `answermill passages RUN --out {data}` first", INPUT_MISSING
+        ) from None
+    except (ValueError, KeyError, TypeError) as e:
+        raise JobError(f"{data / SUMMARY} is not what `answermill passages` writes: {e!r}", BAD_DATA) from e
+    return dict(found)
+
+
+def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
+    """Rows in are those that were written: by questions, passages and positives of each split."""
+    for name in SPLITS:
+        counts = {what: counting.counts[name, what] for what in ("questions", "passages", "passages_positive", "retrieved")}
+        found = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
+        wanted = tuple(summary[f"{name}_{what}"] for what in ("questions", "passages", "positives"))
+        if found != wanted:
+            told = "questions, passages, positives"
+            raise JobError(f"{data / name}.parquet has {found} {told}, but {SUMMARY} says {wanted}: make both again", BAD_DATA)
+
+
+def origin_of(run: Path) -> Origin:
+    """What a run's folders say of where its data come from. Raises JobError (66) where it is no run."""
+    manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
+    ingested = manifests["documents"]
+    if ingested is None:
+        raise JobError(f"{run / 'documents'} is not there or not complete; --run takes the folder of a run", INPUT_MISSING)
+    agreement = run / "collected/agreement.json"
+    try:
+        agreed = json.loads(agreement.read_text(encoding="utf-8")) if agreement.is_file() else None
+    except ValueError as e:
+        raise JobError(f"{agreement}: not JSON: {e}", BAD_DATA) from e
+    return Origin(ingested, manifests["questions"], manifests["tasks"], agreed)
+
+
+def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
+    """Sentences that were judged, of the questions of each split: as collected, else as given to propagate."""
+    found: Counter[tuple[Split, str]] = Counter()
+    for name in ("collected/labels", "labels/sentences"):
+        manifest = read_manifest(run / name)
+        if manifest is not None:
+            for part in manifest.parts:
+                for batch in read_batches(run / name, part, ["question_id", "label"], rows=8_192):
+                    for row in batch.to_pylist():
+                        if (split := split_of.get(row["question_id"])) is not None:
+                            found[split, "positive" if row["label"] else "negative"] += 1
+            return found
+    return None

@@ -1,0 +1,63 @@
+"""The job files that ship with the package can be read, and a user gets them."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from pipelines.__main__ import main
+from pipelines.job import Job, load
+from pipelines.jobs import FOLDER
+from pipelines.rerank import plan_settings
+from pipelines.train import TrainJob, load_job
+
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+LATER = "annotate" not in Job.model_fields
+"""Whether this version does not know the recipe's last sections."""
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+def test_there_are_recipes():
+    assert RECIPES == ["peasi", "wqa"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
+    assert call("recipe", name, "--out", tmp_path / "mine") == 0
+    path = tmp_path / "mine" / f"{name}.toml"
+    assert path.read_bytes() == (FOLDER / f"{name}.toml").read_bytes()
+    if name == "peasi":
+        assert isinstance(load_job(path), TrainJob)
+        return
+    settings = tomllib.loads(path.read_text())
+    if LATER:
+        text = path.read_text()
+        path.write_text(text[: text.index("[annotate]")])
+    job = load(path)
+    assert job.ingest and (job.ingest.domains, job.ingest.language, job.ingest.passage_tokens) == (5000, "en", 200)
+    assert job.retrieve and (job.retrieve.depth, job.retrieve.question_rules) == (1000, "well_formed")
+    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == ["cosinet", "complete", "cascade"]
+    assert settings["annotate"]["top"] == 15 and settings["propagate"] == {}
+
+
+def test_the_recipe_s_plan_is_one_that_runs(tmp_path):
+    call("recipe", "wqa", "--out", tmp_path)
+    path = tmp_path / "wqa.toml"
+    if LATER:
+        path.write_text(path.read_text().partition("[annotate]")[0])
+    assert plan_settings(load(path)).stages[-1].reranker == "cascade"
+
+
+def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
+    for _ in range(2):
+        assert call("recipe", "wqa", "--out", tmp_path) == 0
+    (tmp_path / "wqa.toml").write_text("# mine")
+    assert call("recipe", "wqa", "--out", tmp_path) == 73
+    assert "is there already, and is another" in capsys.readouterr().err
+    assert (tmp_path / "wqa.toml").read_text() == "# mine"
