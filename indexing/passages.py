@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -116,6 +116,15 @@ class Splitter:
         """Whether text[start:end] has at most max_tokens spaCy tokens."""
         part = text[start:end]
         return self._bound(part) <= self._max_tokens or len(self._token_starts(part)) <= self._max_tokens
+
+    @property
+    def max_tokens(self) -> int:
+        return self._max_tokens
+
+    def counts(self, texts: Iterable[str]) -> list[int]:
+        """The number of spaCy tokens of each text."""
+        with self._nlp.memory_zone():
+            return [len(self._nlp.tokenizer(text)) for text in texts]
 
     def _spans(self, text: str) -> Iterator[Span]:
         for start, end in sentence_spans(text):

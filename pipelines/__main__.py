@@ -507,7 +507,7 @@ def _run(job_file: Path, out: Path, settings: Sequence[str], step: str | None) -
 
     logging.disable(logging.NOTSET)
     configure_logging()
-    steps = [step] if step else whole.steps_of(job)
+    steps = [step] if step else whole.steps_of(job, out)
     for line in whole.run_steps(job, out, steps, _beam_options):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow.compute as pc
 
-from indexing.labels import GivenLabel, fold
+from indexing.given import Contradiction, fold
 from indexing.strata import Chosen, Rules, choose, draw
 from pipelines import packs
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
@@ -25,7 +26,7 @@ from pipelines.packs.tool import Model, Setup
 from pipelines.records import Folder, Part, PartWriter, read_batches, sha256
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
-from pipelines.tables import read_labels
+from pipelines.tables import label_batches
 from ranking.registry import find
 from schemas.annotation import Task
 from schemas.ranked import Hit, ScoredCandidate
@@ -41,6 +42,11 @@ def settings_of(job: Job) -> Annotate:
     return job.annotate or Annotate()
 
 
+def controls_file(job: Job) -> Path | None:
+    named = settings_of(job).controls
+    return None if named is None else job.path(named)
+
+
 def check(job: Job) -> None:
     """Raises JobError: 78 where the plan ends in passages, 65 or 66 where a file that the section names is of no use."""
     if job.rerank is not None and find(job.rerank.stages[-1].reranker).writes != "sentence":
@@ -50,8 +56,7 @@ def check(job: Job) -> None:
             SETTINGS,
         )
     wanted = settings_of(job)
-    if wanted.controls is not None:
-        read_labels(job.path(wanted.controls))
+    Known(controls_file(job))
     guidelines_of(job)
     if wanted.since is not None:
         Folder.open(job.path(wanted.since) / "tasks", Task, "annotate")
@@ -78,9 +83,9 @@ def step(job: Job, run: Path) -> Step:
         "retrieved": Folder.open(run / "retrieved", Hit, "retrieve").digest(),
     }
     decisive = {"top", "random", "annotators", "overlap_share", "seed"}
-    if wanted.controls is not None:
-        read_labels(job.path(wanted.controls))
-        inputs["controls"] = sha256(job.path(wanted.controls))
+    if (controls := controls_file(job)) is not None:
+        Known(controls)
+        inputs["controls"] = sha256(controls)
         decisive.add("control_share")
     return Step(run, "annotate", OUTPUTS, wanted.model_dump(include=decisive), inputs)
 
@@ -114,31 +119,51 @@ def make_tasks(job: Job, this: Step, beam_options: Sequence[str]) -> None:
         raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
     if not counts["tasks"]:
         raise JobError(f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA)
-    if (named := settings_of(job).controls) is not None:
-        counts["controls_given"] = len(read_labels(job.path(named)))
+    if (controls := controls_file(job)) is not None:
+        counts["controls_given"] = Known(controls).count
         counts["controls_not_found"] = counts["controls_given"] - counts["controls_found"]
         if not counts["controls_found"]:
             told = f"none of its {counts['controls_given']} labels is of a sentence that was scored for its question"
-            raise JobError(f"annotate.controls: {job.path(named)}: {told}", BAD_DATA)
+            raise JobError(f"annotate.controls: {controls}: {told}", BAD_DATA)
     this.finish(reports.values(), counts)
 
 
+@dataclass(frozen=True, slots=True)
+class KnownLabel:
+    """A label of the file, and its line."""
+
+    number: int
+    label: int
+
+
 class Known:
-    """Known labels, by question and sentence."""
+    """The known labels of a file, by question and sentence; none without a file."""
 
-    def __init__(self, given: Sequence[GivenLabel]) -> None:
-        self._by_id = {(g.question_id, g.sentence_id): g for g in given if g.sentence_id is not None}
-        self._by_text = {(g.question_id, fold(g.text)): g for g in given if g.text is not None}
+    def __init__(self, path: Path | None) -> None:
+        """Raises JobError: 66 where there is no such file, 65 with the line where it is wrong or contradicts itself."""
+        self.count = 0
+        self._by_id: dict[tuple[str, str], KnownLabel] = {}
+        self._by_text: dict[tuple[str, str], KnownLabel] = {}
+        for row in (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ():
+            self.count += 1
+            known = KnownLabel(row["number"], row["label"])
+            if row["sentence_id"] is not None:
+                first = self._by_id.setdefault((row["question_id"], row["sentence_id"]), known)
+            else:
+                first = self._by_text.setdefault((row["question_id"], fold(row["text"])), known)
+            if first.label != known.label:
+                told = Contradiction(known.number, known.label, first.number)
+                raise JobError(f"{path}:{known.number}: {told}", BAD_DATA)
 
-    def of(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, GivenLabel]:
+    def of(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
         """Sentence id → its known label, of these sentences (id → text); one given by id before one by text."""
         found = {}
         for sentence_id, text in sentences.items():
-            given = self._by_id.get((question_id, sentence_id))
-            if given is None and self._by_text:
-                given = self._by_text.get((question_id, fold(text)))
-            if given is not None:
-                found[sentence_id] = given
+            known = self._by_id.get((question_id, sentence_id))
+            if known is None and self._by_text:
+                known = self._by_text.get((question_id, fold(text)))
+            if known is not None:
+                found[sentence_id] = known
         return found
 
 
@@ -149,8 +174,7 @@ class TaskPart(beam.DoFn):
         self._job, self._step = job, this
 
     def setup(self) -> None:
-        named = settings_of(self._job).controls
-        self._known = Known(read_labels(self._job.path(named)) if named is not None else [])
+        self._known = Known(controls_file(self._job))
 
     def process(self, element: tuple[int, Part, Part]) -> None:
         unit, scored, hits = element

@@ -156,9 +156,20 @@ class Annotate(Section):
 
 
 class Propagate(Section):
-    """Labels of sentences in, labels of passages and documents out."""
+    """Labels of sentences in, labels of passages, documents and windows out."""
 
-    labels: str = Field(description="TSV, JSONL or Parquet: question_id, sentence_id or sentence, label (0 or 1)")
+    labels: str | None = Field(
+        None,
+        description="TSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or 1); "
+        "the run's collected/labels where absent",
+    )
+    same_text: bool = Field(False, description="labels by sentence id hold for the sentences of the same text as well")
+    windows: Literal["none", "all", "center", "random"] = Field(
+        "none", description="windows around labelled sentences: all, the one with the sentence in the middle, or one at random"
+    )
+    window_tokens: int = Field(200, ge=10, description="spaCy tokens that no window of several sentences exceeds")
+    places: Count = Field(5, description="positions in a window that the labelled sentence takes, from the first")
+    seed: int = Field(0, description="seed of windows = 'random'")
 
 
 class Workers(Section):

@@ -1,129 +1,312 @@
-"""Propagate: labels of sentences in; labels of sentences, passages and documents out (WQA §3.3).
+"""Propagate: labels of sentences in; labels of sentences, passages, documents and windows out (WQA §3.3).
 
-A part of passages/ is one unit of work; a document's passages all stand in one part. What is given but found nowhere is
-kept in labels/rejects.
+The given labels become sorted files in the work folder (indexing/given.py); a part of passages/ is one unit of work, which
+looks its own sentences up in them, some thousand passages at a time: a document's passages all stand in one part. Where
+labels hold for other sentences of the same text, a first pass over the parts finds the texts of the labelled ones.
+
+In a part, documents stand as in passages/, and below each its rows by question id, then sentence or passage id. What is
+given but found nowhere, no longer the same text, or given before, is kept in labels/rejects, by line.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from indexing.labels import GivenLabel, GivenLabels, documents, propagate
-from pipelines.errors import BAD_DATA, SETTINGS, JobError
-from pipelines.job import Job
-from pipelines.records import Folder, Part, PartWriter, read_part, sha256, write_text
+from indexing.conflicts import conflicts
+from indexing.given import FOUND, GivenLabels
+from indexing.labels import COLUMNS, NONE, Labelled, Sentences, found, label
+from indexing.lookup import Ints
+from indexing.passages import Splitter
+from indexing.windows import window_labels
+from pipelines.errors import BAD_DATA, JobError
+from pipelines.job import Job, Propagate
+from pipelines.labels import COLLECTED, Labels
+from pipelines.records import MANIFEST, Folder, Part, PartWriter, read_batches, write_text
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
-from pipelines.tables import read_labels
-from schemas.corpus import Passage, Rejected
-from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
+from schemas.corpus import Document, Passage, Rejected
+from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
 from schemas.record import Record
 
+WINDOWS = "labels/windows"
 OUTPUTS: Mapping[str, type[Record]] = {
     "labels/sentences": SentenceLabel,
     "labels/passages": PassageLabel,
     "labels/documents": DocumentLabel,
+    "labels/windows": WindowLabel,
+    "labels/conflicts": LabelConflict,
     "labels/rejects": Rejected,
 }
+_NOT_OF_UNITS = (WINDOWS, "labels/rejects")
+AT_ONCE = 8_192
+"""Passages that are labelled at once, and more where a document has more."""
+_USED, _CHANGED, _REPEATED = 1, 2, 3
 
 
-def labels_file(job: Job) -> Path:
-    if job.propagate is None:
-        raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
-    return job.path(job.propagate.labels)
+def is_ready(job: Job, run: Path | None) -> bool:
+    """Whether the job has labels to propagate by now: given, or collected."""
+    wanted = job.propagate
+    return wanted is not None and (wanted.labels is not None or (run is not None and (run / COLLECTED / MANIFEST).is_file()))
+
+
+def check(job: Job, run: Path) -> None:
+    """Refuse labels that the step would refuse. Raises JobError."""
+    with tempfile.TemporaryDirectory() as folder:
+        Labels.of(job, run).write(Path(folder))
 
 
 def step(job: Job, run: Path) -> Step:
     """The propagate step of a run. Raises JobError where passages/ or the labels are missing."""
-    passages = Folder.open(run / "passages", Passage, "ingest")
-    return Step(run, "propagate", OUTPUTS, {}, {"labels": sha256(labels_file(job)), "passages": passages.digest()})
+    labels = Labels.of(job, run)
+    wanted = _settings(job)
+    settings = wanted.model_dump(exclude={"labels"})
+    inputs = {"labels": labels.digest(), "passages": Folder.open(run / "passages", Passage, "ingest").digest()}
+    if wanted.windows == "none":
+        settings = {name: settings[name] for name in ("same_text", "windows")}
+    else:
+        inputs["documents"] = Folder.open(run / "documents", Document, "ingest").digest()
+    return Step(run, "propagate", OUTPUTS, settings, inputs)
+
+
+def _settings(job: Job) -> Propagate:
+    assert job.propagate is not None  # `Labels.of` has refused a job without it
+    return job.propagate
 
 
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    given = read_labels(labels_file(job))
     this = step(job, run)
     if this.is_complete():
         return summary(run) + " (complete)"
     this.begin()
-    passages = Folder.open(run / "passages", Passage, "ingest")
-    done = this.reports.read()
-    left = [(n, part) for n, part in enumerate(passages.parts) if n not in done]
-    carry(this, left, len(passages.parts), LabelPart(given, passages.path, this), beam_options, job.workers.processes)
+    labels, wanted = Labels.of(job, run), _settings(job)
+    given = GivenLabels(this.work / "labels")
+    rows, largest = _once(this.work / "labels.json", lambda: labels.write(given.folder))
+    units = _units(run, wanted.windows != "none")
+
+    def do(this: Step, work: beam.DoFn) -> None:
+        done = this.reports.read()
+        left = [unit for unit in units if unit.number not in done]
+        carry(this, left, len(units), work, beam_options, job.workers.processes)
+
+    if wanted.same_text:
+        first = replace(this, name="propagate/found", outputs={})
+        first.begin()
+        do(first, FindTexts(given, first))
+        _once(this.work / "spread.json", lambda: (given.spread(_found(first, len(units))),))
+    do(this, LabelPart(given, wanted, this))
     reports = list(this.reports.read().values())
-    rejects = reject(given, this, len(passages.parts), labels_file(job))
+    rejects = reject(given, this, len(units), largest, labels.name)
     counts = total([*reports, rejects])
-    counts["labels"] = len(given)
-    if counts["labels"] != counts["used"] + counts["rejects"]:
-        raise RuntimeError(f"{counts['labels']} labels came in, {counts['used']} were used and {counts['rejects']} refused")
+    counts["labels"] = rows
+    if rows != counts["used"] + counts["rejects"]:
+        raise RuntimeError(f"{rows} labels came in, {counts['used']} were used and {counts['rejects']} refused")
+    if not counts["used"]:
+        raise JobError(f"{labels.path}: none of its {rows} labels is of a sentence in {run / 'passages'}", BAD_DATA)
     this.finish([*reports, rejects], counts)
     return summary(run)
 
 
-class LabelPart(beam.DoFn):
-    """A part of passages → its labels of sentences, passages and documents."""
+def _once(mark: Path, make: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+    """The numbers that `make` returns, or has returned before the run was stopped."""
+    if not mark.is_file():
+        write_text(mark, json.dumps(make()))
+    return tuple(json.loads(mark.read_text(encoding="utf-8")))
 
-    def __init__(self, given: Sequence[GivenLabel], folder: Path, this: Step) -> None:
-        self._given, self._folder, self._step = list(given), folder, this
+
+def _units(run: Path, windows: bool) -> list[Unit]:
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    if not windows:
+        return [Unit(n, passages.path, part) for n, part in enumerate(passages.parts)]
+    documents = Folder.open(run / "documents", Document, "ingest")
+    pairs = enumerate(zip(passages.parts, documents.parts, strict=True))
+    return [Unit(n, passages.path, part, (documents.path, texts)) for n, (part, texts) in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A part of passages/; and of documents/, of the same documents in the same order, where windows are wanted."""
+
+    number: int
+    passages: Path
+    part: Part
+    texts: tuple[Path, Part] | None = None
+
+    def sentences(self) -> Iterator[Sentences]:
+        """Of whole documents, AT_ONCE passages or more at a time."""
+        held: pa.Table | None = None
+        for batch in read_batches(self.passages, self.part, COLUMNS, rows=AT_ONCE):
+            table = pa.Table.from_batches([batch])
+            held = table if held is None else pa.concat_tables([held, table])
+            ids = held["doc_id"].combine_chunks()
+            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()  # of a document that goes on, the first passage
+            if whole:
+                yield Sentences.read(held.slice(0, whole))
+                held = held.slice(whole)
+        if held is not None and len(held):
+            yield Sentences.read(held)
+
+
+class FindTexts(beam.DoFn):
+    """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
+
+    def __init__(self, given: GivenLabels, this: Step) -> None:
+        self._given, self._step = given, this
+
+    def process(self, unit: Unit) -> None:
+        rows = 0
+        path = _found_file(self._step, unit.number)
+        with pa.ipc.new_file(f"{path}.tmp", FOUND) as file:
+            for sentences in unit.sentences():
+                batch = found(sentences, self._given)
+                file.write_batch(batch)
+                rows += batch.num_rows
+        Path(f"{path}.tmp").replace(path)
+        self._step.reports.write(Report(unit.number, {}, {"found": rows}))
+
+
+def _found_file(this: Step, unit: int) -> Path:
+    return this.work / f"found-{unit:05d}.arrow"
+
+
+def _found(this: Step, units: int) -> Iterator[pa.RecordBatch]:
+    for unit in range(units):
+        with pa.memory_map(str(_found_file(this, unit))) as source:
+            file = pa.ipc.open_file(source)
+            yield from (file.get_batch(n) for n in range(file.num_record_batches))
+
+
+class LabelPart(beam.DoFn):
+    """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
+
+    def __init__(self, given: GivenLabels, settings: Propagate, this: Step) -> None:
+        self._given, self._settings, self._step = given, settings, this
 
     def setup(self) -> None:
-        self._labels = GivenLabels(self._given)
+        self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
 
-    def process(self, element: tuple[int, Part]) -> None:
-        unit, part = element
-        label_part(unit, part, self._folder, self._labels, self._step)
-
-
-def label_part(unit: int, part: Part, folder: Path, labels: GivenLabels, this: Step) -> None:
-    sentences = PartWriter(this.run / "labels/sentences", SentenceLabel, unit)
-    passages = PartWriter(this.run / "labels/passages", PassageLabel, unit)
-    pages = PartWriter(this.run / "labels/documents", DocumentLabel, unit)
-    used: set[int] = set()
-    with sentences, passages, pages:
-        for _, group in groupby(read_part(folder, part, Passage), key=lambda passage: passage.doc_id):
-            of_document = list(group)
-            found, numbers = labels.of(of_document)
-            used |= numbers
-            sentences.write(found)
-            passages.write(propagate(found, of_document))
-            pages.write(documents(found))
-    write_text(this.work / f"used-{unit:05d}.json", json.dumps(sorted(used)))
-    parts = {"labels/sentences": sentences.part, "labels/passages": passages.part, "labels/documents": pages.part}
-    this.reports.write(Report(unit, parts, {name.removeprefix("labels/"): made.rows for name, made in parts.items()}))
+    def process(self, unit: Unit) -> None:
+        label_part(unit, self._given, self._settings, self._splitter, self._step)
 
 
-def reject(given: Sequence[GivenLabel], this: Step, units: int, file: Path) -> Report:
-    """Keep the labels whose sentence is nowhere, with their line; reports as the unit after the last."""
-    used: set[int] = set()
+def label_part(unit: Unit, given: GivenLabels, settings: Propagate, splitter: Splitter | None, this: Step) -> None:
+    """Label a unit's sentences and what holds them: its parts, what became of given labels, and its report."""
+    writers = {n: PartWriter(this.run / n, r, unit.number) for n, r in OUTPUTS.items() if n not in _NOT_OF_UNITS}
+    if splitter is not None:
+        writers[WINDOWS] = PartWriter(this.run / WINDOWS, WindowLabel, unit.number)
+    texts = _Texts(*unit.texts) if unit.texts is not None else None
+    counts: Counter[str] = Counter()
+    fates: list[Ints] = []
+    with ExitStack() as open_files:
+        for writer in writers.values():
+            open_files.enter_context(writer)
+        for sentences in unit.sentences():
+            labelled = label(sentences, given)
+            for name, table in labelled.tables().items():
+                writers[f"labels/{name}"].write_table(table)
+            writers["labels/conflicts"].write(conflicts(labelled))
+            if splitter is not None and texts is not None and settings.windows != "none":
+                of_documents = texts.of(labelled)
+                made = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
+                writers[WINDOWS].write_table(made)
+            counts["ties"] += int((labelled.label == NONE).sum())
+            fates += [_fates(labelled.used, _USED), _fates(labelled.changed, _CHANGED)]
+    path = _fates_file(this, unit.number)
+    with Path(f"{path}.tmp").open("wb") as file:
+        np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
+    Path(f"{path}.tmp").replace(path)
+    parts = {name: writer.part for name, writer in writers.items()}
+    counts.update({name.removeprefix("labels/"): part.rows for name, part in parts.items()})
+    this.reports.write(Report(unit.number, parts, counts))
+
+
+def _fates(numbers: Ints, fate: int) -> Ints:
+    """[2, n]: numbers of given labels, each once, and what became of them."""
+    found = np.unique(numbers)
+    return np.stack([found, np.full(len(found), fate)])
+
+
+def _fates_file(this: Step, unit: int) -> Path:
+    return this.work / f"fates-{unit:05d}.npy"
+
+
+class _Texts:
+    """The texts of a part of documents/, asked for in its order."""
+
+    def __init__(self, folder: Path, part: Part) -> None:
+        self._folder, self._part = folder, part
+        self._batches = read_batches(folder, part, ["doc_id", "text"])
+        self._batch: pa.RecordBatch | None = None
+
+    def of(self, labelled: Labelled) -> list[str]:
+        """Of each document of the sentences; '' where none of its sentences has a label."""
+        here = labelled.sentences
+        made = [""] * (int(here.document[-1]) + 1)
+        wanted = np.unique(here.of[labelled.sentence[labelled.rows()]])
+        places = dict(zip(here.doc_ids(wanted).to_pylist(), wanted.tolist(), strict=True))
+        names = pa.array(list(places), pa.string())
+        while places:
+            if self._batch is not None:
+                rows = self._batch.filter(pc.is_in(self._batch.column("doc_id"), value_set=names))
+                for doc_id, text in zip(*(rows.column(name).to_pylist() for name in ("doc_id", "text")), strict=True):
+                    made[places.pop(doc_id)] = text
+            if places and (following := next(self._batches, None)) is None:
+                path = self._folder / self._part.file
+                raise JobError(f"{path} has no document {next(iter(places))!r}, or not where passages/ has it", BAD_DATA)
+            self._batch = following if places else self._batch
+        return made
+
+
+def reject(given: GivenLabels, this: Step, units: int, largest: int, file: str) -> Report:
+    """Keep the labels that are not used, by line, with the reason; reports as the unit after the last."""
+    fate = np.zeros(largest + 1, np.uint8)
     for unit in range(units):
-        used.update(json.loads((this.work / f"used-{unit:05d}.json").read_text(encoding="utf-8")))
+        numbers, fates = np.load(_fates_file(this, unit), allow_pickle=False)
+        for each in (_CHANGED, _USED):
+            fate[numbers[fates == each]] = each
+    again, first = given.repeated()
+    fate[again] = _REPEATED
+    counts: Counter[str] = Counter()
     writer = PartWriter(this.run / "labels/rejects", Rejected, units)
     with writer:
-        for label in given:
-            if label.number not in used:
-                what = f"sentence id {label.sentence_id!r}" if label.sentence_id is not None else f"sentence {label.text!r}"
-                writer.write(
-                    [
-                        Rejected(
-                            file.name, label.number, label.question_id, "", "unknown_sentence", f"{what} is not in passages/"
-                        )
-                    ]
-                )
-    if not used:
-        raise JobError(f"{file}: none of its {len(given)} labels is of a sentence in {this.run / 'passages'}", BAD_DATA)
-    return Report(units, {"labels/rejects": writer.part}, {"used": len(used), "rejects": writer.part.rows})
+        for batch in given.read():
+            counts["used"] += int((fate[batch.column("number").to_numpy()] == _USED).sum())
+            for row in batch.filter(pa.array(fate[batch.column("number").to_numpy()] != _USED)).to_pylist():
+                number = row["number"]
+                if fate[number] == _REPEATED:
+                    reason, detail = "duplicate", f"line {first[np.searchsorted(again, number)]} says the same"
+                else:
+                    reason, detail = _refusal(row, int(fate[number]))
+                counts[f"rejected.{reason}"] += 1
+                writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
+    counts["rejects"] = writer.part.rows
+    return Report(units, {"labels/rejects": writer.part}, counts)
+
+
+def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
+    if fate == _CHANGED:
+        return "text_changed", f"sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
+    what = f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"
+    return "unknown_sentence", f"{what} is not in passages/"
 
 
 def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = Counter(Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts)
+    more = "".join(f", {counts[name]:,} {name}" for name in ("windows", "conflicts") if counts[name])
     return (
         f"propagate  {counts['labels']:,} labels = {counts['used']:,} used + {counts['rejects']:,} rejects; labelled "
-        f"{counts['sentences']:,} sentences, {counts['passages']:,} passages, {counts['documents']:,} documents"
+        f"{counts['sentences']:,} sentences, {counts['passages']:,} passages, {counts['documents']:,} documents{more}"
     )

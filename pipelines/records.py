@@ -98,6 +98,7 @@ class PartWriter(Generic[R]):
         self._folder, self._record, self._unit = folder, record, unit
         self._temporary = folder / f".part-{unit:05d}.{uuid.uuid4().hex}.tmp"
         self._waiting: list[R] = []
+        self._held = record.schema().empty_table()
         self._rows = 0
         self._writer = pq.ParquetWriter(self._temporary, record.schema(), compression="zstd", write_page_checksum=True)
 
@@ -107,8 +108,19 @@ class PartWriter(Generic[R]):
             self._flush(self._waiting[:ROWS_PER_GROUP])
             del self._waiting[:ROWS_PER_GROUP]
 
+    def write_table(self, rows: pa.Table) -> None:
+        """As `write`, of rows in a table of the record's schema; a part takes either."""
+        self._held = pa.concat_tables([self._held, rows])
+        whole = len(self._held) // ROWS_PER_GROUP * ROWS_PER_GROUP
+        for first in range(0, whole, ROWS_PER_GROUP):
+            self._flush_table(self._held.slice(first, ROWS_PER_GROUP))
+        self._held = self._held.slice(whole).combine_chunks()
+
     def _flush(self, rows: Sequence[R]) -> None:
-        self._writer.write_table(self._record.table(rows))
+        self._flush_table(self._record.table(rows))
+
+    def _flush_table(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows.combine_chunks())
         self._rows += len(rows)
 
     def __enter__(self) -> Self:
@@ -118,6 +130,8 @@ class PartWriter(Generic[R]):
         try:
             if error is None and self._waiting:
                 self._flush(self._waiting)
+            if error is None and len(self._held):
+                self._flush_table(self._held)
             self._writer.close()
             if error is None:
                 digest = sha256(self._temporary)

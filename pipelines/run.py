@@ -13,7 +13,6 @@ from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
 from pipelines.step import WORK, Reports
-from pipelines.tables import read_labels
 from schemas.record import Record
 
 STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
@@ -36,15 +35,16 @@ FOLDERS: dict[str, Mapping[str, type[Record]]] = {
 """The folders that each step and `collect` write, and the record that each holds."""
 
 
-def steps_of(job: Job) -> list[str]:
-    """The steps that the job has settings for: shards are built where questions are to be retrieved."""
+def steps_of(job: Job, run: Path | None = None) -> list[str]:
+    """The steps that the job has settings for: shards are built where questions are to be retrieved, and labels propagated
+    where they are given, or stand in the run folder by now."""
     wanted = {
         "ingest": job.ingest,
         "index": job.retrieve,
         "retrieve": job.retrieve,
         "rerank": job.rerank,
         "annotate": job.annotate,
-        "propagate": job.propagate,
+        "propagate": job.propagate if propagate.is_ready(job, run) else None,
     }
     return [name for name in STEPS if wanted[name] is not None]
 
@@ -64,8 +64,8 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
         rerank.check_stages(job)
     if "annotate" in steps:
         annotate.check(job)
-    if "propagate" in steps:
-        read_labels(propagate.labels_file(job))
+    if "propagate" in steps[1:]:  # alone it refuses by itself before any worker starts
+        propagate.check(job, run)
     if {"index", "retrieve"} & set(steps):
         retrieve.check_engines(job)
 

@@ -6,16 +6,18 @@ import csv
 import gzip
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
+from itertools import groupby, islice
 from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indexing.labels import GivenLabel, fold
+from indexing.given import GIVEN
 from indexing.splits import SPLITS, Split
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from schemas.corpus import Question
@@ -74,38 +76,71 @@ def _score(path: Path, line: int, given: Any) -> float | None:
     return score
 
 
-def read_labels(path: Path) -> list[GivenLabel]:
-    """The sentence labels of a file; `number` of each is its line. Raises JobError as `read_questions` does."""
-    labels: list[GivenLabel] = []
-    seen: dict[tuple[str, str | None, str], GivenLabel] = {}
-    for line, row in _rows(path):
-        sentence_id, text = _first(row, ("sentence_id",)), _first(row, ("sentence", "text"))
-        question_id, label = _first(row, ("question_id",)), _first(row, ("label",))
-        if question_id is None or label is None or (sentence_id is None and text is None):
-            raise JobError(
-                f"{path}:{line}: needs question_id, sentence_id or sentence, and label; it has {', '.join(map(str, row))}",
-                BAD_DATA,
-            )
-        if str(label) not in ("0", "1"):
-            raise JobError(f"{path}:{line}: label {label!r}; it must be 0 or 1", BAD_DATA)
-        by_id = sentence_id is not None
-        given = GivenLabel(
-            number=line,
-            question_id=str(question_id),
-            sentence_id=str(sentence_id) if by_id else None,
-            text=None if by_id else str(text),
-            label=int(label),
-        )
-        first = seen.setdefault((given.question_id, given.sentence_id, fold(given.text or "")), given)
-        if first.label != given.label:
-            raise JobError(
-                f"{path}:{line}: labelled {given.label}, but {first.label} in line {first.number}; leave one of them out",
-                BAD_DATA,
-            )
-        labels.append(given)
-    if not labels:
+def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The sentence labels of a file, in batches of GIVEN; `number` of each is its line, or row from 1 in Parquet.
+
+    A label names its sentence by id, by text, or by both. Raises JobError as `read_questions` does.
+    """
+    rows = 0
+    for table, names in _label_columns(path):
+        line, question_id, sentence_id, text, label = (table[name].combine_chunks() for name in GIVEN.names)
+        missing = pc.or_(pc.or_(pc.is_null(question_id), pc.is_null(label)), pc.and_(pc.is_null(sentence_id), pc.is_null(text)))
+        wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
+        if (row := wrong.index(True).as_py()) >= 0:
+            told = f"label {label[row].as_py()!r}; it must be 0 or 1"
+            if missing[row].as_py():
+                told = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
+            raise JobError(f"{path}:{line[row]}: {told}", BAD_DATA)
+        columns = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
+        yield pa.RecordBatch.from_arrays(columns, schema=GIVEN)
+        rows += len(table)
+    if not rows:
         raise JobError(f"{path}: no label in it", BAD_DATA)
-    return labels
+
+
+_LABEL_COLUMNS = {
+    "question_id": ("question_id",),
+    "sentence_id": ("sentence_id",),
+    "text": ("sentence", "text"),
+    "label": ("label",),
+}
+_LABELS_AT_ONCE = 1 << 15
+
+
+def _label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
+    """The columns of GIVEN as text, null where nothing stands, in tables; and what gives the names of a row's own columns."""
+    if path.is_file() and path.name.lower().endswith(".parquet"):
+        yield from _parquet_label_columns(path)
+        return
+    rows = _rows(path)
+    while held := list(islice(rows, _LABELS_AT_ONCE)):
+        made = {"number": pa.array([line for line, _ in held], pa.int64())}
+        for name, own in _LABEL_COLUMNS.items():
+            values = [_first(row, own) for _, row in held]
+            made[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+        yield pa.table(made), partial(_names, held)
+
+
+def _names(held: Sequence[tuple[int, Mapping[str, Any]]], row: int) -> Iterable[str]:
+    return map(str, held[row][1])
+
+
+def _parquet_label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
+    first = 1
+    try:
+        with pq.ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            wanted = [name for own in _LABEL_COLUMNS.values() for name in own if name in names]
+            for batch in file.iter_batches(batch_size=_LABELS_AT_ONCE, columns=wanted):
+                made = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
+                for name, own in _LABEL_COLUMNS.items():
+                    there = [pc.cast(batch.column(each), pa.string()) for each in own if each in wanted]
+                    empty = pa.nulls(batch.num_rows, pa.string())
+                    made[name] = pc.coalesce(*(pc.if_else(pc.equal(each, ""), empty, each) for each in there), empty)
+                yield pa.table(made), lambda n: names
+                first += batch.num_rows
+    except pa.ArrowInvalid as e:
+        raise JobError(f"{path}: not readable as parquet: {e}", BAD_DATA) from e
 
 
 def read_passages(path: Path) -> list[list[LabelledPassage]]:

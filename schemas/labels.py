@@ -31,6 +31,11 @@ class SentenceLabel(Record):
     doc_id: str = column(pa.string(), "Document.doc_id")
     text: str = column(pa.string(), "the sentence")
     label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
+    source: str = column(
+        pa.string(),
+        "'given' by its id; 'text': given for every sentence of this text; 'same_text': given by id to others of this text",
+        default="given",
+    )
 
 
 @record
@@ -51,6 +56,44 @@ class DocumentLabel(Record):
     question_id: str = column(pa.string(), "Question.question_id")
     doc_id: str = column(pa.string(), "Document.doc_id")
     label: int = column(pa.int8(), "as PassageLabel.label")
+
+
+@record
+class WindowLabel(Record):
+    """A window around a labelled sentence: whole sentences of one document within a limit of tokens (WQA §3.3)."""
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    window_id: str = column(pa.string(), "'<doc_id>:<start>-<end>', as of the windows in LabelledPassage.passage_id")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    start: int = column(pa.int64(), "code point of Document.text at which it starts")
+    end: int = column(pa.int64(), "code point after its last")
+    label: int = column(pa.int8(), "1 = holds a correct sentence; 0 = holds labelled sentences, none of them correct")
+    sentence_id: str = column(pa.string(), "the labelled sentence that it is around")
+    position: int = column(pa.int32(), "of that sentence in it, from 1")
+    sentence_ids: tuple[str, ...] = column(pa.list_(pa.string()), "its sentences, in reading order")
+
+
+@record
+class LabelConflict(Record):
+    """What duplicates contradict: one text, one question, and labels that say both 1 and 0, of a sentence or in a passage.
+
+    Of a sentence, its label by id holds; else what most labels of its text say; else, in a tie, it has none. A passage
+    whose sentences of one text have different labels by id is positive, as it holds a correct one.
+    """
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    doc_id: str = column(pa.string(), "Document.doc_id")
+    passage_id: str | None = column(pa.string(), "the passage, where sentences in it differ; null where it is one sentence")
+    sentence_ids: tuple[str, ...] = column(
+        pa.list_(pa.string()), "the sentence; or the passage's of that text, in reading order"
+    )
+    text: str = column(pa.string(), "the sentence's text, or the first one's")
+    given: int | None = column(pa.int8(), "the sentence's label by id; null where it has none, and in passages")
+    positive: int = column(pa.int32(), "labels of its text that say 1, or the passage's sentences that are correct")
+    negative: int = column(pa.int32(), "labels of its text that say 0, or the passage's sentences that are not")
+    positive_line: int = column(pa.int64(), "line of the first label that says 1, by id or text")
+    negative_line: int = column(pa.int64(), "line of the first label that says 0")
+    label: int | None = column(pa.int8(), "as resolved; null where a tie leaves it without a label")
 
 
 @record

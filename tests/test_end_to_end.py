@@ -68,6 +68,8 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
         "labels/sentences",
         "labels/passages",
         "labels/documents",
+        "labels/windows",
+        "labels/conflicts",
         "labels/rejects",
     }
     assert all(state.startswith("complete") for state in states.values())

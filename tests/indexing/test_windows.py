@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.passages import Splitter
-from indexing.windows import choose, passage, windows
+from indexing.windows import Line, around, choose, least_tokens, passage, windows
+from pipelines.records import Folder
 from schemas.corpus import Document
 
 SPLITTER = Splitter()
@@ -95,3 +98,77 @@ def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_
         assert last == len(sentences) or len(tokenizer()(text[made.start : sentences[last].end])) > limit
     for first in {max(0, labelled - place) for place in range(places)} - {first for first, _ in runs}:
         assert len(tokenizer()(text[sentences[first].start : sentences[labelled].end])) > limit
+
+
+WORDS = [
+    "Word",
+    "word.",
+    "Why?",
+    "\n",
+    "\xa0",
+    "can't",
+    "e.g.",
+    "(",
+    "No. 5",
+    "x。",
+    "x。y。",
+    ":-",
+    ")",
+    "o'",
+    "clock.",
+    "  ",
+    "\x85",
+    "\u3000",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=90), min_size=1, max_size=3),
+    st.integers(10, 30),
+    st.integers(1, 6),
+    st.sampled_from(["all", "center", "random"]),
+    st.randoms(use_true_random=False),
+)
+def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, places, group, random) -> None:
+    texts = [" ".join(of) for of in words]
+    cut = [splitter(limit).sentences(f"d{n}", text) for n, text in enumerate(texts)]
+    line, numbers = line_of(texts, cut), [(n, m) for n, sentences in enumerate(cut) for m in range(len(sentences))]
+    labelled = sorted(random.sample(range(len(numbers)), min(len(numbers), 4)))
+    if not labelled:
+        return
+    at = np.array(labelled)
+    lasts = line.lasts(at, places, splitter(limit))
+    rows, firsts = around(at, line.document, lasts, group, places, lambda row: f"key {row}")
+    for row, number in enumerate(labelled):
+        of, place = numbers[number]
+        base = number - place
+        runs = choose(windows(texts[of], cut[of], place, splitter(limit).fits, places), place, group, f"key {row}")
+        mine = firsts[rows == row]
+        assert list(zip((mine - base).tolist(), (lasts[mine] - base).tolist(), strict=True)) == runs
+
+
+def line_of(texts, cut) -> Line:
+    numbers = [[n] * len(sentences) for n, sentences in enumerate(cut)]
+    flat = [s for sentences in cut for s in sentences]
+    return Line(
+        np.array([n for of in numbers for n in of], np.int64),
+        np.array([s.start for s in flat], np.int64),
+        np.array([s.end for s in flat], np.int64),
+        least_tokens(pa.array([s.text for s in flat], pa.string())),
+        texts,
+    )
+
+
+def test_on_the_sample_s_pages_every_run_has_as_many_tokens_as_its_sentences_and_gaps(sample_run) -> None:
+    """Real English: windows of 60 tokens, counted once per sentence, are those of `Splitter.fits` on the page's text."""
+    documents = list(Folder.open(sample_run / "documents", Document, "ingest").read())
+    cut = [splitter(60).sentences(d.doc_id, d.text) for d in documents]
+    line = line_of([d.text for d in documents], cut)
+    assert len(line.start) > 500
+    lasts = line.lasts(np.arange(len(line.start)), 5, splitter(60))
+    at = 0
+    for d, sentences in zip(documents, cut, strict=True):
+        for n in range(len(sentences)):
+            assert windows(d.text, sentences, n, splitter(60).fits, 1) == [(n, lasts[at + n] - at)]
+        at += len(sentences)

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.labels import GivenLabel
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.tables import read_labels, read_questions, read_splits
+from pipelines.tables import label_batches, read_questions, read_splits
 from schemas.corpus import Question
 
 TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
@@ -71,21 +70,39 @@ def test_a_missing_file_is_named(tmp_path):
     assert e.value.code == INPUT_MISSING
 
 
-def test_labels_name_their_sentence_by_id_or_by_text(tmp_path):
-    path = put(tmp_path / "l.tsv", "question_id\tsentence_id\tsentence\tlabel\nq1\td@0\t\t1\nq1\t\tIt is so.\t0\n")
-    assert read_labels(path) == [GivenLabel(2, "q1", "d@0", None, 1), GivenLabel(3, "q1", None, "It is so.", 0)]
+LABELS = [
+    {"number": 2, "question_id": "q1", "sentence_id": "d@0", "text": None, "label": 1},
+    {"number": 3, "question_id": "q1", "sentence_id": None, "text": "It is so.", "label": 0},
+    {"number": 4, "question_id": "2", "sentence_id": "d@9", "text": "So.", "label": 1},
+]
 
 
-def test_a_label_that_is_given_twice_alike_is_no_matter(tmp_path):
-    assert len(read_labels(put(tmp_path / "l.tsv", "question_id\tsentence_id\tlabel\nq\td@0\t1\nq\td@0\t1\n"))) == 2
+def labels_of(path):
+    return [row for batch in label_batches(path) for row in batch.to_pylist()]
+
+
+def test_labels_name_their_sentence_by_id_by_text_or_by_both(tmp_path):
+    tabs = "question_id\tsentence_id\tsentence\tlabel\nq1\td@0\t\t1\nq1\t\tIt is so.\t0\n2\td@9\tSo.\t1\n"
+    assert labels_of(put(tmp_path / "l.tsv", tabs)) == LABELS
+    lines = [{("sentence" if k == "text" else k): v for k, v in row.items() if k != "number"} for row in LABELS]
+    lines[2]["question_id"] = 2
+    put(tmp_path / "l.jsonl", "\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    assert labels_of(tmp_path / "l.jsonl") == LABELS
+
+
+def test_labels_are_read_from_parquet_with_rows_from_1(tmp_path):
+    table = pa.table({name: [row[name] for row in LABELS] for name in ("question_id", "sentence_id", "text", "label")})
+    pq.write_table(table.append_column("note", pa.array(["", "", ""])), tmp_path / "l.parquet")
+    assert labels_of(tmp_path / "l.parquet") == [{**row, "number": n} for n, row in enumerate(LABELS, 1)]
+    pq.write_table(pa.table({"question_id": ["q", "q"], "sentence": ["a", ""], "label": ["1", "1"]}), tmp_path / "l.parquet")
+    with pytest.raises(JobError, match=r"l.parquet:2: needs question_id, .*; it has question_id, sentence, label"):
+        labels_of(tmp_path / "l.parquet")
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("question_id\tsentence_id\tlabel\nq\td@0\t2\n", r":2: label '2'; it must be 0 or 1"),
-        ("question_id\tsentence_id\tlabel\nq\td@0\t1\nq\td@0\t0\n", r":3: labelled 0, but 1 in line 2; leave one of them out"),
-        ("question_id\tsentence\tlabel\nq\tIt is.\t1\nq\tit  is.\t0\n", r":3: labelled 0, but 1 in line 2"),
         (
             "question_id\tanswer\tlabel\nq\tA\t1\n",
             r":2: needs question_id, sentence_id or sentence, and label; it has question_id, answer",
@@ -95,7 +112,7 @@ def test_a_label_that_is_given_twice_alike_is_no_matter(tmp_path):
 )
 def test_bad_labels_are_refused_with_their_line(tmp_path, text, says):
     with pytest.raises(JobError, match=says) as e:
-        read_labels(put(tmp_path / "l.tsv", text))
+        labels_of(put(tmp_path / "l.tsv", text))
     assert e.value.code == BAD_DATA
 
 

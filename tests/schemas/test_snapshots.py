@@ -24,6 +24,8 @@ RECORDS: list[type[Record]] = [
     labels.SentenceLabel,
     labels.PassageLabel,
     labels.DocumentLabel,
+    labels.WindowLabel,
+    labels.LabelConflict,
     labels.LabelledSentence,
     labels.LabelledPassage,
     evaluation.QuestionScore,

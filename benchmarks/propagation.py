@@ -1,0 +1,152 @@
+"""Label propagation at scale: `answermill propagate` of one and of four million labels, two worker processes, no windows.
+
+The corpus is made up: 1 million passages of about five sentences, three to a document, in PARTS parts. Labels, in
+Parquet, are 15 to a question, as annotators get them: nine tenths name a sentence by id and give its text, the others its text
+alone; one in a hundred is of a sentence that is nowhere. `peak_gb_*` is the most memory that the command and its workers hold
+at one time (PSS), files mapped into memory included.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.harness import arguments, finish, say
+from pipelines.records import Folder, PartWriter
+from pipelines.step import Report, Step
+from schemas.corpus import Passage, Sentence
+from schemas.labels import SentenceLabel
+
+PASSAGES, PARTS = 1_000_000, 16
+WORDS = "the of and a in to was is for on as with by he that at from his it an were are which this be or has had first"
+
+
+def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
+    """Write passages/; the ids and texts of all their sentences."""
+    this = Step(run, "ingest", {"passages": Passage}, {}, {})
+    this.begin()
+    random = np.random.default_rng(0)
+    words = WORDS.split()
+    pool = pa.array([" ".join(random.choice(words, random.integers(8, 30))) for _ in range(20_000)])
+    reports, ids, texts = [], [], []
+    for unit in range(PARTS):
+        with PartWriter(run / "passages", Passage, unit) as writer:
+            table, sentence_id, text = make_passages(random, pool, passages // PARTS)
+            writer.write_table(table)
+        ids.append(sentence_id)
+        texts.append(text)
+        reports.append(Report(unit, {"passages": writer.part}))
+    this.finish(reports, {})
+    return pa.concat_arrays(ids), pa.concat_arrays(texts)
+
+
+def make_passages(random: np.random.Generator, pool: pa.Array, passages: int) -> tuple[pa.Table, pa.Array, pa.Array]:
+    """Passages of 3 to 7 sentences, 1 to 5 to a document; and their sentences' ids and texts."""
+    document = np.repeat(np.arange(passages), random.integers(1, 6, passages))[:passages]
+    edges = np.concatenate([[0], np.cumsum(random.integers(3, 8, passages))])
+    passage = np.repeat(np.arange(passages), np.diff(edges))
+    number = pa.array(random.integers(10**7, size=len(passage))).cast(pa.string())
+    text = pc.binary_join_element_wise(pool.take(pa.array(random.integers(len(pool), size=len(passage)))), number, " ")
+    ends = np.cumsum(pc.utf8_length(text).to_numpy() + 1)
+    starts = ends - pc.utf8_length(text).to_numpy() - 1
+    first = edges[:-1][np.searchsorted(document, document)]  # of each passage, its document's first sentence
+    starts, ends = starts - starts[first][passage], ends - 1 - starts[first][passage]
+    doc_id = pa.array([random.bytes(8).hex() for _ in range(int(document[-1]) + 1)]).take(pa.array(document))
+    sentence_id = pc.binary_join_element_wise(doc_id.take(pa.array(passage)), pa.array(starts).cast(pa.string()), "@")
+    place = pa.array(np.arange(passages) - np.searchsorted(document, document)).cast(pa.string())
+    inside = pa.StructArray.from_arrays([sentence_id, starts, ends, text], fields=list(Sentence.schema()))
+    lists = pa.ListArray.from_arrays(pa.array(edges, pa.int32()), inside)
+    whole = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
+    empty = pa.array([""] * passages)
+    passage_id = pc.binary_join_element_wise(doc_id, place, "#")
+    columns = [passage_id, doc_id, empty, empty, starts[edges[:-1]], ends[edges[1:] - 1], whole, lists.cast(SENTENCES)]
+    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=Passage.schema()), sentence_id, text
+
+
+SENTENCES = Passage.schema().field("sentences").type
+
+
+def write_labels(path: Path, labels: int, ids: pa.Array, texts: pa.Array) -> None:
+    """A label of a random sentence, the question's other labels being of others."""
+    random = np.random.default_rng(1)
+    names = ("question_id", "sentence_id", "sentence", "label")
+    schema = pa.schema([*((name, pa.string()) for name in names[:3]), (names[3], pa.int8())])
+    at = random.permutation(len(ids))[:labels] if labels <= len(ids) else random.integers(len(ids), size=labels)
+    with pq.ParquetWriter(path, schema) as file:
+        for first in range(0, labels, 100_000):
+            number = np.arange(first, min(first + 100_000, labels))
+            place = pa.array(at[number])
+            sentence_id = ids.take(place).to_pylist()
+            for n in np.flatnonzero(number % 100 == 1):
+                sentence_id[n] = f"{number[n]:016x}@0"
+            for n in np.flatnonzero(number % 10 == 0):
+                sentence_id[n] = ""
+            columns = [[f"q{n:07d}" for n in number // 15], sentence_id, texts.take(place), (number % 3 == 0).astype(np.int8)]
+            file.write_table(
+                pa.Table.from_arrays([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+            )
+
+
+def resident(process: int) -> int:
+    """Bytes that a process and its children hold, a page that several hold counted once."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+        own = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        children = Path(f"/proc/{process}/task/{process}/children").read_text(encoding="utf-8").split()
+        threads = [task.name for task in Path(f"/proc/{process}/task").iterdir() if task.name != str(process)]
+        for thread in threads:
+            children += Path(f"/proc/{process}/task/{thread}/children").read_text(encoding="utf-8").split()
+    except (OSError, StopIteration):  # it has ended
+        return 0
+    return own + sum(resident(int(child)) for child in children)
+
+
+def measure(run: Path, labels: Path) -> tuple[float, float]:
+    """Seconds, and the peak in GB, of the command; what it wrote is removed."""
+    job = labels.with_suffix(".toml")
+    job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = 2\n', encoding="utf-8")
+    began, peak = time.perf_counter(), 0
+    child = subprocess.Popen([sys.executable, "-m", "pipelines", "propagate", job, "--out", run], stdout=sys.stderr)
+    while child.poll() is None:
+        peak = max(peak, resident(child.pid))
+        time.sleep(0.2)
+    if child.returncode:
+        raise RuntimeError(f"answermill propagate ended with status {child.returncode}")
+    return time.perf_counter() - began, peak / 1e9
+
+
+def main() -> None:
+    given = arguments(
+        "propagation", __doc__ or "", needs_data=False, paths={"passages": "so many instead of a million, and labels alike"}
+    )
+    passages = int(str(given.passages or PASSAGES))
+    sizes = {"1m": passages, "4m": 4 * passages}
+    result: dict[str, float | int | str] = {"passages": passages}
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        ids, texts = write_passages(run, passages)
+        result["sentences"] = len(ids)
+        say(f"{passages:,} passages of {len(ids):,} sentences")
+        for name, labels in sizes.items():
+            write_labels(Path(folder) / f"{name}.parquet", labels, ids, texts)
+        del ids, texts
+        for name in sizes:
+            taken, peak = measure(run, Path(folder) / f"{name}.parquet")
+            counts = Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts
+            say(f"{name}: {taken:.1f} s, {peak:.2f} GB; {dict(counts)}")
+            result |= {f"seconds_{name}": taken, f"peak_gb_{name}": peak, f"used_{name}": counts["used"]}
+            shutil.rmtree(run / "labels")
+    finish("propagation", result, given.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""The step over committed folders: what comes in is accounted for, and no count of parts or workers, no kill, changes a row."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from indexing.given import fold
+from indexing.passages import Splitter
+from indexing.windows import choose, windows
+from pipelines import propagate
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.job import load
+from pipelines.records import Folder, PartWriter
+from pipelines.run import check, run_steps, steps_of
+from pipelines.step import Report, Step
+from schemas.annotation import ResolvedLabel
+from schemas.corpus import Document, Passage, Rejected
+from schemas.labels import SentenceLabel, WindowLabel
+
+SPLITTER = Splitter(words=25)
+NAMES = [name for name in propagate.OUTPUTS if name != "labels/rejects"]
+
+
+def commit(run, made_by, folders, parts):
+    """Write committed folders: per part, the rows of each."""
+    this = Step(run, made_by, folders, {}, {})
+    this.begin()
+    reports = []
+    for unit, rows in enumerate(parts):
+        writers = {name: PartWriter(run / name, record, unit) for name, record in folders.items()}
+        for name, writer in writers.items():
+            with writer:
+                writer.write(rows[name])
+        reports.append(Report(unit, {name: writer.part for name, writer in writers.items()}))
+    this.finish(reports, {})
+
+
+def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences", seed=0):
+    """A run with passages/ and documents/, and labels by id, by text, of unknown sentences, of changed ones, and repeated."""
+    generator = random.Random(seed)
+    splitter = Splitter(words=words, mode=mode)
+    texts = [f"The answer is {n}." for n in range(9)] + [
+        "Yes.",
+        "It is not so, say they who know",
+        "Dr. No came at 9 a.m. (late).",
+    ]
+    made = []
+    for n in range(documents):
+        text = "".join(
+            generator.choice(texts) + generator.choice([" ", "\n", "  ", " \n\n"]) for _ in range(generator.randrange(2, 40))
+        )
+        made.append(Document(f"doc{n:03d}", "", "", "", text.strip(), "en", "", "f", n, "", ""))
+    cut = [(document, splitter.split(document)) for document in made]
+    size = -(-documents // parts)
+    rows = [{"documents": [d for d, _ in cut[at : at + size]], "passages": [p for _, ps in cut[at : at + size] for p in ps]}
+            for at in range(0, documents, size)]  # fmt: skip
+    commit(folder / "run", "ingest", {"documents": Document, "passages": Passage}, rows)
+    sentences = [s for _, ps in cut for p in ps for s in p.sentences]
+    lines = {}
+    for n, s in enumerate(generator.choices(sentences, k=labels)):
+        q, value = f"q{n % 7}", generator.randrange(2)
+        given = [
+            (q, s.sentence_id, ""),
+            (q, s.sentence_id, s.text.upper()),
+            (q, "", s.text),
+            (q, f"gone@{n}", ""),
+            (q, "", f"{n}?"),
+        ]
+        key = given[min(n % 8, 4) if n % 8 < 5 else 0]
+        lines.setdefault((key[0], key[1] or fold(key[2])), (key, value))
+    rows = [(*key, value) for key, value in lines.values()]
+    rows += [("q9", s.sentence_id, "Other words.", 1) for s in sentences[:3]] + rows[:5]
+    text = "question_id\tsentence_id\tsentence\tlabel\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
+    (folder / "labels.tsv").write_text(text, encoding="utf-8")
+    (folder / "job.toml").write_text('[propagate]\nlabels = "labels.tsv"\n', encoding="utf-8")
+    return made, rows
+
+
+def run(folder, *settings, out="run"):
+    return propagate.run_step(load(folder / "job.toml", settings), folder / out)
+
+
+def rows_of(folder, name, out="run"):
+    return list(Folder.open(folder / out / name, propagate.OUTPUTS[name], "propagate").read())
+
+
+ALL = ("propagate.same_text=true", "propagate.windows=all", "propagate.window_tokens=40")
+
+
+def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
+    _, given = world(tmp_path)
+    run(tmp_path)
+    counts = Folder.open(tmp_path / "run/labels/sentences", SentenceLabel, "propagate").manifest.counts
+    rejects = rows_of(tmp_path, "labels/rejects")
+    assert counts["labels"] == len(given) == counts["used"] + len(rejects) and counts["used"] > 50
+    reasons = Counter(reject.reason for reject in rejects)
+    assert reasons == {"unknown_sentence": reasons["unknown_sentence"], "text_changed": 3, "duplicate": 5}
+    assert reasons["unknown_sentence"] == sum(row[1].startswith("gone") or row[2].endswith("?") for row in given[:-8])
+    lines = [reject.source_offset for reject in rejects]
+    assert lines == sorted(lines) and rejects[-1].detail == "line 6 says the same"
+    assert Rejected("labels.tsv", lines[-6], "q9", "", "text_changed", rejects[-6].detail) == rejects[-6]
+
+
+@pytest.mark.parametrize("settings", [(), ALL])
+def test_parts_and_processes_do_not_change_the_rows(tmp_path, settings, monkeypatch):
+    found = []
+    for parts, workers, at_once in ((1, 1, 8192), (7, 1, 3), (4, 2, 8192)):
+        folder = tmp_path / str(parts)
+        world(folder, parts)
+        monkeypatch.setattr(propagate, "AT_ONCE", at_once)
+        run(folder, *settings, f"workers.processes={workers}")
+        found.append({name: rows_of(folder, name) for name in propagate.OUTPUTS})
+    assert found[0] == found[1] == found[2]
+    assert all(len(found[0][name]) > 5 for name in NAMES if name != "labels/windows" or settings)
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    files = []
+    for name in ("a", "b"):
+        world(tmp_path / name)
+        run(tmp_path / name, *ALL)
+        files.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).glob("run/labels/*/part-*"))})
+    assert files[0] == files[1] and len(files[0]) > 10
+
+
+def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
+    for name in ("whole", "killed"):
+        world(tmp_path / name, parts=8, documents=400, labels=800)
+    run(tmp_path / "whole", *ALL)
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines",
+        "propagate",
+        str(tmp_path / "killed/job.toml"),
+        "--out",
+        str(tmp_path / "killed/run"),
+    ]
+    child = subprocess.Popen([*command, "--set", *ALL], cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL)
+    work = tmp_path / "killed/run/_work/propagate"
+    while not list(work.glob("unit-*.json")) and child.poll() is None:
+        time.sleep(0.005)
+    child.kill()
+    child.wait()
+    done = len(list(work.glob("unit-*.json")))
+    assert 0 < done < 8
+    run(tmp_path / "killed", *ALL)
+    for name in propagate.OUTPUTS:
+        assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
+
+
+@pytest.mark.parametrize("stage", ["labels", "found", "spread"])
+def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
+    """The step was killed while it wrote the files that workers look labels up in."""
+    for name in ("whole", "killed"):
+        world(tmp_path / name)
+    run(tmp_path / "whole", *ALL)
+    job = load(tmp_path / "killed/job.toml", ALL)
+    this = propagate.step(job, tmp_path / "killed/run")
+    this.begin()
+    name = {
+        "labels": "labels/ids-000-of-004.arrow",
+        "found": "found/found-00000.arrow.tmp",
+        "spread": "labels/spread-001-of-002.arrow",
+    }
+    path = this.work / name[stage]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"half")
+    run(tmp_path / "killed", *ALL)
+    for name in propagate.OUTPUTS:
+        assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
+
+
+@pytest.mark.parametrize("mode", ["sentences", "dpr"])
+@pytest.mark.parametrize("group", ["all", "center", "random"])
+def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group, mode):
+    documents, _ = world(tmp_path, mode=mode)
+    run(tmp_path, f"propagate.windows={group}", "propagate.window_tokens=30", "propagate.places=4", "propagate.seed=3")
+    labels, made = rows_of(tmp_path, "labels/sentences"), rows_of(tmp_path, "labels/windows")
+    correct = {(label.question_id, label.sentence_id) for label in labels if label.label}
+    fits = Splitter(30).fits
+    cut = {d.doc_id: (d.text, SPLITTER.sentences(d.doc_id, d.text)) for d in documents}
+    wanted = []
+    for label in labels:
+        text, sentences = cut[label.doc_id]
+        (n,) = (n for n, s in enumerate(sentences) if s.sentence_id == label.sentence_id)
+        for first, last in choose(windows(text, sentences, n, fits, 4), n, group, f"3:{label.question_id}:{label.sentence_id}"):
+            ids = tuple(s.sentence_id for s in sentences[first:last])
+            start, end = sentences[first].start, sentences[last - 1].end
+            positive = any((label.question_id, each) in correct for each in ids)
+            name = f"{label.doc_id}:{start}-{end}"
+            wanted.append(
+                WindowLabel(
+                    label.question_id, name, label.doc_id, start, end, int(positive), label.sentence_id, n - first + 1, ids
+                )
+            )
+    assert made == wanted and len(made) > 100 and {row.label for row in made} == {0, 1}
+
+
+def test_labels_that_contradict_each_other_stop_the_step_with_both_lines(tmp_path):
+    world(tmp_path)
+    with (tmp_path / "labels.tsv").open("a") as file:
+        file.write("q\t\tIt is.\t1\nq\t\tit  is.\t0\n")
+    job, lines = load(tmp_path / "job.toml"), (tmp_path / "labels.tsv").read_text().count("\n")
+    for refuse in (lambda: run(tmp_path), lambda: check(job, tmp_path / "run", ["rerank", "propagate"][1:] * 2)):
+        with pytest.raises(
+            JobError, match=rf"labels.tsv:{lines}: labelled 0, but 1 in line {lines - 1}; leave one of them out"
+        ) as e:
+            refuse()
+        assert e.value.code == BAD_DATA
+
+
+def test_labels_of_another_corpus_are_refused(tmp_path):
+    world(tmp_path)
+    (tmp_path / "labels.tsv").write_text("question_id\tsentence_id\tlabel\nq\tx@0\t1\n")
+    with pytest.raises(JobError, match="none of its 1 labels is of a sentence in") as e:
+        run(tmp_path)
+    assert e.value.code == BAD_DATA
+
+
+def resolved(question, sentence_id, text, label):
+    return ResolvedLabel(question, "Who?", sentence_id, sentence_id.partition("@")[0], text, label, 3, 1.0, "top", 1.0)
+
+
+def test_without_a_file_the_collected_labels_are_read(tmp_path):
+    documents, _ = world(tmp_path)
+    (tmp_path / "job.toml").write_text("[propagate]\n")
+    job = load(tmp_path / "job.toml")
+    assert steps_of(job, tmp_path / "run") == []
+    with pytest.raises(JobError, match=r"collected/labels is not there or not complete; run `answermill collect` first") as e:
+        run(tmp_path)
+    assert e.value.code == INPUT_MISSING
+    known = [s for d in documents[:9] for s in SPLITTER.sentences(d.doc_id, d.text)]
+    parts = [[resolved("q", s.sentence_id, s.text, n % 2) for n, s in enumerate(known)], [resolved("q", "doc050@0", "Was.", 1)]]
+    commit(tmp_path / "run", "collect", {"collected/labels": ResolvedLabel}, [{"collected/labels": rows} for rows in parts])
+    assert steps_of(job, tmp_path / "run") == ["propagate"]
+    (line,) = run_steps(job, tmp_path / "run", ["propagate"], ())
+    assert f"{len(known) + 1} labels = {len(known)} used + 1 rejects" in line
+    (reject,) = rows_of(tmp_path, "labels/rejects")
+    assert (reject.source_file, reject.source_offset, reject.reason) == ("collected/labels", len(known) + 1, "text_changed")
+    assert {row.sentence_id for row in rows_of(tmp_path, "labels/sentences")} == {s.sentence_id for s in known}
+
+
+def test_another_setting_is_another_job(tmp_path):
+    world(tmp_path)
+    run(tmp_path)
+    assert run(tmp_path).endswith("(complete)")
+    with pytest.raises(JobError, match="settings same_text = False there, True here"):
+        run(tmp_path, "propagate.same_text=true")
