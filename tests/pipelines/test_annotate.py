@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.strata import estimate
 from pipelines.__main__ import main
 from pipelines.annotate import annotate, digest
@@ -18,7 +18,7 @@ from pipelines.job import Job, load
 from pipelines.records import Folder
 from pipelines.run import check, steps_of
 from pipelines.step import WORK
-from pipelines.tables import read_labels
+from pipelines.tables import label_batches
 from schemas.annotation import ResolvedLabel, Task
 from schemas.ranked import Hit, ScoredCandidate
 
@@ -71,10 +71,10 @@ def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run,
 
 
 def test_known_labels_are_controls_and_blind(sample_run, run):
-    given = read_labels(sample_run.parent / "labels.tsv")
+    given = [row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()]
     control = ("annotate.controls=labels.tsv", "annotate.control_share=0.2", "annotate.top=3", "annotate.tools=['csv']")
     annotate(job(sample_run, *control), run)
-    known = {(g.question_id, fold(g.text or "")): g.label for g in given}
+    known = {(g["question_id"], fold(g["text"])): g["label"] for g in given}
     made = tasks(run)
     for each in made:
         assert each.expected == known.get((each.question_id, fold(each.sentence)))
@@ -158,7 +158,7 @@ def _annotate_and_stop(made: Job, run: Path) -> None:
     scored_parts = Folder.open(run / "scored", ScoredCandidate, "rerank").parts
     hits = Folder.open(run / "retrieved", Hit, "retrieve").parts
     assert len(scored_parts) == 2
-    write_part(0, scored_parts[0], hits[0], settings_of(made), Known([]), this)
+    write_part(0, scored_parts[0], hits[0], settings_of(made), Known(None), this)
     raise IndexError
 
 
