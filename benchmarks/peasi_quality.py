@@ -34,7 +34,7 @@ from benchmarks.cascade_quality import training as as2_training
 from benchmarks.harness import arguments, finish, say
 from indexing import bm25, java
 from indexing.dense import find_model
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.windows import Group
 from pipelines import run
 from pipelines.job import Job

@@ -24,7 +24,7 @@ from ir_measures import AP, R
 
 from benchmarks.harness import arguments, finish, peak_gb, say
 from indexing import bm25, java
-from indexing.labels import fold
+from indexing.given import fold
 from pipelines import run
 from pipelines.job import Job
 from pipelines.records import Folder, read_batches

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, seconds
-from indexing.labels import fold
+from indexing.given import fold
 from pipelines import sample
 
 

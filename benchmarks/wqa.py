@@ -30,7 +30,7 @@ import numpy as np
 from benchmarks.harness import arguments, finish, peak_gb, say
 from benchmarks.peasi_quality import Question, is_answer, questions
 from indexing import strata
-from indexing.labels import fold
+from indexing.given import fold
 from pipelines import collect, run
 from pipelines.job import load
 from pipelines.passages import Rules, write_passages

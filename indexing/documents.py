@@ -20,7 +20,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
 from indexing.extract import ExtractionFailed, Extractor
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.pages import RawPage
 from schemas.corpus import Document, Rejected
 

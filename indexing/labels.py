@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexing.given import GivenLabels, fold_all
-from indexing.given import fold as fold
 from indexing.lookup import Ints
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.splits import SPLITS, Split
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.records import whole_file, whole_text

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.splits import SPLITS, Split
 from pipelines.card import Card, Origin, Statistics
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError

@@ -15,8 +15,8 @@ import pytest
 
 from indexing.bm25 import GlobalStatistics
 from indexing.dense import load_encoder
+from indexing.given import fold
 from indexing.hits import fuse, merge
-from indexing.labels import fold
 from pipelines import rerank, retrieve
 from pipelines.job import Job, load
 from pipelines.records import Folder

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.passages import Splitter
 from indexing.splits import SPLITS, Split
 from pipelines.__main__ import main

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.labels import fold
+from indexing.given import fold
 from indexing.splits import SPLITS
 from pipelines.__main__ import main
 from pipelines.card import Card
