@@ -151,8 +151,15 @@ def _suffixes() -> tldextract.TLDExtract:
 
 
 def domain_of(url: str) -> str:
-    """The registered domain of a URL; '' where there is none, as of an IP address."""
-    return _suffixes()(url).top_domain_under_public_suffix.lower() if url else ""
+    """The registered domain of a URL; '' where there is none, as of an IP address.
+
+    Under a suffix that the list does not have, the host's last two names, as the list's own algorithm says.
+    """
+    found = _suffixes()(url)
+    if found.suffix or not found.subdomain or found.ipv4 or found.ipv6:
+        return found.top_domain_under_public_suffix.lower()
+    last = found.subdomain.rpartition(".")[2]
+    return f"{last}.{found.domain}".lower() if last and found.domain else ""
 
 
 def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:

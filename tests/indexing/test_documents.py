@@ -183,6 +183,10 @@ def test_domains_are_those_that_one_can_register() -> None:
         "http://[bad",
     ]
     assert [domain_of(url) for url in urls] == ["bbc.co.uk", "example.com", "", "", "", ""]
+    assert domain_of("http://WWW.Example.CO.UK/") == "example.co.uk"
+    assert [domain_of(f"http://{host}/") for host in ("a.b.unlisted", "b.unlisted", "a..b", "[::1]")] == ["b.unlisted"] * 2 + [
+        ""
+    ] * 2
 
 
 def test_words_are_counted_in_scripts_without_blanks_too() -> None:
