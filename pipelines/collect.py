@@ -6,8 +6,6 @@ folder beside the old one and then puts it in its place; a reader finds one of t
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from collections import Counter
@@ -21,7 +19,7 @@ from indexing.agreement import resolve
 from pipelines.ballots import Agreed, Ballots
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.exports import Export
-from pipelines.exports.files import quote
+from pipelines.packs.spreadsheet import Spreadsheet
 from pipelines.progress import progress
 from pipelines.records import Folder, PartWriter, sha256, write_text
 from pipelines.step import WORK, Report, Step
@@ -236,14 +234,9 @@ def _check(counts: Mapping[str, int], writers: Mapping[str, PartWriter[Record]])
 
 
 def _pack(tasks: Sequence[Task]) -> str:
-    """Tasks as CSV for the adjudicator, marked as UTF-8; without the votes, so that they judge and do not follow."""
-    text = io.StringIO("\ufeff")
-    text.seek(0, io.SEEK_END)
-    writer = csv.writer(text, lineterminator="\r\n")
-    shown = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url")
-    writer.writerow([*shown, "label", "annotator"])
-    writer.writerows([*(quote(getattr(task, name)) for name in shown), "", ""] for task in tasks)
-    return text.getvalue()
+    """Tasks as CSV for the adjudicator; without the votes and scores, so that they judge and do not follow."""
+    tool = Spreadsheet()
+    return tool.before + "".join(tool.item(task, None) for task in tasks)
 
 
 def _lines(run: Path, counts: Mapping[str, int], agreed: Agreed, files: int) -> Iterator[str]:

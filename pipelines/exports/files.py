@@ -17,13 +17,13 @@ from typing import IO, Any, Literal, TypeAlias
 
 from pipelines.datasets.lines import bad
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.packs.spreadsheet import unquote
 
 Kind = Literal["list", "lines", "csv"]
 Row: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class ExportFile:
@@ -221,13 +221,3 @@ class _Lines:
 
 
 _DECODER = json.JSONDecoder()
-
-
-def quote(cell: str) -> str:
-    """The cell, kept from being a formula where a spreadsheet would take it for one."""
-    return "'" + cell if cell.startswith(_FORMULA) else cell
-
-
-def unquote(cell: str) -> str:
-    """The cell that `quote` was given."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell

@@ -1,20 +1,21 @@
 """CSV for spreadsheets: people fill in `label` and `annotator`; a copy of the file for each of them.
 
 UTF-8 with a byte order mark, without which Excel takes it for another encoding. Cells that a spreadsheet would run as a
-formula have a ' before them.
+formula, or round as a number (an id of digits), have a ' before them.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 
 from pipelines.packs.tool import Model, Setup, marked
 from schemas.annotation import Task
 
 COLUMNS = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url", "score", "label", "annotator")
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_CHANGED = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
 
 
 class Spreadsheet:
@@ -25,13 +26,23 @@ class Spreadsheet:
     def item(self, task: Task, model: Model | None) -> str:
         score = "" if model is None else f"{task.score:.6g}"
         shown = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
-        return _line((*shown, score, "", ""))
+        return _line([*map(quote, (*shown, score)), "", ""])
 
     def beside(self, setup: Setup, annotators: int) -> Mapping[str, str]:
         return {}
 
 
+def quote(cell: str) -> str:
+    """The cell, kept from being a formula or a number where a spreadsheet would take it for one."""
+    return "'" + cell if _CHANGED.match(cell) else cell
+
+
+def unquote(cell: str) -> str:
+    """The cell that `quote` was given."""
+    return cell[1:] if cell.startswith("'") and _CHANGED.match(cell[1:]) else cell
+
+
 def _line(cells: Sequence[str]) -> str:
     text = io.StringIO()
-    csv.writer(text).writerow(["'" + cell if cell.startswith(FORMULA) else cell for cell in cells])
+    csv.writer(text).writerow(cells)
     return text.getvalue()

@@ -11,7 +11,8 @@ import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.exports import FORMS, Export
-from pipelines.exports.files import CHUNK, quote, unquote
+from pipelines.exports.files import CHUNK
+from pipelines.packs.spreadsheet import quote, unquote
 
 Said = tuple[str, str, str, int | None, str]
 
@@ -220,10 +221,12 @@ def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> No
     assert [g.where for g in Export(file).read()] == [2, 5]
 
 
-@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@A1", "\tx", "\rx", "plain", "'quoted", "", "a=b"])
+@pytest.mark.parametrize(
+    "cell", ["=1+1", "+1", "-1", "@A1", "\tx", "\rx", "plain", "'quoted", "", "a=b", "0123456789012345", "12e4567890123456"]
+)
 def test_a_cell_is_never_a_formula_and_comes_back_as_it_was(cell: str) -> None:
     assert unquote(quote(cell)) == cell
-    assert not quote(cell).startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not quote(cell).startswith(("=", "+", "-", "@", "\t", "\r", "0", "1"))
 
 
 def long_list(tasks: int = 20) -> list[dict[str, Any]]:

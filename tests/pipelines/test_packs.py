@@ -13,6 +13,7 @@ import pytest
 
 from pipelines import packs
 from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.packs.spreadsheet import unquote
 from pipelines.packs.tool import LABELS, Model, Setup, marked, marked_html
 from schemas.annotation import Task
 
@@ -80,7 +81,7 @@ def ids(folder: Path) -> list[list[str]]:
         [each["data"]["task_id"] for each in label_studio(folder / "label-studio")],
         [each["id"] for each in argilla(folder / "argilla")],
         [each["task_id"] for each in prodigy(folder / "prodigy")],
-        [each["task_id"] for each in spreadsheet(folder / "csv")],
+        [unquote(each["task_id"]) for each in spreadsheet(folder / "csv")],
     ]
 
 
