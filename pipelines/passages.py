@@ -2,8 +2,10 @@
 
 A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct
 one, and, as hard negatives, the first passages that retrieval found and that hold none. Questions that are nearly the same
-stand in one split, and so does a document, unless `documents_apart` is off. The folder holds train.parquet, dev.parquet,
-test.parquet and, written last, passages.json.
+stand in one split, and so does a document, unless `documents_apart` is off: questions that one document answers stay
+together, and of a document that answers neither only one split has the labels. (By such documents most questions of a crawl
+hang together; to keep those in one split would leave one split.) The folder holds train.parquet, dev.parquet, test.parquet
+and, written last, passages.json.
 """
 
 from __future__ import annotations
@@ -134,9 +136,11 @@ def build(
     asked = {label.question_id for label in given if splits is None or label.question_id in splits}
     near = near_duplicates({q: questions[q] for q in asked if q in questions}, rules.similar)
     counts["questions_near_duplicates"] = len(near) - len(set(near.values()))
-    links = _links((label for label in given if label.question_id in near), near, rules.documents_apart)
-    found = split(links, rules.shares, rules.seed) if splits is None else splits
-    owner = owners(links, found)
+    known = [label for label in given if label.question_id in near]
+    apart = rules.documents_apart
+    together = _links(known, near, lambda label: apart and label.label == 1)
+    found = split(together, rules.shares, rules.seed) if splits is None else splits
+    owner = owners(_links(known, near, lambda label: apart), found) | owners(together, found)
     usable: list[SentenceLabel] = []
     correct: dict[str, set[str]] = {}
     for label in given:
@@ -173,12 +177,14 @@ def build(
     return Built(tuple(made.values()), cut, counts)
 
 
-def _links(labels: Iterable[SentenceLabel], near: Mapping[str, str], documents: bool) -> dict[str, set[Key]]:
-    """What each question shares with others, or could; its documents only where these are to stay together."""
+def _links(
+    labels: Iterable[SentenceLabel], near: Mapping[str, str], by_document: Callable[[SentenceLabel], bool]
+) -> dict[str, set[Key]]:
+    """What each question shares with others, or could: its text, or one near it, and the documents of some of its labels."""
     links: dict[str, set[Key]] = {}
     for label in labels:
         keys = links.setdefault(label.question_id, {("question", near[label.question_id])})
-        if documents:
+        if by_document(label):
             keys.add(("document", label.doc_id))
     return links
 
