@@ -2,13 +2,15 @@
 
 Crawl: DOCUMENTS of `corpus-wiki` with Wikipedia's address, and all real WARC and WET files of `warc/`. Questions: ANSWERED of
 WikiQA's test set and SQuAD's, whose answer sentence is known, and OTHERS of NQ-open, whose is not. Three people, each wrong
-in a share of the judgements (ERRORS), label the packs for Label Studio by the known answers; then collect, propagate, passages.
+in a share of the judgements (ERRORS), label the packs for Label Studio by the known answers, some of which are controls; then
+collect, with votes weighted by the controls, propagate, passages.
 
 Keys in the form of WQA's Table 1: `questions`, `documents`, `passages_positive` / `_negative` (question–passage pairs) and
 `sentences_…` (question–sentence pairs). `propagation_precision`: passages labelled positive that hold a known answer;
 `propagation_recall`: passages of the corpus that hold one and are labelled positive, in percent; `…_of_judged`: only those
-whose answer sentence was judged. `simulation_…`: DRAWS draws of the strata over all scored sentences, truth known: the mean
-of the estimated number of correct sentences against the true one, in standard errors of that mean, and so for prevalence.
+whose answer sentence was judged. `simulation_…`: DRAWS draws of the strata over the scored sentences of SIMULATED questions, truth
+known: the mean of the estimated number of correct sentences, the true one, and their difference in standard errors of that
+mean (`_z`); so for prevalence, with the share of correct ones among all judged beside (`_naive`), and for the top's recall.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,8 +43,9 @@ from schemas.labels import PassageLabel
 from schemas.ranked import ScoredCandidate
 
 RECIPE = Path(run.__file__).with_name("jobs") / "wqa.toml"
-DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SEED = 1_200, 150, 150, 100, 1_000, 0
-ERRORS = {"ann": 0.02, "ben": 0.05, "cat": 0.15}
+DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 100, 1_000, 20, 0
+ERRORS = {"ann": 0.01, "ben": 0.03, "cat": 0.06}
+CONTROLS = 0.2  # share of the answered questions whose answers are given as controls
 WINDOW_TOKENS = 200
 
 
@@ -80,8 +83,14 @@ def ask(data: Path, folder: Path, asked: list[Question]) -> None:
         others = [json.loads(line)["question"] for line in file]
     rows = [(question.question_id, question.text) for question in asked]
     rows += [(f"nq:{n}", text) for n, text in enumerate(random.Random(SEED).sample(others, OTHERS))]
-    lines = (json.dumps({"question_id": key, "text": text}) + "\n" for key, text in rows)
-    (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
+    write_lines(folder / "questions.jsonl", ({"question_id": key, "text": text} for key, text in rows))
+    chosen = [question for question in asked if strata.draw(SEED, "controls", question.question_id) < CONTROLS]
+    known = ({"question_id": q.question_id, "sentence": text, "label": 1} for q in chosen for text in sorted(q.gold))
+    write_lines(folder / "controls.jsonl", known)
+
+
+def write_lines(path: Path, rows: Iterable[dict[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def annotated(packs: Path, tasks: dict[str, Task], truth: Truth) -> Iterator[tuple[Path, list[dict[str, Any]]]]:
@@ -113,6 +122,8 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     for row in Folder.open(folder / "scored", ScoredCandidate, "rerank").read():
         if row.unit == "sentence":
             population[row.question_id][row.candidate_id] = int(truth(row.question_id, row.doc_id, row.text))
+    with_answer = sorted(question for question, labels in population.items() if any(labels.values()))
+    population = {question: population[question] for question in with_answer[:SIMULATED]}
     correct = sum(sum(labels.values()) for labels in population.values())
     sentences = sum(map(len, population.values()))
     found = []
@@ -189,7 +200,13 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         crawl(data, work, truth.documents())
         ask(data, work, asked)
     shutil.copyfile(RECIPE, work / "wqa.toml")
-    settings = ["ingest.input=['crawl/*']", "ingest.domains=20", f"retrieve.depth={DEPTH}", "annotate.annotators=3"]
+    settings = [
+        "ingest.input=['crawl/*']",
+        "ingest.domains=20",
+        f"retrieve.depth={DEPTH}",
+        "annotate.annotators=3",
+        "annotate.controls=controls.jsonl",
+    ]
     job = load(work / "wqa.toml", settings)
     result: dict[str, float | int | str] = {}
     began = time.perf_counter()
@@ -204,7 +221,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     for path, rows in annotated(folder / "packs/label-studio", tasks, truth):
         exports.append(work / "exports" / path.name)
         exports[-1].write_text(json.dumps(rows), encoding="utf-8")
-    for line in collect.collect(folder, exports):
+    for line in collect.collect(folder, exports, collect.Rules("weighted")):
         say(line)
     for line in run.run_steps(job, folder, ["propagate"], ()):
         say(line)
