@@ -8,9 +8,9 @@ collect, with votes weighted by the controls, propagate, passages.
 Keys in the form of WQA's Table 1: `questions`, `documents`, `passages_positive` / `_negative` (question–passage pairs) and
 `sentences_…` (question–sentence pairs). `propagation_precision`: passages labelled positive that hold a known answer;
 `propagation_recall`: passages of the corpus that hold one and are labelled positive, in percent; `…_of_judged`: only those
-whose answer sentence was judged. `simulation_…`: DRAWS draws of the strata over the scored sentences of SIMULATED questions, truth
-known: the mean of the estimated number of correct sentences, the true one, and their difference in standard errors of that
-mean (`_z`); so for prevalence, with the share of correct ones among all judged beside (`_naive`), and for the top's recall.
+whose answer sentence was judged. `simulation_…`: DRAWS draws of the strata over the scored sentences of SIMULATED questions,
+truth known: the mean of the estimated number of correct sentences, the true one, and their difference in standard errors of
+that mean (`_z`); so for prevalence, with the share of correct ones among all judged beside (`_naive`), and the top's recall.
 """
 
 from __future__ import annotations
