@@ -21,7 +21,6 @@ import random
 import re
 import shutil
 import tempfile
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import arguments, finish, peak_gb, say
+from benchmarks.harness import arguments, finish, say
 from benchmarks.peasi_quality import Question, is_answer, questions
 from indexing import strata
 from indexing.given import fold
@@ -209,12 +208,10 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     ]
     job = load(work / "wqa.toml", settings)
     result: dict[str, float | int | str] = {}
-    began = time.perf_counter()
     for name in run.steps_of(job):
         if name != "propagate":
             for line in run.run_steps(job, folder, [name], ()):
                 say(line)
-    result["seconds_to_packs"] = time.perf_counter() - began
     tasks = {task.task_id: task for task in Folder.open(folder / "tasks", Task, "annotate").read()}
     (work / "exports").mkdir(exist_ok=True)
     exports = []
@@ -244,7 +241,6 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         **propagated(folder, truth, asked),
         **{f"data_{name}": value for name, value in made.items() if name.startswith(("train_", "dev_", "test_"))},
         **simulate(folder, truth),
-        "peak_gb": peak_gb(),
     }
     return result
 
