@@ -295,8 +295,9 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
         assert (counts[f"{name}_passages"], counts[f"{name}_positives"]) == (len(rows), sum(row.label for row in rows))
         assert counts[f"{name}_questions"] == len({row.question_id for row in rows}) > 0
         assert counts[f"{name}_retrieved"] == sum(row.source == "retrieved" for row in rows) > 0
-    assert counts["labels"] == counts["labels_used"] == 197 and counts["questions_left_out"] == 0
-    assert sum(counts[f"{name}_questions"] for name in SPLITS) == counts["questions"] == 89
+    assert counts["labels"] == 197 == counts["labels_used"] + counts["labels_left_out_document_of_another_split"]
+    assert counts["labels_used"] > 190 and counts["questions"] == 89  # some that nothing answers lose their only label
+    assert sum(counts[f"{name}_questions"] for name in SPLITS) == 89 - counts["questions_left_out"] > 80
     assert call(sample_run, "--out", tmp_path / "b", "--max-tokens", "120") == 0
     for path in (tmp_path / "a").iterdir():
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name

@@ -245,7 +245,10 @@ def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path,
     said, card = capsys.readouterr().out, (tmp_path / "out/README.md").read_text()
     assert "Split  Questions" in said
     rows = [line.split(" | ") for line in card.splitlines() if line.startswith("| ")]
-    assert rows[-1][1] == "89" and (rows[-1][6], rows[-1][7].isdecimal()) == ("197", True)  # judged sentences
+    made = json.loads((tmp_path / "data/passages.json").read_text())
+    assert int(rows[-1][1]) == made["questions"] - made["questions_left_out"] > 80
+    of_left_out = made["labels"] - int(rows[-1][6])  # judged sentences, of the questions that are in the set
+    assert 0 <= of_left_out <= made["labels_left_out_document_of_another_split"] and rows[-1][7].isdecimal()
     assert "krippendorff alpha: 0.812 (tasks 40, votes 80)" in card and "annotators: 1" in card and "Ann" not in card
     assert "70 read, 60 kept (language en, at least 30 words)" in card and "`web.warc.gz`" in card
     found = {name: list(read_dataset(tmp_path / f"out/sentences/{name}.parquet")) for name in SPLITS}
