@@ -40,7 +40,7 @@ def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
 
 
 def holds(candidate: Candidate, gold: set[str]) -> bool:
-    return any(sentence.sentence_id in gold for sentence in candidate.hit.passage.sentences)
+    return any(sentence.sentence_id in gold for sentence in candidate.sentences)
 
 
 def is_there(outcome: Outcome, gold: set[str]) -> bool:

@@ -15,7 +15,8 @@ Settled here. Two classes' softmax is one number's sigmoid: PR has one row of W,
 (a setting); a passage of more sentences is read in windows of at most k, of much the same size, and its sentences' softmax
 goes over all windows, so the best window wins; how many were read is counted. Sentences without text have no slot. What is
 too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
-extracted. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
+extracted. Nor can one that an earlier stage of the plan has dropped: it is read with the others, which it explains, and counts
+in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
 sentence; for a passage without sentences EASI reads the question alone.
 
 It can say "none". p(q, p) · p(s | p) is the probability that a sentence answers: the logarithms of both, through a logistic
@@ -151,11 +152,19 @@ class Asked(NamedTuple):
     question: str
     passage: str
     sentences: tuple[str, ...]
+    left: frozenset[int] | None = None
+    """Numbers of the sentences that may be extracted; all are read. None: all."""
 
     @classmethod
     def of(cls, ranked: RankedList, candidate: Candidate) -> Self:
-        passage = candidate.hit.passage
-        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences))
+        passage, left = candidate.hit.passage, None
+        if candidate.left is not None:
+            left = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.left)
+        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), left)
+
+
+def _is_left(asked: Asked, number: int) -> bool:
+    return asked.left is None or number in asked.left
 
 
 class Extracted(NamedTuple):
@@ -179,7 +188,8 @@ class Reader:
 
     def passages(self, asked: Sequence[Asked]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
-        of_sentences = self.sentences(asked).embedding if self.model.variant == "joint" else None
+        whole = [each._replace(left=None) for each in asked]
+        of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
         of_passage, _ = self._read(self.model.encoder, [(each.question, each.passage) for each in asked])
         return _array(self.model.passage_scores(of_passage, of_sentences))
 
@@ -191,15 +201,20 @@ class Reader:
         embedding, pairs = self._read(self.model.easi_encoder or self.model.encoder, texts)
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
         window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
+        number = np.array([split[w][1][s] for w, s in zip(window, slot, strict=True)], np.int64)
         logit, of = logits[window, slot], passage[window]
+        whole = np.full(len(asked), -np.inf)  # [passages]: of all their sentences
+        np.logaddexp.at(whole, of, logit)
+        left = np.array([_is_left(asked[n], i) for n, i in zip(of, number, strict=True)], bool)
+        window, number, logit, of = window[left], number[left], logit[left], of[left]
         sentence, log_p = np.full(len(asked), -1), np.full(len(asked), np.nan)
         chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best
         if len(of):
             starts = np.flatnonzero(np.diff(of, prepend=-1))
             best = np.lexsort((-np.arange(len(of)), logit, of))[np.append(starts[1:], len(of)) - 1]
             there = of[starts]  # the passages that have a sentence to choose
-            sentence[there] = [split[window[row]][1][slot[row]] for row in best]
-            log_p[there] = logit[best] - np.logaddexp.reduceat(logit, starts)
+            sentence[there] = number[best]
+            log_p[there] = logit[best] - whole[there]
             chosen[there] = window[best]
         return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
 
@@ -294,7 +309,7 @@ class Extractor:
             chosen = ranked.candidates[n].hit.passage.sentences[sentence[n]]
             known = taken.get(chosen.sentence_id)
             if (known is None or score > known[1]) and score >= (self._threshold or 0.0):
-                made = replace(ranked.candidates[n], sentence=chosen, position=positions[chosen.sentence_id])
+                made = replace(ranked.candidates[n], sentence=chosen, position=positions[chosen.sentence_id], left=None)
                 taken[chosen.sentence_id] = made, score
         candidates, scores_ = zip(*taken.values(), strict=True) if taken else ((), ())
         return order_by(RankedList(ranked.question, tuple(candidates)), scores_, self.name)

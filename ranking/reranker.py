@@ -8,7 +8,7 @@ stage made of it and where it left.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -167,33 +167,40 @@ def order_by(ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floati
 def to_sentences(ranked: RankedList) -> RankedList:
     """The sentences of a list of passages, in the passages' order; each inherits its passage's scores.
 
-    A sentence that stands in two passages is taken once, from the one that was retrieved first.
+    A sentence that stands in two passages is taken once, from the one that was retrieved first. Of passages that
+    `to_passages` made, the sentences that were left then, at the positions that they had.
     """
     owner: dict[str, tuple[str, int]] = {}  # sentence id → (passage id, position)
     for candidate in sorted(ranked.candidates, key=lambda c: c.position):
-        for sentence in candidate.hit.passage.sentences:
-            owner.setdefault(sentence.sentence_id, (candidate.candidate_id, len(owner)))
+        for sentence in candidate.sentences:
+            position = len(owner) if candidate.left is None else candidate.left[sentence.sentence_id]
+            owner.setdefault(sentence.sentence_id, (candidate.candidate_id, position))
     made = []
     for candidate in ranked.candidates:
-        for sentence in candidate.hit.passage.sentences:
+        for sentence in candidate.sentences:
             passage_id, position = owner[sentence.sentence_id]
             if passage_id == candidate.candidate_id:
-                made.append(replace(candidate, sentence=sentence, position=position))
+                made.append(replace(candidate, sentence=sentence, position=position, left=None))
     return RankedList(ranked.question, tuple(made))
 
 
 def to_passages(ranked: RankedList) -> RankedList:
     """The passages of a list of sentences, in the order of each one's best sentence, whose scores it inherits."""
     best: dict[str, Candidate] = {}
+    left: dict[str, dict[str, int]] = defaultdict(dict)
     for candidate in ranked.candidates:
-        best.setdefault(candidate.hit.passage.passage_id, candidate)
-    return RankedList(ranked.question, tuple(replace(c, sentence=None, position=c.hit.rank - 1) for c in best.values()))
+        passage_id = candidate.hit.passage.passage_id
+        best.setdefault(passage_id, candidate)
+        left[passage_id][candidate.candidate_id] = candidate.position
+    made = (replace(c, sentence=None, position=c.hit.rank - 1, left=left[passage_id]) for passage_id, c in best.items())
+    return RankedList(ranked.question, tuple(made))
 
 
 def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = "passage") -> list[Outcome]:
     """Run the plan over whole lists whose candidates are of `unit`.
 
-    A sentence that was grouped or dropped may come back in its passage; it ends as one row, of where it was last.
+    A sentence that was grouped may come back from its passage, and ends as one row, of where it was last; one that a
+    stage has dropped may not, though a stage that reads passages reads all their text.
     Raises RuntimeError where a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
     """
     now = list(lists)
@@ -220,7 +227,7 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
 
 
 def _last(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
-    """Each candidate's last departure: a sentence that left, and came back in a passage, is where it ended."""
+    """Each candidate's last departure: a sentence that was grouped, and came back from its passage, is where it ended."""
     ended = {c.candidate_id for c in kept.candidates}
     made = []
     for departure in reversed(departures):
@@ -277,7 +284,7 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
         raise RuntimeError(f"{where}: a candidate came back twice")
     known = {c.candidate_id for c in before.candidates}
     if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
-        known = {s.sentence_id for c in before.candidates for s in c.hit.passage.sentences}
+        known = {s.sentence_id for c in before.candidates for s in c.sentences}
     if not known.issuperset(ids):
         raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
     scores = [c.stages[-1].score for c in after.candidates]

@@ -6,6 +6,7 @@ that retrieval found, so the passage around a sentence, its page and its ranks i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,14 @@ class Candidate:
     sentence: Sentence | None
     position: int
     stages: tuple[StageScore, ...] = ()
+    left: Mapping[str, int] | None = None
+    """Of a passage whose sentences were read by the stages before: the ids of those that are left, and their positions."""
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """Of a passage: its sentences that may answer, in reading order; what a stage has dropped may not."""
+        inside = self.hit.passage.sentences
+        return inside if self.left is None else tuple(s for s in inside if s.sentence_id in self.left)
 
     @property
     def unit(self) -> Unit:

@@ -39,7 +39,7 @@ from ranking.peasi import (
     save,
     windows,
 )
-from ranking.reranker import Resources, Stage, run_stages, to_sentences
+from ranking.reranker import Resources, Stage, run_stages, to_passages, to_sentences
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 
@@ -499,6 +499,20 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
     assert left.candidates[0].score == pytest.approx(1 / (1 + math.exp(-3)), abs=0.01)
 
 
+def test_what_a_stage_has_dropped_is_read_and_not_extracted() -> None:
+    extractor = Extractor(model("easi"), tokeniser())
+    whole = ranked(passage("p", *texts(5)))
+    (best,) = extractor.rerank([whole])
+    (came,) = Overlap().rerank([to_sentences(whole)])
+    others = tuple(c for c in came.candidates if c.candidate_id != best.candidates[0].candidate_id)
+    (second,) = extractor.rerank([to_passages(RankedList(whole.question, others))])
+    assert second.candidates[0].candidate_id in {c.candidate_id for c in others}
+    assert 0 < second.candidates[0].score < best.candidates[0].score < 1
+    everything = RankedList(whole.question, came.candidates)
+    (again,) = extractor.rerank([to_passages(everything)])
+    assert (ids(again), again.candidates[0].score) == (ids(best), best.candidates[0].score)
+
+
 def test_positions_are_those_that_the_sentences_of_the_list_have() -> None:
     shared = passage("b", "comet", "violin", ids=("a@2", "b@1"))
     came = ranked(passage("a", "apple", "river", "comet"), shared, passage("c", *texts(5)))
@@ -533,15 +547,15 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     (outcome,) = run_stages([came], plan)
     three = RankedList(came.question, came.candidates[:3])
     best = ids(PassageReranker(made, tokeniser()).rerank([three])[0])
-    assert best[2] != "p"  # whose first sentence comes back, though overlap had dropped it
+    assert best[2] != "p"  # whose first sentence overlap has dropped
     rows = outcome.rows()
     fates = {row.candidate_id: (row.fate, row.dropped_by) for row in rows}
     assert len(fates) == len(rows)
-    kept = {f"{name}@0" for name in best[:2]}
+    kept = {"p@1" if name == "p" else f"{name}@0" for name in best[:2]}
     assert {key for key, fate in fates.items() if fate == ("kept", None)} == kept == set(ids(outcome.kept))
     assert {key for key, fate in fates.items() if fate == ("dropped", "peasi.pr")} == {best[2]}
     assert {key for key, fate in fates.items() if fate == ("grouped", None)} == set(there) - kept
-    assert {key for key, fate in fates.items() if fate == ("dropped", "overlap")} == {"q@1", "r@1", "s@0", "s@1"}
+    assert {key for key, fate in fates.items() if fate == ("dropped", "overlap")} == {"p@0", "q@1", "r@1", "s@0", "s@1"}
     assert [s.stage for s in rows[0].stages] == ["overlap", "peasi.pr", "peasi.easi"]
 
 

@@ -266,17 +266,23 @@ def test_sentences_that_are_read_again_as_passages_are_grouped_and_not_lost() ->
     assert outcome.kept.candidates[0].stages[0].stage == "sentences"
 
 
-def test_sentences_that_come_back_in_their_passages_end_as_one_row_of_where_they_were_last() -> None:
-    plan = [Stage("first", SentencesByLength(), 2), Stage("long", ByLength()), Stage("again", SentencesByLength(), 2)]
+def test_sentences_that_come_back_from_their_passages_end_as_one_row_and_those_that_were_dropped_stay_so() -> None:
+    plan = [Stage("first", SentencesByLength(), 2), Stage("long", ByLength()), Stage("again", SentencesByLength(), 1)]
     (outcome,) = run_stages([passages("d1", "d2", "d3")], plan)
-    assert [(r.candidate_id, r.fate, r.dropped_by) for r in outcome.rows()] == [
-        ("d2@0", "kept", None),
-        ("d3@0", "kept", None),
-        ("d2@43", "dropped", "again"),  # had been dropped by the first stage, and came back with its passage
-        ("d1@0", "dropped", "first"),
-        ("d1@30", "dropped", "first"),
-        ("d1@52", "dropped", "first"),
+    assert [(r.candidate_id, r.fate, r.dropped_by, r.position) for r in outcome.rows()] == [
+        ("d2@0", "kept", None, 3),
+        ("d3@0", "dropped", "again", 5),
+        ("d1@0", "dropped", "first", 0),
+        ("d1@30", "dropped", "first", 1),
+        ("d2@43", "dropped", "first", 4),  # though its passage was read
+        ("d1@52", "dropped", "first", 2),
     ]
+
+
+def test_an_extractor_that_brings_back_what_was_dropped_is_found_out() -> None:
+    with pytest.raises(RuntimeError, match=r"unknown candidates, e\.g\. d2@43"):
+        run_stages([passages("d2")], [Stage("first", SentencesByLength(), 1), Stage("last", LastSentence())])
+    run_stages([passages("d2")], [Stage("first", SentencesByLength()), Stage("last", LastSentence())])
 
 
 def test_an_extractor_puts_sentences_in_the_place_of_passages() -> None:
