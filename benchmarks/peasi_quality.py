@@ -5,11 +5,13 @@ answer it. Learnt from questions of SQuAD-sent's training set: the windows aroun
 first retrieved passages of the same documents that hold no answer. Dev and test: SQuAD v2's dev questions, the unanswerable
 ones too, of different articles; and WikiQA's test questions. No document is in two of them.
 
-Everything begins with the same body, fine-tuned on SQuAD-sent as AS2, which is the baseline too (TANDA without its adapt). PR
-and EASI are trained on their own, EP_ALONE epochs; mtl1 and joint begin with both, EP_JOINT epochs. EASI learns
-alone from the other groups of windows too (Table 3): center, and all, several times as many and so for EP_ALL epochs instead
-of EP_EASI. `answer_…_top1_<group>` are of each with the same PR. mtl0 has one body: it begins with EASI of all windows, the
-slower of the two to learn.
+Everything begins with the same body, fine-tuned on SQuAD-sent as AS2, which is the baseline too (TANDA without its adapt).
+PR learns alone from TRAIN questions. EASI's one token has to learn to point before it can choose, and on passages alone that
+takes thousands of steps; so `easi_point` learns from made-up passages, the answer of each question among a few sentences of
+other documents. From there EASI learns from each group of the TRAIN questions' windows (Table 3; `answer_…_top1_<group>`
+are of each with the same PR), and `easi_wide` from one window of each question there is, of up to WIDE_TOKENS, the answer at
+any of WIDE_PLACES places, for the passages that retrieval finds do not keep it among the first five. Stage two begins with PR
+and `easi_wide`, at RATE_JOINT; mtl0, whose one body can begin with one of them only, with the slower to learn, EASI.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
 over the questions whose retrieved passages hold an answer. `easi_accuracy_…`: of the retrieved passages that hold one, those
@@ -23,6 +25,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,16 +60,23 @@ from schemas.ranked import Hit
 TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
 DEV_ARTICLES = 12
 MAX_TOKENS, SEED = 150, 0
-EP_ALONE, EP_JOINT, EP_EASI, EP_ALL = 1, 1, 3, 1
+WIDE_TOKENS, WIDE_PLACES, POINT_SENTENCES = 200, 12, 6
+RATE_PR, RATE_EASI, RATE_JOINT = 5e-5, 1e-4, 1e-5
+RATE_POINT = 2e-4
 PROCESSES = 2
-VARIANTS = ("pr", "easi", "mtl0", "mtl1", "joint")
+VARIANTS = ("pr", "easi_wide", "mtl0", "mtl1", "joint")
 GROUPS: dict[str, Group] = {"easi": "random", "easi_center": "center", "easi_all": "all"}
-TRAINED_ON = {"easi": "train", "easi_center": "train-center", "easi_all": "train-all"}
+TRAINED_ON = {
+    "easi_point": "train-point",
+    "easi_center": "train-center",
+    "easi_all": "train-all",
+    "easi_wide": "train-wide",
+}
 """The table of passages; the others learn from `train`."""
 DATA = {
     "name": "passages of Wikipedia, labelled by SQuADShifts' new Wikipedia questions (Miller et al. 2020), windows and hard "
-    "negatives of 1,500 of them; dev set: the first 10 passages that BM25 finds for 200 questions of SQuAD v2.0 dev (Rajpurkar "
-    "et al. 2018), of Wikipedia documents",
+    "negatives of 1,500 of them, one window of each of the 7,938; dev set: the first 10 passages that BM25 finds for 200 "
+    "questions of SQuAD v2.0 dev (Rajpurkar et al. 2018), of Wikipedia documents",
     "licence": "CC BY-SA 4.0",
 }
 RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
@@ -75,7 +85,7 @@ RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, 
 class Question(NamedTuple):
     question_id: str
     text: str
-    split: str  # 'train', 'dev', 'squad' or 'wikiqa'
+    split: str  # 'train', 'wide' (the training questions after the first TRAIN), 'dev', 'squad' or 'wikiqa'
     doc_id: str
     gold: frozenset[str]  # sentences, folded
 
@@ -84,10 +94,10 @@ def questions(data: Path) -> list[Question]:
     """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
     made = []
     shuffle = random.Random(SEED)
-    for split, path, title, most in (
-        ("train", "squad/squad-sent-train", "squadshifts-new-wiki", TRAIN),
-        ("squad", "squad/squad-sent-test", "squad-dev", None),
-        ("wikiqa", "wikiqa/wikiqa-test", "wikiqa", None),
+    for split, path, title in (
+        ("train", "squad/squad-sent-train", "squadshifts-new-wiki"),
+        ("squad", "squad/squad-sent-test", "squad-dev"),
+        ("wikiqa", "wikiqa/wikiqa-test", "wikiqa"),
     ):
         rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in pq.read_table(data / f"{path}.parquet").to_pylist():
@@ -105,13 +115,13 @@ def questions(data: Path) -> list[Question]:
             made += [question._replace(split="dev") for question in found if question.doc_id in articles][:DEV]
             made += [question for question in found if question.doc_id not in articles][:TEST]
         else:
-            made += found[:most]
+            made += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(found)]
     return made
 
 
 def prepare(data: Path, work: Path) -> None:
     """Labelled passages: train.parquet, and with the windows of the other groups; dev, squad, wikiqa."""
-    if all((work / f"{name}.parquet").is_file() for name in (*TRAINED_ON.values(), "dev", "squad", "wikiqa")):
+    if all((work / f"{name}.parquet").is_file() for name in ("train", *TRAINED_ON.values(), "dev", "squad", "wikiqa")):
         return
     job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
     for line in run.run_steps(job, work / "run", ["ingest"], ()):
@@ -125,39 +135,61 @@ def prepare(data: Path, work: Path) -> None:
     if not (work / "bm25").is_dir():
         bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
     asked = questions(data)
-    found = bm25.Bm25Index(work / "bm25").search([question.text for question in asked], 4 * DEPTH, None)
+    looked_up = [question for question in asked if question.split != "wide"]
+    found = bm25.Bm25Index(work / "bm25").search([question.text for question in looked_up], 4 * DEPTH, None)
     hits: dict[str, list[Hit]] = {}
-    labels: list[SentenceLabel] = []
-    for question, (rows, scores) in zip(asked, found, strict=True):
+    for question, (rows, scores) in zip(looked_up, found, strict=True):
         hits[question.question_id] = [
             Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
-        for sentence in {s.sentence_id: s for p in of_document[question.doc_id] for s in p.sentences}.values():
-            if is_answer(fold(sentence.text), question.gold):
-                labels.append(SentenceLabel(question.question_id, sentence.sentence_id, question.doc_id, sentence.text, 1))
-    train = {question.question_id for question in asked if question.split == "train"}
+    labels: dict[str, list[SentenceLabel]] = {
+        question.question_id: [
+            SentenceLabel(question.question_id, sentence.sentence_id, question.doc_id, sentence.text, 1)
+            for sentence in {s.sentence_id: s for p in of_document[question.doc_id] for s in p.sentences}.values()
+            if is_answer(fold(sentence.text), question.gold)
+        ]
+        for question in asked
+    }
     mine = {question.doc_id for question in asked if question.split == "train"}
 
     def own_hits(ids: Iterable[str]) -> Iterator[Hit]:
         """Hits in the documents of the training questions; the others' are not looked at."""
-        return (hit for key in ids for hit in hits[key] if hit.passage.doc_id in mine)
+        return (hit for key in ids for hit in hits.get(key, ()) if hit.passage.doc_id in mine)
 
-    for name, group in GROUPS.items():
+    def windows(name: str, splits: Sequence[str], rules: Rules) -> None:
+        texts = {question.question_id: question.text for question in asked if question.split in splits}
         built = build(
-            [label for label in labels if label.question_id in train],
-            {question.question_id: question.text for question in asked if question.question_id in train},
+            [label for key in texts for label in labels[key]],
+            texts,
             lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
             own_hits,
-            Rules(group=group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED),
-            dict.fromkeys(train, "train"),
+            rules,
+            dict.fromkeys(texts, "train"),
         )
-        say(f"training passages, {group}: {dict(built.counts)}")
-        write(work / f"{TRAINED_ON[name]}.parquet", [row for _, rows in built.rows() for row in rows])
-    right = {(label.question_id, label.sentence_id) for label in labels}
+        say(f"training passages, {name}: {dict(built.counts)}")
+        write(work / f"{name}.parquet", [row for _, rows in built.rows() for row in rows])
+
+    for name, group in GROUPS.items():
+        windows(TRAINED_ON.get(name, "train"), ["train"], Rules(group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED))
+    windows("train-wide", ["train", "wide"], Rules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
+    wide = [row for rows in read_passages(work / "train-wide.parquet") for row in rows]
+    write(work / "train-point.parquet", list(pointing(wide)))
+    right = {(label.question_id, label.sentence_id) for made in labels.values() for label in made}
     for split in ("dev", "squad", "wikiqa"):
-        mine_ = [q for q in asked if q.split == split]
-        write(work / f"{split}.parquet", [row for q in mine_ for row in retrieved(hits[q.question_id][:DEPTH], right)])
+        of_split = [question for question in asked if question.split == split]
+        write(work / f"{split}.parquet", [row for q in of_split for row in retrieved(hits[q.question_id][:DEPTH], right)])
+
+
+def pointing(windows: Sequence[LabelledPassage]) -> Iterator[LabelledPassage]:
+    """Each window's answer sentence at a random place among up to POINT_SENTENCES - 1 sentences of other windows."""
+    choose = random.Random(SEED)
+    others = [sentence for row in windows for sentence in row.sentences if not sentence.label]
+    for row in windows:
+        sentences = choose.sample(others, choose.randint(1, POINT_SENTENCES - 1))
+        sentences.insert(choose.randint(0, len(sentences)), next(s for s in row.sentences if s.label))
+        text = " ".join(sentence.text for sentence in sentences)
+        yield replace(row, text=text, sentences=tuple(sentences))
 
 
 def is_answer(text: str, gold: Iterable[str]) -> bool:
@@ -182,23 +214,21 @@ def write(path: Path, rows: Sequence[LabelledPassage]) -> None:
 
 
 def training(work: Path, name: str) -> TrainJob:
-    alone = name == "pr" or name in GROUPS
-    variant = "easi" if name in GROUPS else name
-    begun = "as2" if alone else "easi_all" if name == "mtl0" else "pr"
-    section: dict[str, Any] = {"variant": variant, "encoder": str(work / begun)}
+    easi, alone = name.startswith("easi"), name == "pr" or name.startswith("easi")
+    begun = "as2" if name in ("pr", "easi_point") else "easi_point" if easi else "easi_wide" if name == "mtl0" else "pr"
+    section: dict[str, Any] = {"variant": "easi" if easi else name, "encoder": str(work / begun)}
     section |= {"words": "source", "store": "fp16"}
     if name in ("mtl1", "joint"):
-        section["easi"] = str(work / "easi")
+        section["easi"] = str(work / "easi_wide")
     section |= {"tokens": 1_000 if alone else 1_200, "classifier_rate": 10.0 if alone else 3.0}
-    epochs = {"pr": EP_ALONE, "easi": EP_EASI, "easi_center": EP_EASI, "easi_all": EP_ALL}.get(name, EP_JOINT)
     train = work / f"{TRAINED_ON.get(name, 'train')}.parquet"
     return TrainJob.model_validate(
         {
             "peasi": section,
             "data": {**DATA, "train": [str(train)], "dev": [str(work / "dev.parquet")]},
             "train": {
-                "epochs": epochs,
-                "learning_rate": 5e-5,
+                "epochs": 1,
+                "learning_rate": {"pr": RATE_PR, "easi_point": RATE_POINT}.get(name, RATE_EASI if easi else RATE_JOINT),
                 "schedule": "linear",
                 "precision": "bf16",
                 "clip": 1.0,
@@ -352,8 +382,8 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     result: dict[str, float | int | str] = {}
     with ProcessPoolExecutor(PROCESSES, context) as pool:
-        say(pool.submit(train, data, work, "as2").result())
-        for names in (("pr", "easi", "easi_all"), ("mtl0", "joint", "mtl1", "easi_center")):
+        one = ("as2",), ("easi_point", "pr"), ("easi_wide", "easi_all", "easi", "easi_center")
+        for names in (*one, ("joint", "mtl1", "mtl0")):
             for made in [pool.submit(train, data, work, name) for name in names]:
                 say(made.result())
         tests, models = ("dev", "squad", "wikiqa"), dict.fromkeys((*VARIANTS, *GROUPS))
