@@ -121,10 +121,16 @@ class PeasiModel(nn.Module):
             scores: Tensor = self.sentence(of_sentences.to(self.sentence.weight.dtype))
         return scores
 
-    def for_inference(self, device: torch.device | str) -> PeasiModel:
-        """A copy for scoring: transformers in the device's fast precision, what stands on them in float64."""
+    def for_inference(self, device: torch.device | str, passages: bool = True, sentences: bool = True) -> PeasiModel:
+        """A copy for scoring: transformers in the device's fast precision, what stands on them in float64.
+
+        Without what only reads passages, or sentences, where those are not to be read.
+        """
+        sentences = sentences or self.variant == "joint"
+        alone = {"passage": passages, "sentence": sentences, "easi_encoder": sentences}
+        needed = alone | {"encoder": passages or self.easi_encoder is None}
         made = copy.copy(self)
-        made._modules = {name: _for_inference(module, device) for name, module in self._modules.items()}
+        made._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
         return made.requires_grad_(False).eval()
 
 
@@ -181,8 +187,8 @@ class Extracted(NamedTuple):
 class Reader:
     """A model that reads passages, and keeps account of it."""
 
-    def __init__(self, model: PeasiModel, tokeniser: Tokeniser) -> None:
-        self.model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, passages: bool = True, sentences: bool = True) -> None:
+        self.model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu", passages, sentences)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
@@ -262,7 +268,7 @@ class PassageReranker:
         """Raises ValueError where the model has no PR."""
         if not model.reads_passages:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
-        self._reader = Reader(model, tokeniser)
+        self._reader = Reader(model, tokeniser, sentences=False)
         self.costs = self._reader.costs
 
     @classmethod
@@ -285,7 +291,7 @@ class Extractor:
         """`threshold`: least confidence of what is returned. Raises ValueError where the model has no EASI."""
         if not model.reads_sentences:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
-        self._reader = Reader(model, tokeniser)
+        self._reader = Reader(model, tokeniser, passages=False)
         self._calibration = model.calibration or UNCALIBRATED
         self._threshold = threshold
         self.costs = self._reader.costs

@@ -499,6 +499,18 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
     assert left.candidates[0].score == pytest.approx(1 / (1 + math.exp(-3)), abs=0.01)
 
 
+@pytest.mark.parametrize(("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)])
+def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
+    made, came = model(variant), random_lists(4)
+    asked = [Asked.of(came[0], c) for c in came[0].candidates]
+    whole = Reader(made, tokeniser())
+    pr, easi = Reader(made, tokeniser(), sentences=False), Reader(made, tokeniser(), passages=False)
+    for reader, held in ((pr, for_passages), (easi, for_sentences)):
+        assert sum(isinstance(module, LayeredEncoder) for module in reader.model.modules()) == held
+    assert np.array_equal(pr.passages(asked), whole.passages(asked))
+    assert np.array_equal(easi.sentences(asked).sentence, whole.sentences(asked).sentence)
+
+
 def test_what_a_stage_has_dropped_is_read_and_not_extracted() -> None:
     extractor = Extractor(model("easi"), tokeniser())
     whole = ranked(passage("p", *texts(5)))
