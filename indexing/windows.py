@@ -31,14 +31,18 @@ Run: TypeAlias = tuple[int, int]
 """Sentences first .. last - 1 of a document, from 0."""
 
 
-def windows(text: str, sentences: Sequence[Sentence], labelled: int, fits: Fits, places: int = 5) -> list[Run]:
-    """The windows of sentence number `labelled` (from 0) of a document's sentences, the one that begins with it first."""
+def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[Run]:
+    """The windows of sentence number `labelled` (from 0) of a document's sentences, the one that begins with it first.
+
+    `last` gives the sentence after the last of the window that begins with a sentence: `last_that_fits`, or `Line.lasts`.
+    """
     firsts = range(labelled, max(labelled - places, -1), -1)
-    runs = ((first, _last(text, sentences, first, fits)) for first in firsts)
+    runs = ((first, last(first)) for first in firsts)
     return [run for run in runs if run[1] > labelled]
 
 
-def _last(text: str, sentences: Sequence[Sentence], first: int, fits: Fits) -> int:
+def last_that_fits(text: str, sentences: Sequence[Sentence], first: int, fits: Fits) -> int:
+    """The sentence after the last of the window that begins with sentence number `first`."""
     last = first + 1
     while last < len(sentences) and fits(text, sentences[first].start, sentences[last].end):
         last += 1
@@ -85,10 +89,10 @@ class Line:
     def lasts(self, labelled: Ints, places: int, splitter: Splitter) -> Ints:
         """For each sentence with which a window of a labelled one may begin: the sentence after the window's last.
 
-        Equal to `windows` of each, but spaCy is asked once for a sentence, not once for a run. That adds up exactly, as it
-        splits at white space first: a run's tokens are its sentences' and those of the white space between them. Only
-        where two sentences have none between them are runs measured whole. Elsewhere than around labelled sentences what
-        is returned means nothing.
+        Equal to `last_that_fits` of each, but spaCy is asked once for a sentence, not once for a run. That adds up exactly,
+        as it splits at white space first: a run's tokens are its sentences' and those of the white space between them.
+        Only where two sentences have none between them are runs measured whole. Elsewhere than around labelled sentences
+        what is returned means nothing.
         """
         limit = splitter.max_tokens
         begin = np.searchsorted(self.document, self.document, "left")

@@ -18,9 +18,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from indexing.passages import Splitter
 from indexing.splits import CLAIMS, SPLITS, Split, near_duplicates, owners, split
-from indexing.windows import Group, Run, choose, passage, windows
+from indexing.windows import Group, Line, Run, choose, least_tokens, passage, windows
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.progress import progress
 from pipelines.records import Folder, sha256, whole_file, write_text
@@ -151,7 +154,11 @@ def build(
             usable.append(label)
     cut = _cut(documents, {label.doc_id for label in usable}, sentence_tokens)
     place = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in cut.items() for n, s in enumerate(sentences)}
-    fits = Splitter(rules.max_tokens).fits
+    of_documents: dict[str, set[int]] = {}
+    for label in usable:
+        if (n := place.get((label.doc_id, label.sentence_id))) is not None:
+            of_documents.setdefault(label.doc_id, set()).add(n)
+    lasts = _lasts(cut, of_documents, rules)
     made: dict[str, Labelled] = {}
     for label in sorted(usable, key=lambda label: label.question_id):
         q, doc_id = label.question_id, label.doc_id
@@ -159,8 +166,7 @@ def build(
             counts["labels_left_out_unknown_sentence"] += 1
             continue
         counts["labels_used"] += 1
-        document, sentences = cut[doc_id]
-        runs = windows(document.text, sentences, n, fits, rules.places)
+        runs = windows(n, lasts[doc_id].__getitem__, rules.places)
         chosen = choose(runs, n, rules.group, f"{rules.seed}:{q}:{label.sentence_id}")
         this = made.setdefault(q, Labelled(Question(q, questions[q]), found[q], frozenset(correct[q])))
         this.windows.setdefault(doc_id, set()).update(chosen)
@@ -209,6 +215,26 @@ def _refusal(
 def _cut(documents: Callable[[Set[str]], Iterable[Document]], wanted: Set[str], sentence_tokens: int) -> dict[str, Cut]:
     splitter = Splitter(sentence_tokens)
     return {d.doc_id: (d, splitter.sentences(d.doc_id, d.text)) for d in documents(wanted) if d.doc_id in wanted}
+
+
+def _lasts(documents: Mapping[str, Cut], labelled: Mapping[str, Set[int]], rules: Rules) -> dict[str, list[int]]:
+    """Of each document with labelled sentences, the end of the window that begins with each sentence: see `Line.lasts`."""
+    if not labelled:
+        return {}
+    cut = [(*documents[doc_id], numbers) for doc_id, numbers in labelled.items()]
+    sentences = [sentence for _, inside, _ in cut for sentence in inside]
+    sizes = np.array([len(inside) for _, inside, _ in cut], np.int64)
+    begin = np.cumsum(sizes) - sizes
+    line = Line(
+        np.repeat(np.arange(len(cut)), sizes),
+        np.array([sentence.start for sentence in sentences], np.int64),
+        np.array([sentence.end for sentence in sentences], np.int64),
+        least_tokens(pa.array([sentence.text for sentence in sentences], pa.string())),
+        [document.text for document, _, _ in cut],
+    )
+    at = np.array([first + n for first, (_, _, numbers) in zip(begin, cut, strict=True) for n in sorted(numbers)], np.int64)
+    lasts = line.lasts(at, rules.places, Splitter(rules.max_tokens)) - np.repeat(begin, sizes)
+    return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(lasts, begin[1:]), strict=True)}
 
 
 def _add_negatives(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.passages import Splitter
-from indexing.windows import Line, around, choose, least_tokens, passage, windows
+from indexing.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
 from pipelines.records import Folder
 from schemas.corpus import Document
 
@@ -54,7 +54,7 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 )
 def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(labelled, words, places, runs) -> None:
     assert [s.text.split()[0] for s in SENTENCES] == ["One", "Three", "Six.", "Seven", "Eleven"]
-    assert windows(TEXT, SENTENCES, labelled, of_words(words), places) == runs
+    assert windows(labelled, lambda n: last_that_fits(TEXT, SENTENCES, n, of_words(words)), places) == runs
 
 
 def test_a_window_is_a_passage_that_may_cross_a_line_end() -> None:
@@ -89,7 +89,7 @@ def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_
     if not sentences:
         return
     labelled = random.randrange(len(sentences))
-    runs = windows(text, sentences, labelled, splitter(limit).fits, places)
+    runs = windows(labelled, lambda n: last_that_fits(text, sentences, n, splitter(limit).fits), places)
     assert len(set(runs)) == len(runs) >= 1 and runs[0][0] == labelled
     for first, last in runs:
         made = passage(document(text), sentences, (first, last))
@@ -143,7 +143,8 @@ def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, p
     for row, number in enumerate(labelled):
         of, place = numbers[number]
         base = number - place
-        runs = choose(windows(texts[of], cut[of], place, splitter(limit).fits, places), place, group, f"key {row}")
+        last = partial(last_that_fits, texts[of], cut[of], fits=splitter(limit).fits)
+        runs = choose(windows(place, last, places), place, group, f"key {row}")
         mine = firsts[rows == row]
         assert list(zip((mine - base).tolist(), (lasts[mine] - base).tolist(), strict=True)) == runs
 
@@ -170,5 +171,5 @@ def test_on_the_sample_s_pages_every_run_has_as_many_tokens_as_its_sentences_and
     at = 0
     for d, sentences in zip(documents, cut, strict=True):
         for n in range(len(sentences)):
-            assert windows(d.text, sentences, n, splitter(60).fits, 1) == [(n, lasts[at + n] - at)]
+            assert last_that_fits(d.text, sentences, n, splitter(60).fits) == lasts[at + n] - at
         at += len(sentences)

@@ -7,13 +7,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from indexing.given import fold
 from indexing.passages import Splitter
-from indexing.windows import choose, windows
+from indexing.windows import choose, last_that_fits, windows
 from pipelines import propagate
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.job import load
@@ -191,7 +192,8 @@ def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group,
     for label in labels:
         text, sentences = cut[label.doc_id]
         (n,) = (n for n, s in enumerate(sentences) if s.sentence_id == label.sentence_id)
-        for first, last in choose(windows(text, sentences, n, fits, 4), n, group, f"3:{label.question_id}:{label.sentence_id}"):
+        runs = windows(n, partial(last_that_fits, text, sentences, fits=fits), 4)
+        for first, last in choose(runs, n, group, f"3:{label.question_id}:{label.sentence_id}"):
             ids = tuple(s.sentence_id for s in sentences[first:last])
             start, end = sentences[first].start, sentences[last - 1].end
             positive = any((label.question_id, each) in correct for each in ids)
