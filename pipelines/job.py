@@ -100,7 +100,9 @@ class StageSettings(Section):
     keep: int | None = Field(None, ge=1, description="candidates left per question; all where absent")
     checkpoint: str | None = Field(None, description="model folder, for rerankers that have one")
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        [], description="cascade, sequential: share of the candidates that leaves at each exit but the last; one number for all"
+        [],
+        description="cascade, sequential, multihead: share of the candidates that leaves at each exit but the last; "
+        "one number for all",
     )
     threshold: float | None = Field(
         None, ge=0, le=1, description="peasi.easi: least confidence of an answer; a question whose answers have less gets none"

@@ -23,6 +23,7 @@ from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from ranking.cascade import Cascade, Sequential
 from ranking.checkpoint import SHIPPED
+from ranking.multihead import MultiHead
 from ranking.peasi import Extractor, PassageReranker
 from ranking.registry import find
 from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
@@ -32,7 +33,7 @@ from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
-DROPPING = (Cascade.name, Sequential.name)
+DROPPING = (Cascade.name, MultiHead.name, Sequential.name)
 """Rerankers that the stage's `drop` is for."""
 
 

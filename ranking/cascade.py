@@ -50,6 +50,10 @@ class Classifier(nn.Module):
         self.score = nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
 
+    def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
+        """Of the encodings [n, d] what it is called with [texts, d]."""
+        return pool(hidden, tokens)
+
     def forward(self, mean: Tensor) -> Tensor:
         h = self.first(self.dropout(mean)).tanh()
         h = self.second(self.dropout(h)).tanh()
@@ -76,28 +80,49 @@ class CascadeModel(nn.Module):
     def depth(self) -> int:
         return self.exits[-1]
 
-    def forward(self, tokens: Packed, exit: int, stop: bool = False) -> Tensor:
-        """Scores [texts] at an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
+    def forward(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
+        """`logits` of an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
         before = self.exits[exit - 1] if stop and exit else 0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not before):
             hidden = self.encoder.embed(tokens)
             hidden = self.encoder.run(hidden, tokens, 0, before)
-        return self.classify(self.encoder.run(hidden, tokens, before, self.exits[exit]), tokens, exit)
+        return self.logits(self.run(hidden, tokens, before, self.exits[exit]), tokens, exit)
+
+    def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
+        """h of depth `first` → what the classifiers of depth `last` read [n, d]."""
+        return self.encoder.run(hidden, tokens, first, last)
+
+    def layers_between(self, first: int, last: int) -> int:
+        """Layers that are computed from one exit's scores to another's."""
+        return last - first
+
+    def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
+        """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
+        return [classified(cast(Classifier, self.classifiers[exit]), hidden, tokens)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
-        """Encodings [n, d] of the exit's depth → scores [texts], in the classifier's own precision, never under autocast."""
-        classifier = cast(Classifier, self.classifiers[exit])
-        with torch.autocast(hidden.device.type, enabled=False):
-            scores: Tensor = classifier(pool(hidden, tokens).to(classifier.score.weight.dtype))
-        return scores
+        """What `run` gives at an exit [n, d] → scores [texts]."""
+        (logits,) = self.logits(hidden, tokens, exit)
+        return logits
 
-    def for_inference(self, device: torch.device | str) -> CascadeModel:
-        """A copy for scoring: the encoder in the device's fast precision, the classifiers in float64."""
+    def classifier_parameters(self) -> Iterator[nn.Parameter]:
+        """Of all that stands on the layers."""
+        return self.classifiers.parameters()
+
+    def for_inference(self, device: torch.device | str) -> Self:
+        """A copy for scoring: layers in the device's fast precision, the classifiers in float64."""
         made = copy.copy(self)
         made._modules = dict(self._modules)
         made.encoder = self.encoder.for_inference(device)
         made.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
         return made.requires_grad_(False).eval()
+
+
+def classified(classifier: Classifier, hidden: Tensor, tokens: Packed) -> Tensor:
+    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        logits: Tensor = classifier(classifier.read(hidden, tokens).to(classifier.score.weight.dtype))
+    return logits
 
 
 def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
@@ -181,10 +206,11 @@ class Cascade:
         self._costs["full_layer_candidates"] += self.depth * len(here)
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
-            hidden = self._model.encoder.run(hidden, tokens, depth, last)
+            hidden = self._model.run(hidden, tokens, depth, last)
             scores[here, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
-            self._costs["layer_candidates"] += (last - depth) * len(here)
-            self._costs["layer_tokens"] += (last - depth) * len(hidden)
+            layers = self._model.layers_between(depth, last)
+            self._costs["layer_candidates"] += layers * len(here)
+            self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
             if alpha:
                 stay = survivors(question[here], scores[here, exit], here, alpha)

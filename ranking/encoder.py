@@ -71,6 +71,11 @@ class Shape:
         if "auto_map" in config:
             raise ValueError("its config.json wants code of its own run (auto_map); give a model without")
         family = config.get("model_type")
+        if family == "albert":
+            raise ValueError(
+                "it holds an ALBERT, whose layers are one and the same: there are no last ones to split off as heads or to "
+                f"train for an exit; give one of {', '.join(_FAMILIES)}. It can still teach: [distil] reads scores from a table"
+            )
         if family not in _FAMILIES:
             raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
         computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
@@ -182,15 +187,17 @@ class LayeredEncoder(nn.Module):
 
         In inference some texts at a time; where memory runs out, half as many from there on, with a warning.
         """
-        if not 0 <= first <= last <= len(self.layers):
-            raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
-        if torch.is_grad_enabled() or first == last:
-            return self._run(hidden, tokens, first, last)
+        return self.run_through(self._between(first, last), hidden, tokens)
+
+    def run_through(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed) -> Tensor:
+        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after them."""
+        if torch.is_grad_enabled() or not len(layers):
+            return _run(layers, hidden, tokens)
         made, text = torch.empty_like(hidden), 0
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
             try:
-                made[rows] = self._run(hidden[rows], some, first, last)
+                made[rows] = _run(layers, hidden[rows], some)
                 text += len(some.lengths)
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
@@ -199,21 +206,32 @@ class LayeredEncoder(nn.Module):
                 warnings.warn(f"no memory for {len(some.ids):,} tokens at once; going on with half as many", stacklevel=2)
         return made
 
-    def _run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
-        for layer in self.layers[first:last]:
-            hidden = layer(hidden, tokens)
-        return hidden
+    def cut(self, layers: int) -> LayeredEncoder:
+        """Its first so many layers as an encoder of their own; they stay the same, nothing is copied."""
+        made = copy.copy(self)
+        made._modules = dict(self._modules)
+        made.layers, made.shape = self._between(0, layers), replace(self.shape, layers=layers)
+        return made
 
     def copy_layers(self, first: int, last: int) -> nn.ModuleList:
         """Copies of layers first + 1 to last, each called as layer(hidden, tokens)."""
+        return nn.ModuleList(copy.deepcopy(layer) for layer in self._between(first, last))
+
+    def _between(self, first: int, last: int) -> nn.ModuleList:
         if not 0 <= first <= last <= len(self.layers):
             raise ValueError(f"layers {first} to {last} of an encoder that has {len(self.layers)}")
-        return nn.ModuleList(copy.deepcopy(layer) for layer in self.layers[first:last])
+        return self.layers[first:last]
 
     def for_inference(self, device: torch.device | str = "cpu", precision: torch.dtype | None = None) -> LayeredEncoder:
         """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
         made = copy.deepcopy(self).to(device, precision or fast(device))
         return made.requires_grad_(False).eval()
+
+
+def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed) -> Tensor:
+    for layer in layers:
+        hidden = layer(hidden, tokens)
+    return hidden
 
 
 class Layer(nn.Module):

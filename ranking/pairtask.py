@@ -2,7 +2,8 @@
 
 A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss goes back through all layers below, down
 to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer and adapt are two such
-trainings, the second of which begins with the first one's checkpoint.
+trainings, the second of which begins with the first one's checkpoint. The heads of a multiple-heads student are its last exit
+and learn in one step. With teachers' logits beside the labels it is distillation (`distil.py`).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.cascade import Cascade, CascadeModel
+from ranking.distil import NO_TEACHER, Distillation
 from ranking.pairs import Numbers, Packed, Tokeniser
 from ranking.reranker import Reranker
 from schemas.labels import LabelledCandidate
@@ -29,6 +31,8 @@ class PairBatch(NamedTuple):
     tokens: Packed
     labels: Tensor  # [texts]
     exit: int  # from 0
+    teachers: Tensor | None = None  # [texts, teachers]: logits
+    step: int = 0  # of all epochs
 
 
 class PairTask:
@@ -47,15 +51,21 @@ class PairTask:
         early_epochs: int = 1,
         stop: bool = False,
         drops: Sequence[float] = (),
+        distillation: Distillation = NO_TEACHER,
+        teachers: Sequence[npt.NDArray[np.float32]] = (),
         seed: int = 0,
     ) -> None:
         """`tokens`: of a batch. `classifier_rate`: multiple of the learning rate, for the classifiers: they are new, and a step
         trains but one. `sampling` of the exits: §4.3.1's uniform, in turn, or, in the first `early_epochs`, an exit
         less often the later it comes. `stop`: no gradient below the exit before. `drops`: as `Cascade`'s, of
-        the reranker that is held against dev. Raises ValueError where no question has an answer."""
-        rows = [row for rows in questions if any(row.label for row in rows) for row in rows]
+        the reranker that is held against dev. `teachers`: of each question the logits [candidates, teachers] that the
+        distillation reads. Raises ValueError where no question has an answer."""
+        answered = [n for n, rows in enumerate(questions) if any(row.label for row in rows)]
+        rows = [row for n in answered for row in questions[n]]
         if not rows:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+        self._distillation = distillation
+        self._teachers = torch.from_numpy(np.concatenate([teachers[n] for n in answered])) if teachers else None
         self.model, self._classifier_rate = model, classifier_rate
         self._tokeniser, self._save, self._seed = tokeniser, save, seed
         self._sampling, self._early, self._stop, self._drops = sampling, early_epochs, stop, drops
@@ -71,8 +81,10 @@ class PairTask:
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
-        body, classifiers = self.model.encoder.parameters(), self.model.classifiers.parameters()
-        return [(1.0, list(body)), (self._classifier_rate, list(classifiers))]
+        classifiers = list(self.model.classifier_parameters())
+        new = set(map(id, classifiers))
+        body = [parameter for parameter in self.model.parameters() if id(parameter) not in new]
+        return [(1.0, body), (self._classifier_rate, classifiers)]
 
     def batches(self, epoch: int) -> Iterator[PairBatch]:
         random = np.random.default_rng([self._seed, epoch])
@@ -80,7 +92,11 @@ class PairTask:
         device = self.model.encoder.words.weight.device
         for step, numbers in enumerate(cut(self._pairs.lengths, order, self.steps, random)):
             yield PairBatch(
-                self._pairs.pack(numbers).to(device), self._labels[numbers].to(device), self._exit(epoch, step, random)
+                self._pairs.pack(numbers).to(device),
+                self._labels[numbers].to(device),
+                self._exit(epoch, step, random),
+                None if self._teachers is None else self._teachers[numbers].to(device),
+                epoch * self.steps + step,
             )
 
     def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int:
@@ -93,9 +109,9 @@ class PairTask:
         return int(random.integers(exits))
 
     def loss(self, batch: PairBatch) -> Tensor:
-        """Binary cross-entropy, mean over the pairs."""
-        scores = self.model(batch.tokens, batch.exit, self._stop)
-        return F.binary_cross_entropy_with_logits(scores, batch.labels)
+        """Mean over the pairs: binary cross-entropy, or what the distillation makes of it and the teachers."""
+        logits = self.model(batch.tokens, batch.exit, self._stop)
+        return self._distillation.loss(logits, batch.labels, batch.teachers, batch.step)
 
     def reranker(self) -> Reranker:
         return Cascade(self.model, self._tokeniser, self._drops)

@@ -1,0 +1,120 @@
+"""Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): which output of a student learns from which teacher, and the loss.
+
+A teacher's logits are data: it need not be there. As every model here it says one number z, the difference of two classes'
+logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ)) (Eq. 2, 3), exactly, and KL is that of two
+such distributions.
+
+| strategy | a plain student, or an exit | heads |
+|---|---|---|
+| `single` | Eq. 1 with the one teacher: KD | each head with the one teacher |
+| `sum` | Eq. 1 summed over the teachers: KD_Sum | each head so |
+| `round_robin` | a step with each teacher in turn: KD_RR | each head so |
+| `mhs` | as `sum` | head i with teacher i (Eq. 4): MHS; Hydra's, where the teachers differ by seed |
+
+An exit in the body of a multiple-heads student, which has one classifier for all teachers, learns as in the middle column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Strategy = Literal["single", "sum", "round_robin", "mhs"]
+
+
+class Lesson(NamedTuple):
+    """An output of the student, the teacher that it learns from (None: from the labels alone), and λ."""
+
+    output: int
+    teacher: int | None
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distillation:
+    """How a student learns: α, τ and λ of Eq. 1 and 4. The default is without any teacher: cross-entropy."""
+
+    strategy: Strategy | None = None
+    teachers: int = 0
+    alpha: float = 1.0
+    tau: float = 1.0
+    weights: tuple[float, ...] = ()
+    """λ of each head (mhs, single) or of each teacher (sum, round_robin); none = 1."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.alpha <= 1 or not self.tau > 0:
+            raise ValueError(f"alpha = {self.alpha}, tau = {self.tau}; give alpha from 0 to 1 and tau above 0")
+        if (self.strategy is None) != (self.teachers == 0):
+            raise ValueError(f"strategy {self.strategy!r} with {self.teachers} teachers; give at least one")
+        if self.strategy == "single" and self.teachers != 1:
+            raise ValueError(f"strategy 'single' with {self.teachers} teachers; name one, or take another strategy")
+        if any(not weight >= 0 for weight in self.weights) or (self.weights and not any(self.weights)):
+            raise ValueError(f"weights = {list(self.weights)}; none may be negative, and one must be above 0")
+        if self.strategy == "round_robin" and 0 in self.weights:
+            raise ValueError(f"weights = {list(self.weights)}: a step with a teacher of weight 0 teaches nothing; leave it out")
+
+    def check(self, heads: int) -> None:
+        """Raises ValueError where it is not meant for a student with so many heads (1 = a plain one)."""
+        if self.strategy == "mhs" and heads != self.teachers:
+            what = f"{heads} heads for {self.teachers} teachers" if heads > 1 else "strategy 'mhs' for a student without heads"
+            raise ValueError(f"{what}; each head learns from a teacher of its own: name as many, or take another strategy")
+        wanted = heads if self.strategy in ("mhs", "single", None) else self.teachers
+        if self.weights and len(self.weights) != wanted:
+            raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {wanted} are needed")
+
+    def lessons(self, outputs: int, step: int = 0) -> list[Lesson]:
+        """Who learns from whom in a step (from 0) of a student with so many outputs."""
+        weights = self.weights or (1.0,) * max(outputs, self.teachers)
+        match self.strategy:
+            case None:
+                made = [Lesson(n, None, 1.0) for n in range(outputs)]
+            case "single":
+                made = [Lesson(n, 0, weights[n] if len(weights) == outputs else 1.0) for n in range(outputs)]
+            case "round_robin":
+                turn = step % self.teachers
+                made = [Lesson(n, turn, weights[turn]) for n in range(outputs)]
+            case "mhs" if outputs == self.teachers:
+                made = [Lesson(n, n, weights[n]) for n in range(outputs)]
+            case _:
+                made = [Lesson(n, teacher, weights[teacher]) for n in range(outputs) for teacher in range(self.teachers)]
+        return [lesson for lesson in made if lesson.weight]
+
+    def loss(self, logits: Sequence[Tensor], labels: Tensor, teachers: Tensor | None, step: int = 0) -> Tensor:
+        """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers' [texts, teachers].
+
+        An output of weight 0 gets no gradient.
+        """
+        loss = torch.zeros((), device=labels.device)
+        for output, teacher, weight in self.lessons(len(logits), step):
+            if teacher is None:
+                term = hard_loss(logits[output], labels)
+            else:
+                assert teachers is not None
+                term = distillation_loss(logits[output], labels, teachers[:, teacher], self.alpha, self.tau)
+            loss = loss + weight * term
+        return loss
+
+
+NO_TEACHER = Distillation()
+
+
+def hard_loss(student: Tensor, labels: Tensor) -> Tensor:
+    """L_H: cross-entropy with the labels, mean over the pairs; of two classes, by one logit [texts]."""
+    return F.binary_cross_entropy_with_logits(student, labels)
+
+
+def soft_loss(student: Tensor, teacher: Tensor, tau: float) -> Tensor:
+    """L_S = KL(p, q), mean over the pairs, of p = σ(t/τ) of the teacher and q = σ(z/τ) of the student (Eq. 2, 3)."""
+    softened = (teacher / tau).sigmoid()
+    cross = F.binary_cross_entropy_with_logits(student / tau, softened)
+    return cross - F.binary_cross_entropy_with_logits(teacher / tau, softened)
+
+
+def distillation_loss(student: Tensor, labels: Tensor, teacher: Tensor, alpha: float, tau: float) -> Tensor:
+    """L_KD = α L_H + (1 − α) τ² L_S (Eq. 1) of logits [texts]."""
+    return alpha * hard_loss(student, labels) + (1 - alpha) * tau**2 * soft_loss(student, teacher, tau)

@@ -1,0 +1,225 @@
+"""The Multiple-Heads Student (MHS; "Efficient Ensemble Transformer for Accurate Answer Sentence Ranking"): a shared body and k
+heads, each of which has learnt from another teacher. Reads sentences, writes sentences. Sections are the paper's.
+
+`MultiHeadModel` is §3.3's B_b kH_h: a transformer of n = b + h layers is split; the first b are the body, each head gets a copy
+of the last h and a classifier. The body runs once for all heads. The score is the mean of their outputs (Eq. 5): of the logits,
+or, as a setting, of the probabilities, of which the log-odds are given, so that a score is a logit either way.
+
+It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those that are left.
+What learns from which teacher stands in `distil.py`.
+
+Settled here. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
+number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the paper's configurations have its numbers
+of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade` take over that one's classifier instead.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ranking import checkpoint
+from ranking.cascade import Cascade, CascadeModel, Classifier, classified, for_each
+from ranking.checkpoint import WordsOf
+from ranking.encoder import Layer, LayeredEncoder, Shape, fast
+from ranking.pairs import Packed, Tokeniser
+from ranking.reranker import Resources
+from ranking.schedule import check
+
+Average = Literal["logits", "probabilities"]
+Form = Literal["first", "mean"]
+"""Of the heads' classifiers: ELECTRA's on the first token, or the cascade's on the mean of the encodings."""
+
+
+class FirstToken(Classifier):
+    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts]."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        nn.Module.__init__(self)
+        self.first, self.score = nn.Linear(width, width), nn.Linear(width, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
+        return hidden[tokens.starts[:-1].long()]
+
+    def forward(self, first: Tensor) -> Tensor:
+        scores: Tensor = self.score(self.dropout(F.gelu(self.first(self.dropout(first)))))
+        return scores.squeeze(1)
+
+
+FORMS: Mapping[Form, type[Classifier]] = {"first": FirstToken, "mean": Classifier}
+
+
+class Head(nn.Module):
+    """H_h: h layers and a classifier."""
+
+    def __init__(self, shape: Shape, layers: int, form: Form) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(shape) for _ in range(layers))
+        self.classifier = FORMS[form](shape.width, shape.dropout)
+
+    def for_inference(self, device: torch.device | str) -> Head:
+        made = copy.deepcopy(self).to(device, fast(device))
+        made.classifier = copy.deepcopy(self.classifier).to(device, torch.float64)
+        return made
+
+
+class MultiHeadModel(CascadeModel):
+    """B_b kH_h. `encoder` is the body of b layers; of `exits` the last is the heads', after layer n = b + h."""
+
+    def __init__(
+        self,
+        encoder: LayeredEncoder,
+        heads: int,
+        head_layers: int,
+        exits: Sequence[int] = (),
+        form: Form = "first",
+        average: Average = "logits",
+    ) -> None:
+        """`exits`: layers of the body after which a classifier prunes. The heads are new, with random weights; `split` makes
+        them of a transformer's last layers. Raises ValueError without heads, or where an exit lies above the body."""
+        nn.Module.__init__(self)
+        shape = encoder.shape
+        if heads < 1 or head_layers < 1:
+            raise ValueError(f"{heads} heads of {head_layers} layers; give at least one head of at least one layer")
+        if exits and max(exits) > shape.layers:
+            raise ValueError(f"exits = {list(exits)}: the heads begin after layer {shape.layers}, no exit can come after it")
+        self.exits = (*exits, shape.layers + head_layers)
+        check(self.exits, [0.0] * len(exits))
+        self.form, self.average = form, average
+        self.encoder = encoder
+        self.classifiers = nn.ModuleList(Classifier(shape.width, shape.dropout) for _ in exits)
+        self.heads = nn.ModuleList(Head(shape, head_layers, form) for _ in range(heads))
+
+    @property
+    def head_layers(self) -> int:
+        """h"""
+        return self.depth - self.encoder.shape.layers
+
+    def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
+        body = self.encoder.shape.layers
+        return self.encoder.run(hidden, tokens, min(first, body), min(last, body))
+
+    def layers_between(self, first: int, last: int) -> int:
+        if last < self.depth:
+            return last - first
+        return self.encoder.shape.layers - first + len(self.heads) * self.head_layers
+
+    def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
+        """At the last exit H_i(B(x)) of each head."""
+        if exit < len(self.exits) - 1:
+            return super().logits(hidden, tokens, exit)
+        made = []
+        for head in cast(Sequence[Head], self.heads):
+            made.append(classified(head.classifier, self.encoder.run_through(head.layers, hidden, tokens), tokens))
+        return made
+
+    def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
+        return averaged(torch.stack(self.logits(hidden, tokens, exit), 1), self.average)
+
+    def classifier_parameters(self) -> Iterator[nn.Parameter]:
+        yield from self.classifiers.parameters()
+        for head in cast(Sequence[Head], self.heads):
+            yield from head.classifier.parameters()
+
+    def for_inference(self, device: torch.device | str) -> Self:
+        heads = nn.ModuleList(head.for_inference(device) for head in cast(Sequence[Head], self.heads))
+        return super(MultiHeadModel, self._with_heads(heads)).for_inference(device)
+
+    def only(self, head: int) -> Self:
+        """The same model with one of its heads, counted from 0; nothing is copied."""
+        return self._with_heads(self.heads[head : head + 1])
+
+    def _with_heads(self, heads: nn.ModuleList) -> Self:
+        made = copy.copy(self)
+        made._modules = {**self._modules, "heads": heads}
+        return made
+
+    def with_exits(self, exits: Sequence[int]) -> MultiHeadModel:
+        """The same body and heads behind these exits, whose classifiers are new."""
+        made = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, self.form, self.average)
+        made.heads = self.heads
+        return made
+
+
+def averaged(logits: Tensor, average: Average) -> Tensor:
+    """Logits of the heads [texts, k] → the score [texts]: their mean (Eq. 5), or the log-odds of the mean of σ(z_i)."""
+    if average == "logits" or logits.shape[1] == 1:
+        return logits.mean(1)
+    return F.logsigmoid(logits).logsumexp(1) - F.logsigmoid(-logits).logsumexp(1)
+
+
+def split(
+    whole: LayeredEncoder, heads: int, head_layers: int, exits: Sequence[int] = (), average: Average = "logits"
+) -> MultiHeadModel:
+    """§3.3: the first b = n − h layers as the body, copies of the last h as each head's; new classifiers.
+
+    Raises ValueError where there are not more than h layers, and as `MultiHeadModel` does.
+    """
+    body = whole.shape.layers - head_layers
+    if body < 1:
+        raise ValueError(
+            f"heads of {head_layers} layers, but the encoder has {whole.shape.layers}: b + h cannot be more; leave the body at "
+            f"least one, so give head_layers of at most {whole.shape.layers - 1}"
+        )
+    made = MultiHeadModel(whole.cut(body), heads, head_layers, exits, "first", average)
+    for head in cast(Sequence[Head], made.heads):
+        head.layers = whole.copy_layers(body, whole.shape.layers)
+    return made
+
+
+def split_model(
+    whole: CascadeModel, heads: int, head_layers: int, exits: Sequence[int] = (), average: Average = "logits"
+) -> MultiHeadModel:
+    """As `split`, of a monolithic model or a cascade: each head begins with a copy of its last classifier; exits that both have
+    keep theirs. Without `exits` those of the cascade's that lie in the body."""
+    own = whole.exits[:-1]
+    if not exits:
+        exits = [layer for layer in own if layer <= whole.depth - head_layers]
+    made = split(whole.encoder, heads, head_layers, exits, average)
+    made.form = "mean"
+    for head in cast(Sequence[Head], made.heads):
+        head.classifier = copy.deepcopy(cast(Classifier, whole.classifiers[-1]))
+    for n, layer in enumerate(exits):
+        if layer in own:
+            made.classifiers[n] = whole.classifiers[own.index(layer)]
+    return made
+
+
+class MultiHead(Cascade):
+    """Score = the mean over the heads, a logit; with `drop`, whoever left at an exit before them is not in the list."""
+
+    name: ClassVar[str] = "multihead"
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        model, tokeniser = load(checkpoint.checkpoint_of(resources, cls.name), resources)
+        return cls(model, tokeniser, for_each(resources.drop, len(model.exits) - 1))
+
+
+def save(
+    folder: Path,
+    model: MultiHeadModel,
+    tokeniser: Tokeniser,
+    store: Literal["fp32", "fp16"] = "fp32",
+    words: WordsOf | None = None,
+) -> None:
+    """Write the model folder. See `checkpoint.save_transformer`."""
+    told = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
+    told |= {"form": model.form, "average": model.average}
+    checkpoint.save_transformer(folder, MultiHead.name, told, model, tokeniser, store, words)
+
+
+def load(folder: Path, resources: Resources | None = None) -> tuple[MultiHeadModel, Tokeniser]:
+    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    return checkpoint.load_transformer(folder, MultiHead.name, _build, resources)
+
+
+def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:
+    return MultiHeadModel(encoder, told["heads"], told["head_layers"], told["exits"], told["form"], told["average"])
