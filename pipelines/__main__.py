@@ -110,6 +110,25 @@ def train(job: Annotated[Path, Parameter(help="the training file")], *, out: Out
 
 
 @app.command
+def candidates(
+    files: Annotated[
+        tuple[Path, ...], Parameter(name="FILE", negative=(), help="labelled data sets (see `answermill dataset`)")
+    ],
+    *,
+    out: Out,
+    form: Annotated[str | None, Parameter(help="form of the data sets where it is not recognised")] = None,
+) -> None:
+    """Make a run of labelled data sets: their questions and candidates, as if retrieved, for `answermill rerank`.
+
+    So every stage of a plan scores them, and scored/, which has the data sets' own ids, is the table of a distillation:
+    `[distil] tables = ["RUN"]` in a training file, with the stages' names as teachers.
+    """
+    from pipelines.candidates import write_candidates
+
+    sys.stdout.write(write_candidates(files, out, form) + "\n")
+
+
+@app.command
 def evaluate(
     scores: Annotated[
         str,

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.scores import by_question
-from ranking import cascade, peasi, vector_files
+from ranking import cascade, multihead, peasi, vector_files
 from ranking.cascade import CascadeModel, grown
 from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
+from ranking.distil import NO_TEACHER, Distillation
 from ranking.embeddings import Embeddings, Store, derive
 from ranking.encoder import LayeredEncoder
 from ranking.listtask import ListTask, vocabulary
+from ranking.multihead import MultiHeadModel, split, split_model
 from ranking.pairs import Tokeniser
 from ranking.pairtask import PairTask
 from ranking.passagetask import PassageTask, dev_lists
@@ -35,10 +39,11 @@ if TYPE_CHECKING:
 
 Questions = Sequence[Sequence[LabelledCandidate]]
 Passages = Sequence[Sequence[LabelledPassage]]
+Logits = npt.NDArray[np.float32]
 
 
-def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any]) -> tuple[Task, Dev, str]:
-    """The task, what it is held against, and a line about its vectors or its body.
+def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], teachers: Sequence[Logits] = ()) -> tuple[Task, Dev, str]:
+    """The task, what it is held against, and a line about its vectors or its body. `teachers`: of each question to learn from.
 
     Raises ValueError where the settings cannot be meant.
     """
@@ -47,7 +52,7 @@ def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any]) -> tuple[Ta
     if job.model is not None:
         return _list_task(job, job.model, learn, dev)
     assert job.transformer is not None
-    return _pair_task(job, job.transformer, learn, dev)
+    return _pair_task(job, job.transformer, learn, dev, teachers)
 
 
 def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) -> tuple[ListTask, Dev, str]:
@@ -82,33 +87,34 @@ def _words_of(job: TrainJob, file: Path) -> Counter[str]:
     return found
 
 
-def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questions) -> tuple[PairTask, Dev, str]:
-    """Begins with a transformer's body and new classifiers; with a checkpoint of the same reranker; or, a cascade, with one
-    of `pointwise`, whose body and classifier it takes over."""
+def _pair_task(
+    job: TrainJob, given: Transformer, learn: Questions, dev: Questions, teachers: Sequence[Logits]
+) -> tuple[PairTask, Dev, str]:
+    """Begins with a transformer's body and new classifiers; with a checkpoint of the same reranker; a cascade also with one of
+    `pointwise`, whose body and classifier it takes over; a multiple-heads student with either of them."""
     if "batch" in job.train.model_fields_set:
         raise ValueError("train.batch counts the questions of a list model's step; a transformer's is transformer.tokens")
     start = _start(job, given.encoder, given.layers)
-    if given.reranker == "pointwise" and given.exits:
-        raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")
-    if given.reranker == "cascade" and start.kind != "cascade" and not given.exits:
-        raise ValueError(
-            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
-        )
-    if start.model is None:
-        model = CascadeModel(start.encoder, given.exits or [start.encoder.shape.layers])
-    elif isinstance(start.model, CascadeModel) and start.kind in ("pointwise", given.reranker):
-        model = start.model if start.kind == given.reranker else grown(start.model, given.exits)
+    if given.layers is not None and start.model is not None:
+        raise ValueError(f"{start.name} is a checkpoint {_exits(start.model)}; leave out transformer.layers")
+    distillation = _distillation(job)
+    if given.reranker == "multihead":
+        model: CascadeModel = _student(given, start, distillation)
+    elif (given.heads, given.head_layers, given.average) != (None, None, None):
+        raise ValueError(f"transformer.heads, head_layers and average are for multihead, not for {given.reranker}")
     else:
-        raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
-    if start.model is not None and (given.layers is not None or given.exits not in ([], list(model.exits))):
-        raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
+        model = _cascade(given, start)
+    distillation.check(len(model.heads) if isinstance(model, MultiHeadModel) else 1)
     drops = cascade.for_each(given.drop, len(model.exits) - 1)
     if drops:
         check(model.exits, drops)
     tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: CascadeModel) -> None:
-        cascade.save(folder, given.reranker, made, tokeniser, given.store, words)
+        if isinstance(made, MultiHeadModel):
+            multihead.save(folder, made, tokeniser, given.store, words)
+        else:
+            cascade.save(folder, given.reranker, made, tokeniser, given.store, words)
 
     task = PairTask(
         model,
@@ -121,15 +127,73 @@ def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questio
         early_epochs=given.early_epochs,
         stop=given.stop_gradient,
         drops=drops,
+        distillation=distillation,
+        teachers=teachers,
         seed=job.train.seed,
     )
     return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
+
+
+def _cascade(given: Transformer, start: _Start) -> CascadeModel:
+    """What `pointwise` and `cascade` begin with."""
+    if given.reranker == "pointwise" and given.exits:
+        raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")
+    if given.reranker == "cascade" and start.kind != "cascade" and not given.exits:
+        raise ValueError(
+            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
+        )
+    if start.model is None:
+        return CascadeModel(start.encoder, given.exits or [start.encoder.shape.layers])
+    if not isinstance(start.model, CascadeModel) or start.kind not in ("pointwise", given.reranker):
+        raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
+    model = start.model if start.kind == given.reranker else grown(start.model, given.exits)
+    if given.exits not in ([], list(model.exits)):
+        raise ValueError(f"{start.name} is a checkpoint {_exits(model)}; leave out transformer.layers and exits")
+    return model
+
+
+def _student(given: Transformer, start: _Start, distillation: Distillation) -> MultiHeadModel:
+    """What `multihead` begins with. A checkpoint of its own may get exits, once."""
+    own = distillation.teachers if distillation.strategy == "mhs" else 3
+    wanted = given.heads or own, given.head_layers or 1, given.exits, given.average or "logits"
+    if start.model is None:
+        return split(start.encoder, *wanted)
+    if isinstance(start.model, MultiHeadModel):
+        model = start.model
+        there = len(model.heads), model.head_layers, model.average
+        for key, has in zip(("heads", "head_layers", "average"), there, strict=True):
+            if getattr(given, key) not in (None, has):
+                raise ValueError(f"{start.name} is a checkpoint with {key} {has!r}; leave out transformer.{key}")
+        if given.exits and model.exits[:-1] not in ((), tuple(given.exits)):
+            raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits[:-1])}; leave out transformer.exits")
+        return model.with_exits(given.exits) if given.exits and not model.exits[:-1] else model
+    if isinstance(start.model, CascadeModel):
+        return split_model(start.model, *wanted)
+    raise ValueError(f"{start.name} is a checkpoint of {start.kind}; multihead cannot begin with it")
+
+
+def _distillation(job: TrainJob) -> Distillation:
+    if job.distil is None:
+        return NO_TEACHER
+    if len(set(job.distil.teachers)) != len(job.distil.teachers):
+        raise ValueError(f"distil.teachers = {job.distil.teachers}: a teacher is named twice")
+    given = job.distil
+    try:
+        return Distillation(given.strategy, len(given.teachers), given.alpha, given.tau, tuple(given.weights))
+    except ValueError as e:
+        raise ValueError(f"distil: {e}") from e
+
+
+def _exits(model: CascadeModel | PeasiModel) -> str:
+    return f"with exits {list(model.exits)}" if isinstance(model, CascadeModel) else "of peasi"
 
 
 def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -> tuple[PassageTask, Dev, str]:
     """Begins with a transformer's body, that of a checkpoint of `pointwise` or `cascade`, or a checkpoint of `peasi`, whose
     heads it takes over too; EASI, where it has a transformer of its own, with `easi`."""
     start = _start(job, given.encoder)
+    if start.kind == "multihead":
+        raise ValueError(f"{start.name} is a checkpoint of multihead, whose body is cut; peasi cannot begin with it")
     model = PeasiModel(start.easi_encoder if given.variant == "easi" else start.encoder, given.variant, given.slots)
     second = start
     if model.easi_encoder is not None:
@@ -187,10 +251,16 @@ def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
         told = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
         return _Start(name, told, None, None, encoder, folder, WordsOf.of(name, folder))
     kind = kind_of(own)
-    if kind not in ("pointwise", "cascade", "peasi"):
+    if kind not in ("pointwise", "cascade", "multihead", "peasi"):
         raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
     resources = Resources(None, _no_encoder, find_model)
-    model, tokeniser = peasi.load(own, resources) if kind == "peasi" else cascade.load(own, kind, resources)
+    model: CascadeModel | PeasiModel
+    if kind == "peasi":
+        model, tokeniser = peasi.load(own, resources)
+    elif kind == "multihead":
+        model, tokeniser = multihead.load(own, resources)
+    else:
+        model, tokeniser = cascade.load(own, kind, resources)
     return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
 
 

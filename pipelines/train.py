@@ -24,6 +24,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -36,6 +38,7 @@ from pipelines.scores import by_question
 from pipelines.step import code_version
 from pipelines.tables import read_passages
 from pipelines.tasks import task_of
+from pipelines.teachers import table_file, teach
 from ranking.train import STATE, Dev, History, Progress, Recipe, Task, finished, train
 from schemas.labels import LabelledCandidate, LabelledPassage
 
@@ -89,10 +92,19 @@ class Body(Section):
 class Transformer(Body):
     """What is trained, where it is a transformer that reads sentences."""
 
-    reranker: Literal["pointwise", "cascade"] = Field(description="model to train")
+    reranker: Literal["pointwise", "cascade", "multihead"] = Field(description="model to train")
     layers: int | None = Field(None, ge=1, description="of the body, only its first so many; none = all")
     exits: list[int] = Field(
-        [], description="cascade: layers after which there is a classifier, the last layer too (§4.2: 4, 6, 8, 10, 12)"
+        [],
+        description="cascade: layers after which there is a classifier, the last layer too (§4.2: 4, 6, 8, 10, 12); multihead: "
+        "layers of the body after which one prunes",
+    )
+    heads: int | None = Field(
+        None, ge=1, description="multihead: k; as many as there are teachers where absent and each has its own, else 3"
+    )
+    head_layers: int | None = Field(None, ge=1, description="multihead: layers of each head (h of B_b kH_h); 1 where absent")
+    average: Literal["logits", "probabilities"] | None = Field(
+        None, description="multihead: what the score is the mean of; logits where absent"
     )
     sampling: Literal["uniform", "round_robin", "early"] = Field(
         "uniform",
@@ -119,6 +131,25 @@ class Peasi(Body):
     easi: str = Field("", description="mtl1, joint: the checkpoint that EASI begins with; as `encoder` where empty")
     slots: Count = Field(12, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
     limit: int = Field(320, ge=8, description="tokens of question and passage together; what is longer is cut, and counted")
+
+
+class Distil(Section):
+    """Teachers of a [transformer], whose logits were written before (MHS §3.2, §3.3)."""
+
+    tables: Annotated[list[str], Field(min_length=1)] = Field(
+        description="runs or their scored/ folders, or Parquets with a column for each teacher, that hold the training pairs"
+    )
+    teachers: Annotated[list[str], Field(min_length=1)] = Field(
+        description="stages or columns, in the order of the heads; their scores must be logits"
+    )
+    strategy: Literal["single", "sum", "round_robin", "mhs"] = Field(
+        description="one teacher, in every head; the sum of all teachers' losses; a teacher each step in turn; a teacher a head"
+    )
+    alpha: float = Field(0.5, ge=0, le=1, description="weight of the labels' loss; 1 - alpha that of the teachers (Eq. 1)")
+    tau: float = Field(3.0, gt=0, description="temperature of both softened distributions (Eq. 2, 3)")
+    weights: list[Annotated[float, Field(ge=0)]] = Field(
+        [], description="λ of each head (mhs, single) or of each teacher (Eq. 4); 1 where absent"
+    )
 
 
 class Data(Section):
@@ -162,6 +193,7 @@ class TrainJob(Section):
     model: Model | None = None
     transformer: Transformer | None = None
     peasi: Peasi | None = None
+    distil: Distil | None = None
     data: Data
     train: Train = Train()
 
@@ -178,8 +210,11 @@ class TrainJob(Section):
     def _one_of_them(self) -> Self:
         if [self.model, self.transformer, self.peasi].count(None) != 2:
             raise ValueError(
-                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade) and [peasi] (on passages)"
+                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade, multihead) and [peasi] "
+                "(on passages)"
             )
+        if self.distil is not None and self.transformer is None:
+            raise ValueError("[distil] is for a [transformer]")
         return self
 
     def path(self, written: str) -> Path:
@@ -207,6 +242,8 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
+    if job.distil is not None:
+        files += [table_file(job.path(table)) for table in job.distil.tables]
     digests = {str(file): sha256(file) for file in files}
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
@@ -219,9 +256,14 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     torch.set_num_threads(job.train.threads)
     learn, dev_set = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
     yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev_set)}"
+    logits: Sequence[npt.NDArray[np.float32]] = ()
+    if job.distil is not None:
+        taught = teach([job.path(table) for table in job.distil.tables], job.distil.teachers, learn)
+        learn, logits = taught.questions, taught.logits
+        yield f"teachers {taught.told}"
     torch.manual_seed(job.train.seed)
     try:
-        task, dev, told = task_of(job, learn, dev_set)
+        task, dev, told = task_of(job, learn, dev_set, logits)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     parameters = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
@@ -300,7 +342,7 @@ def revision() -> str:
 
 def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings with files by their names: whoever reads the card has other folders."""
-    for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev")):
+    for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev"), ("distil", "tables")):
         if section in settings:
             settings[section][key] = [Path(file).name for file in settings[section][key]]
     for section, key in (("model", "embeddings"), ("transformer", "encoder"), ("peasi", "encoder"), ("peasi", "easi")):

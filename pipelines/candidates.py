@@ -1,0 +1,72 @@
+"""Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for `answermill rerank`.
+
+Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage. So a plan of
+rerankers runs over a data set as over a crawl, with the same workers and resumption, and scored/ has the data set's own ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+
+from pipelines.datasets import read_dataset
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.records import PartWriter, sha256
+from pipelines.scores import by_question
+from pipelines.step import Report, Step
+from ranking.lists import ranked_list
+from schemas.corpus import Document, Question
+from schemas.labels import LabelledCandidate
+from schemas.ranked import Hit, RankedList
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "questions": Question, "retrieved": Hit}
+"""documents/ stays empty: a data set has no pages."""
+QUESTIONS = 256  # of a part
+
+
+def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
+    """Write documents/, questions/ and retrieved/ of the run, unless they are there; returns a line for people.
+
+    Raises JobError: 65 where a question's id stands in two of the files, 73 where `out` holds another job's output; else as
+    `read_dataset` does.
+    """
+    for file in files:
+        if not file.is_file():
+            raise JobError(f"{file}: no such file", INPUT_MISSING)
+    this = Step(out, "candidates", OUTPUTS, {"form": form}, {file.name: sha256(file) for file in files})
+    if this.is_complete():
+        return f"candidates {out} (complete)"
+    this.begin()
+    reports, questions, candidates = [], 0, 0
+    lists = _lists(files, form)
+    for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
+        asked, retrieved = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
+        with asked, retrieved:
+            asked.write([ranked.question for ranked in block])
+            for ranked in block:
+                retrieved.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
+        reports.append(Report(unit, {"questions": asked.part, "retrieved": retrieved.part}))
+        questions += len(block)
+        candidates += sum(len(ranked.candidates) for ranked in block)
+    this.finish(reports, {"questions": questions, "candidates": candidates})
+    names = ", ".join(file.name for file in files)
+    return (
+        f"candidates {names}: {questions:,} questions, {candidates:,} candidates; now `answermill rerank JOB.toml --out {out}`"
+    )
+
+
+def _lists(files: Sequence[Path], form: str | None) -> Iterator[RankedList]:
+    found: dict[str, Path] = {}
+    for file in files:
+        for rows in by_question(read_dataset(file, form)):
+            _check_new(rows, found.setdefault(rows[0].question_id, file), file)
+            yield ranked_list(rows)
+
+
+def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:
+    if first is not here:
+        raise JobError(
+            f"{here}: question id {rows[0].question_id!r} is in {first} already; write a run for each of the files", BAD_DATA
+        )

@@ -1,0 +1,195 @@
+"""Teachers: their logits, from tables that were written before, beside the pairs of a training.
+
+A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each; several tables may have some
+teachers each. A row is of the pair with its question id and candidate id and, where the row has texts, the same texts (letter
+case and white space folded); else it is of the pairs that have its texts, whatever their ids. By id goes before by text. Only
+pairs that every teacher has scored are learnt from; what is left out is counted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexing.given import fold
+from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from pipelines.records import MANIFEST, Folder, read_batches
+from schemas.labels import LabelledCandidate
+from schemas.ranked import ScoredCandidate
+
+_IDS = (("question_id",), ("candidate_id", "sentence_id"))
+_TEXTS = (("question",), ("text", "sentence", "candidate"))
+_BY_TEXT, _BY_ID = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Taught:
+    """The candidates that all teachers have scored, by question, and for each question their logits [candidates, teachers]."""
+
+    questions: list[list[LabelledCandidate]]
+    logits: list[npt.NDArray[np.float32]]
+    told: str
+
+
+class _Row(NamedTuple):
+    where: str
+    ids: tuple[str, str] | None
+    texts: tuple[str, str] | None  # folded
+    scores: dict[str, float | None]
+
+
+def table_file(path: Path) -> Path:
+    """What stands for a table's content: the Parquet, or the manifest of the scored/ folder, also of a run.
+
+    Raises JobError (66) where there is none."""
+    for found in (path, path / MANIFEST, path / "scored" / MANIFEST):
+        if found.is_file():
+            return found
+    raise JobError(f"{path}: no table of teachers; give a Parquet, or a run or its scored/ folder", INPUT_MISSING)
+
+
+def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> Taught:
+    """Join the teachers' logits with the pairs of a training.
+
+    Raises JobError: 65 where a score is no number, a pair has two, or none is left; 78 where no table has a teacher; 66 where a
+    table is missing.
+    """
+    join = _Join(teachers, questions)
+    for table in tables:
+        for row in _rows(table_file(table), teachers):
+            join.take(row)
+    if missing := [teacher for teacher in teachers if teacher not in join.known]:
+        where, names = ", ".join(map(str, tables)), ", ".join(join.known) or "none"
+        raise JobError(
+            f"distil.teachers: no {', '.join(missing)} in {where}, which has {names}; score the pairs with it first",
+            SETTINGS,
+        )
+    return join.taught()
+
+
+class _Join:
+    """Rows of tables to the pairs of a training; memory grows with the pairs, not with the tables."""
+
+    def __init__(self, teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> None:
+        self._teachers, self._questions = teachers, questions
+        self._by_id: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self._by_text: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for n, pair in enumerate(pair for rows in questions for pair in rows):
+            self._by_id[pair.question_id, pair.candidate_id].append(n)
+            self._by_text[fold(pair.question), fold(pair.text)].append(n)
+        shape = sum(map(len, questions)), len(teachers)
+        self._logits = np.zeros(shape)
+        self._how = np.zeros(shape, np.int8)  # by what each was found; 0 = not yet
+        self._changed = 0
+        self.known: dict[str, None] = {}
+        """Names of all teachers that were met."""
+
+    def take(self, row: _Row) -> None:
+        self.known |= dict.fromkeys(row.scores)
+        by_id = self._by_id.get(row.ids, []) if row.ids else []
+        found = self._by_text.get(row.texts, []) if row.texts else by_id
+        self._changed += sum(n not in found for n in by_id)
+        for n in found:
+            for t, teacher in enumerate(self._teachers):
+                if (score := row.scores.get(teacher)) is not None:
+                    self._put(row.where, n, t, float(score), _BY_ID if n in by_id else _BY_TEXT)
+
+    def _put(self, where: str, n: int, t: int, score: float, how: int) -> None:
+        if not np.isfinite(score):
+            raise JobError(f"{where}: {self._teachers[t]} is {score}; score the pair again, or leave the row out", BAD_DATA)
+        if self._how[n, t] == how == _BY_ID and self._logits[n, t] != score:
+            told = f"{self._teachers[t]} is {score:g}, but {self._logits[n, t]:g} in a row before; leave one of them out"
+            raise JobError(f"{where}: {told}", BAD_DATA)
+        if self._how[n, t] < how:
+            self._logits[n, t], self._how[n, t] = score, how
+
+    def taught(self) -> Taught:
+        there: npt.NDArray[np.bool_] = np.all(self._how > 0, axis=1)
+        kept, logits, first = [], [], 0
+        for rows in self._questions:
+            here = np.flatnonzero(there[first : first + len(rows)]).tolist()
+            if here:
+                kept.append([rows[n] for n in here])
+                logits.append(self._logits[first : first + len(rows)][here].astype(np.float32))
+            first += len(rows)
+        told = f"{', '.join(self._teachers)}: {self._told(there)}"
+        if not kept:
+            raise JobError(f"distil.tables: no pair of the training data was scored by all teachers ({told})", BAD_DATA)
+        return Taught(kept, logits, told)
+
+    def _told(self, there: npt.NDArray[np.bool_]) -> str:
+        correct = np.array([pair.label > 0 for rows in self._questions for pair in rows], np.bool_)
+        by_text = int((self._how[there] == _BY_TEXT).any(1).sum())
+        lost, lost_correct = int((~there).sum()), int((~there & correct).sum())
+        nobody = int(np.all(self._how == 0, axis=1).sum())
+        told = f"{int(there.sum()):,} of {len(there):,} pairs, {by_text:,} of them by text; {lost:,} left out, "
+        told += f"{lost_correct:,} of them correct: {nobody:,} that no teacher has scored, {lost - nobody:,} that not all have"
+        return told + f"; {self._changed:,} ids with another text" * bool(self._changed)
+
+
+def _rows(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
+    if file.name == MANIFEST:
+        folder = Folder.open(file.parent, ScoredCandidate, "rerank")
+        for part in folder.parts:
+            columns = ["question_id", "candidate_id", "question", "text", "stages"]
+            batches = read_batches(folder.path, part, columns)
+            yield from _numbered(folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ())
+        return
+    try:
+        with pq.ParquetFile(file) as opened:
+            names = opened.schema_arrow.names
+            ids, texts = (tuple(next((n for n in of if n in names), "") for of in both) for both in (_IDS, _TEXTS))
+            if not all(ids) and not all(texts):
+                raise JobError(f"{file}: give question_id, candidate_id, or question, sentence; it has {names}", BAD_DATA)
+            stages = "stages" in names
+            scores = () if stages else tuple(teacher for teacher in teachers if teacher in names)
+            read = {*(n for n in (*ids, *texts) if n), *scores} | ({"stages"} if stages else set())
+            batches = opened.iter_batches(batch_size=2_048, columns=sorted(read))
+            yield from _numbered(file, batches, ids if all(ids) else None, texts if all(texts) else None, scores)
+    except pa.ArrowInvalid as e:
+        raise JobError(f"{file}: not readable as Parquet: {e}", BAD_DATA) from e
+
+
+def _numbered(
+    file: Path,
+    batches: Iterator[pa.RecordBatch],
+    ids: Sequence[str] | None,
+    texts: Sequence[str] | None,
+    columns: Sequence[str],
+) -> Iterator[_Row]:
+    number = 0
+    for batch in batches:
+        for cells in batch.to_pylist():
+            where = f"{file}, row {number}"
+            number += 1
+            if "stages" in cells:
+                scores = {stage["stage"]: stage["score"] for stage in cells["stages"]}
+            else:
+                scores = {name: _number(where, name, cells[name]) for name in columns}
+            yield _Row(where, _pair(cells, ids), _folded(cells, texts), scores)
+
+
+def _number(where: str, name: str, value: Any) -> float | None:
+    if value is None or isinstance(value, int | float):
+        return value
+    raise JobError(f"{where}: {name} is {value!r}, no number; give logits", BAD_DATA)
+
+
+def _pair(cells: dict[str, Any], names: Sequence[str] | None) -> tuple[str, str] | None:
+    if names is None or any(cells[name] is None for name in names):
+        return None
+    first, second = (str(cells[name]) for name in names)
+    return first, second
+
+
+def _folded(cells: dict[str, Any], names: Sequence[str] | None) -> tuple[str, str] | None:
+    pair = _pair(cells, names)
+    return pair and (fold(pair[0]), fold(pair[1]))

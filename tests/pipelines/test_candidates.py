@@ -1,0 +1,66 @@
+"""A labelled data set as a run, scored by a plan as a crawl is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import rerank
+from pipelines.candidates import QUESTIONS, write_candidates
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.evaluate import evaluate
+from pipelines.job import Job
+from pipelines.records import Folder
+from pipelines.run import run_steps
+from schemas.labels import LabelledCandidate
+from schemas.ranked import ScoredCandidate
+
+
+def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: int = 0) -> Path:
+    rows = [
+        LabelledCandidate(
+            f"q{n}", f"Who sang song {n}?", f"c{i}", f"d{i // 2}", "A page", i, f"{'Ann' * (i == 2)} sang {i}.", int(i == 2)
+        )
+        for n in range(first, first + questions)
+        for i in range(5)
+    ]
+    pq.write_table(LabelledCandidate.table(rows), folder / name)
+    return folder / name
+
+
+def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: Path) -> None:
+    given = dataset(tmp_path, questions=QUESTIONS + 2)
+    told = write_candidates([given], tmp_path / "run")
+    assert told.startswith(f"candidates set.parquet: {QUESTIONS + 2} questions, {5 * (QUESTIONS + 2):,} candidates")
+    job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
+    lines = list(run_steps(job, tmp_path / "run", ["rerank"], ()))
+    assert f"{QUESTIONS + 2} questions" in lines[0]
+    rows = list(Folder.open(tmp_path / "run" / "scored", ScoredCandidate, "rerank").read())
+    assert len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (QUESTIONS + 2)
+    assert {row.candidate_id: row.position for row in rows} == {f"c{i}": i for i in range(5)}
+    assert all(row.text.endswith(f" sang {row.position}.") and row.stages[0].stage == "words" for row in rows)
+    by_run = evaluate(str(tmp_path / "run" / "scored"), given, metrics=("MAP",)).means
+    assert by_run == evaluate("overlap", given, metrics=("MAP",)).means
+    assert rerank.summary(tmp_path / "run")
+
+
+def test_what_is_complete_is_not_written_again_and_another_s_place_not_taken(tmp_path: Path) -> None:
+    given, other = dataset(tmp_path), dataset(tmp_path, "other.parquet", first=10)
+    write_candidates([given], tmp_path / "run")
+    assert write_candidates([given], tmp_path / "run").endswith("(complete)")
+    with pytest.raises(JobError, match="holds the output of another job") as e:
+        write_candidates([given, other], tmp_path / "run")
+    assert e.value.code == OUTPUT_EXISTS
+    assert "6 questions, 30 candidates" in write_candidates([given, other], tmp_path / "both")
+
+
+def test_a_question_id_of_two_data_sets_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    given, same = dataset(tmp_path), dataset(tmp_path, "same.parquet")
+    with pytest.raises(JobError, match=r"same.parquet: question id 'q0' is in .*set.parquet already") as e:
+        write_candidates([given, same], tmp_path / "run")
+    assert e.value.code == BAD_DATA
+    with pytest.raises(JobError, match=r"absent.tsv: no such file") as e:
+        write_candidates([tmp_path / "absent.tsv"], tmp_path / "run")
+    assert e.value.code == INPUT_MISSING
