@@ -154,7 +154,10 @@ def evaluate(
     ] = ("P@1", "MAP", "MRR", "nDCG@10"),
     by: Annotated[
         str,
-        Parameter(help="order of a scored/ folder: final, position (the original order), or the score of the stage so named"),
+        Parameter(
+            help="order of a scored/ folder: final, position (the original order), the score of the stage so named, or an "
+            "ensemble's: '0.5 * a + 0.5 * b'"
+        ),
     ] = "final",
     form: Annotated[str | None, Parameter(help="form of the data set where it is not recognised")] = None,
     checkpoint: Annotated[str | None, Parameter(help="checkpoint of the reranker")] = None,
@@ -234,6 +237,67 @@ def compare(
         sys.stderr.write(f"answermill: B is worse by {worse:.4f} {metric}; the margin is {margin}\n")
         return WORSE
     return 0
+
+
+@app.command
+def ensemble(
+    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each model")],
+    *,
+    labels: Annotated[Path, Parameter(help="of the dev set, as for `evaluate`")],
+    stages: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="the models")],
+    metric: Annotated[str, Parameter(help="to be highest: MAP, MRR, P@k, nDCG@k")] = "MAP",
+    protocol: Annotated[Literal["raw", "answerable", "clean"], Parameter(help="as for `evaluate`")] = "answerable",
+    parts: Annotated[
+        int, Parameter(help="weights are multiples of 1 / parts; all of them are tried, for up to four models")
+    ] = 20,
+    trials: Annotated[int, Parameter(help="sample so many weights with Optuna instead")] = 0,
+    seed: Annotated[int, Parameter(help="of --trials")] = 0,
+    json: Annotated[Path | None, Parameter(help="write the weights and values as JSON")] = None,
+) -> None:
+    """Tune the weights of a linear combination of several models' scores on a dev set.
+
+    Prints each model alone, all alike, and the best weights as `answermill evaluate SCORED --by '…'` takes them.
+    """
+    from pipelines.ensemble import tune_ensemble
+
+    made = tune_ensemble(scores, labels, stages, metric, protocol, parts, trials, seed)
+    if json:
+        made.write(json)
+    sys.stdout.writelines(line + "\n" for line in made.lines())
+
+
+@app.command
+def agreement(
+    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each head and teacher")],
+    *,
+    labels: Annotated[Path, Parameter(help="as for `evaluate`")],
+    heads: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="stages; see `answermill heads`")],
+    teachers: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="stages")],
+    json: Annotated[Path | None, Parameter(help="write the matrix as JSON")] = None,
+    plot: Annotated[
+        tuple[Path, ...], Parameter(negative=(), consume_multiple=True, help="draw it as .svg or .png or both")
+    ] = (),
+) -> None:
+    """Say how often a student's heads answer as their teachers do: of a head's correct answers, the share of each teacher's."""
+    from pipelines.ensemble import agree
+    from pipelines.evaluate import check_plots
+
+    check_plots(plot)
+    made = agree(scores, labels, heads, teachers)
+    made.write(json, plot)
+    sys.stdout.writelines(line + "\n" for line in made.lines())
+
+
+@app.command
+def heads(
+    checkpoint: Annotated[Path, Parameter(help="checkpoint of multihead")],
+    *,
+    out: Annotated[Path, Parameter(help="folder to write; must be empty where it is there")],
+) -> None:
+    """Write each head of a multiple-heads student as a checkpoint of its own, OUT/1, OUT/2, …, to be stages of their own."""
+    from pipelines.heads import write_heads
+
+    sys.stdout.writelines(line + "\n" for line in write_heads(checkpoint, out))
 
 
 @app.command

@@ -52,14 +52,18 @@ class Compared:
         """The table for people, with at most `show` gained and `show` lost questions; metrics in percent."""
         yield f"A = {self.a}"
         yield f"B = {self.b}"
-        what = "B - A with its 95 % bootstrap interval; p of a paired randomisation test"
+        what = "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; Spearman's ρ"
         yield f"protocol {self.protocol}, {self.questions:,} questions; {what}"
         yield ""
-        heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses")
+        heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
         for metric, c in self.metrics.items():
             cells = [f"{100 * v:>9.2f}" for v in (c.a, c.b, c.difference, c.low, c.high)]
-            yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}"
+            yield (
+                f"{metric:<10}"
+                + "".join(cells)
+                + f"{c.p:>9.4f}{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
+            )
         for gained, what in ((False, "lost"), (True, "gained")):
             moved = [flip for flip in self.flips if flip.gained is gained]
             if moved:
@@ -127,6 +131,10 @@ def compare_files(
     ]
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
     return Compared(a, b, protocols.pop(), len(of_a) // len(names), made, tuple(flips))
+
+
+def _or_none(value: float | None) -> str:
+    return f"{'-':>9}" if value is None else f"{value:>9.4f}"
 
 
 def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]) -> Sequence[QuestionScore]:

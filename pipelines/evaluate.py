@@ -172,7 +172,7 @@ def check_plots(files: Sequence[Path]) -> None:
     """Raises JobError (2) where a file's name does not end as a plot's."""
     for file in files:
         if file.suffix not in FORMS:
-            raise JobError(f"--coverage {file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
+            raise JobError(f"{file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
 
 
 def rank(

@@ -1,5 +1,5 @@
 """Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade Transformer Fig. 2),
-and coverage against accuracy of rankers that may give no answer."""
+coverage against accuracy of rankers that may give no answer, and agreement of heads with teachers (MHS Fig. 3)."""
 
 from __future__ import annotations
 
@@ -71,16 +71,37 @@ def plot_coverage(files: Sequence[Path], curves: Mapping[str, RiskCoverage]) -> 
         axes.set_ylim(0, 102)
 
 
+def plot_agreement(files: Sequence[Path], matrix: Floats, heads: Sequence[str], teachers: Sequence[str]) -> None:
+    """A square for each head and teacher: the share, 0 to 1, of the head's correct answers that is the teacher's too."""
+    with _figure(files) as axes:
+        axes.imshow(100 * matrix, cmap="Blues", vmin=0, vmax=100)
+        axes.set_xticks(range(len(teachers)), teachers)
+        axes.set_yticks(range(len(heads)), heads)
+        axes.set_xlabel("teacher")
+        axes.set_ylabel("head: % of its correct answers")
+        for row, column in np.ndindex(matrix.shape):
+            value = 100 * float(matrix[row, column])
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color="white" if value > 60 else "black")
+
+
 @contextmanager
-def _drawn(files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]) -> Iterator[Axes]:
-    """Axes to draw on, that are then finished and written; `x` and `y` name them, `legend` is its place."""
+def _figure(files: Sequence[Path]) -> Iterator[Axes]:
+    """Axes to draw on, that are then written."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()  # whatever this machine's settings are
         matplotlib.rcParams["svg.hashsalt"] = "answermill"
         matplotlib.rcParams["font.size"] = 11
         matplotlib.rcParams["text.parse_math"] = False  # a file's name may have dollars in it
         figure = Figure(figsize=_SIZE, dpi=_DPI, layout="constrained")
-        axes = figure.add_subplot()
+        yield figure.add_subplot()
+        for file in files:
+            figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})
+
+
+@contextmanager
+def _drawn(files: Sequence[Path], x: str, y: str, legend: Literal["lower left", "lower right"]) -> Iterator[Axes]:
+    """Axes to draw on, that are then finished and written; `x` and `y` name them, `legend` is its place."""
+    with _figure(files) as axes:
         yield axes
         axes.set_xlabel(x)
         axes.set_ylabel(y)
@@ -89,5 +110,3 @@ def _drawn(files: Sequence[Path], x: str, y: str, legend: Literal["lower left", 
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         axes.legend(loc=legend, frameon=True, framealpha=0.9, edgecolor="none", fontsize=9.5)
-        for file in files:
-            figure.savefig(file, metadata={"Date": None} if file.suffix == ".svg" else {"Software": None})

@@ -117,7 +117,8 @@ def read_labels(path: Path, form: str | None = None) -> Labels:
 
 def read_scores(path: Path, by: str = FINAL) -> Rows:
     """The scores of a file or folder. `by` is for a scored/ folder: `final` is the plan's own order, what was dropped last
-    first after what was kept; `position` the original order; any other word the score of the stage of that name.
+    first after what was kept; `position` the original order; else the score of the stage of that name, or an ensemble's, such
+    as '0.5 * a + 0.5 * b', of the candidates that all its stages have scored.
 
     Raises JobError: 66 where nothing is there, 65 where it is not readable as scores, 2 where `by` is of no use.
     """
@@ -272,10 +273,27 @@ def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -
                 yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
         return
     for n, row in rows_here:
-        for stage in row["stages"]:
-            stages.add(stage["stage"])
-            if stage["stage"] == by:
-                yield n, stage["score"], stage["score"]
+        scores = {stage["stage"]: stage["score"] for stage in row["stages"]}
+        stages.update(scores)
+        wanted = {by: 1.0} if by in scores else _weights(by)
+        if wanted.keys() <= scores.keys():
+            score = sum(weight * scores[stage] for stage, weight in wanted.items())
+            yield n, score, score
+
+
+def _weights(by: str) -> dict[str, float]:
+    """'0.5 * a + b' as {'a': 0.5, 'b': 1}. Raises JobError (2) where a weight is no number, or a stage comes twice."""
+    made: dict[str, float] = {}
+    for term in by.split("+"):
+        weight, times, stage = term.partition("*")
+        name = (stage if times else term).strip()
+        try:
+            made[name] = float(weight) if times else 1.0
+        except ValueError as e:
+            raise JobError(f"--by {by}: {weight.strip()!r} is no number; write e.g. '0.5 * a + 0.5 * b'", USAGE) from e
+    if len(made) <= by.count("+"):
+        raise JobError(f"--by {by}: a stage is named twice", USAGE)
+    return made
 
 
 def _last_score(row: Mapping[str, Any]) -> float:

@@ -1,4 +1,5 @@
-"""Is B better than A, question by question: paired randomisation test and bootstrap interval (Smucker et al., CIKM 2007)."""
+"""Is B better than A, question by question: paired randomisation test and bootstrap interval (Smucker et al., CIKM 2007);
+Wilcoxon's signed-rank test and Spearman's rank correlation, which others report (MHS Table 2)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 EQUAL = 1e-9
 """Values nearer than this are equal: the noise of sums decides no win."""
@@ -25,6 +27,11 @@ class Comparison:
     wins: int
     ties: int
     losses: int
+    wilcoxon_p: float
+    """Two-sided, ties left out; 1 where all are ties."""
+    spearman: float | None
+    """ρ of A's and B's values; None where one side has but one value, or there are fewer than three questions."""
+    spearman_p: float | None
 
 
 def compare(
@@ -53,6 +60,7 @@ def compare(
         extreme += int((np.abs(signs @ moved) >= abs(moved.sum()) - EQUAL).sum())
         means.append(difference[generator.integers(0, len(difference), (count, len(difference)))].mean(axis=1))
     tail = 100 * (1 - confidence) / 2
+    spearman, spearman_p = _spearman(a, b)
     low, high = np.percentile(np.concatenate(means), [tail, 100 - tail])
     return Comparison(
         a=float(a.mean()),
@@ -64,4 +72,14 @@ def compare(
         wins=int((difference > 0).sum()),
         ties=int((difference == 0).sum()),
         losses=int((difference < 0).sum()),
+        wilcoxon_p=float(stats.wilcoxon(moved.round(9), method="approx").pvalue) if len(moved) else 1.0,
+        spearman=spearman,
+        spearman_p=spearman_p,
     )
+
+
+def _spearman(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> tuple[float | None, float | None]:
+    if len(a) < 3 or not np.ptp(a) or not np.ptp(b):
+        return None, None
+    found = stats.spearmanr(a.round(9), b.round(9))
+    return float(found.statistic), float(found.pvalue)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import product
+from math import erf
 
 import numpy as np
 import pytest
@@ -44,3 +45,20 @@ def test_sides_of_different_length_are_refused() -> None:
         compare(np.zeros(2), np.zeros(3))
     with pytest.raises(ValueError, match="at least one"):
         compare(np.zeros(0), np.zeros(0))
+
+
+def test_wilcoxon_and_spearman_are_those_of_the_textbook() -> None:
+    a, b = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.5]), np.array([0.3, 0.1, 0.6, 0.9, 0.8, 0.5])
+    made = compare(a, b, rounds=100)
+    # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15; a tie of two takes (2³ − 2) / 48 off the variance.
+    mean, variance = 7.5, (5 * 6 * 11) / 24 - (2**3 - 2) / 48
+    z = (1 - mean) / np.sqrt(variance)
+    assert made.wilcoxon_p == pytest.approx(2 * 0.5 * (1 + erf(z / np.sqrt(2))), rel=1e-6)
+    ranks_a, ranks_b = np.array([1, 2, 3, 4, 5.5, 5.5]), np.array([2, 1, 4, 6, 5, 3])
+    assert made.spearman == pytest.approx(np.corrcoef(ranks_a, ranks_b)[0, 1])
+    assert made.spearman_p is not None and 0 < made.spearman_p < 1
+
+
+def test_where_nothing_differs_or_nothing_varies_there_is_no_rank_statistic() -> None:
+    made = compare(np.ones(5), np.ones(5), rounds=10)
+    assert (made.wilcoxon_p, made.spearman, made.spearman_p) == (1.0, None, None)

@@ -1,0 +1,26 @@
+"""Heads: a checkpoint of a multiple-heads student in; a checkpoint of each of its heads alone out, for stages of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indexing.dense import find_model, load_encoder
+from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
+from ranking.checkpoint import words_of
+from ranking.multihead import load, save
+from ranking.reranker import Resources
+
+
+def write_heads(checkpoint: Path, out: Path) -> list[str]:
+    """Write out/1, out/2, …. Raises JobError: 78 where there is no such checkpoint, 73 where `out` has files."""
+    if out.exists() and any(out.iterdir()):
+        raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
+    try:
+        model, tokeniser = load(checkpoint, Resources(None, lambda: load_encoder(threads=1), find_model))
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+    made = []
+    for n in range(len(model.heads)):
+        save(out / str(n + 1), model.only(n), tokeniser, "fp32", words_of(checkpoint))
+        made.append(f"written: {out / str(n + 1)}")
+    return made
