@@ -59,11 +59,9 @@ class Compared:
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
         for metric, c in self.metrics.items():
             cells = [f"{100 * v:>9.2f}" for v in (c.a, c.b, c.difference, c.low, c.high)]
-            yield (
-                f"{metric:<10}"
-                + "".join(cells)
-                + f"{c.p:>9.4f}{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
-            )
+            counts = f"{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}"
+            others = f"{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
+            yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{counts}{others}"
         for gained, what in ((False, "lost"), (True, "gained")):
             moved = [flip for flip in self.flips if flip.gained is gained]
             if moved:

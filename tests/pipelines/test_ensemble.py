@@ -77,8 +77,10 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
     table, labels = str(work / "run" / "scored"), str(work / "dev.parquet")
     calls = [
         ["ensemble", table, "--labels", labels, "--stages", "h1", "h2", "--json", str(tmp_path / "e.json")],
-        ["agreement", table, "--labels", labels, "--heads", "h1", "h2", "--teachers", "student", "overlap"]
-        + ["--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.svg"), str(tmp_path / "a.png")],
+        [
+            *("agreement", table, "--labels", labels, "--heads", "h1", "h2", "--teachers", "student", "overlap"),
+            *("--json", str(tmp_path / "a.json"), "--plot", str(tmp_path / "a.svg"), str(tmp_path / "a.png")),
+        ],
         ["heads", str(work / "student"), "--out", str(tmp_path / "heads")],
     ]
     for call in calls:
