@@ -1,0 +1,317 @@
+"""The multiple-heads student beside what it is compared with, in the form of its Tables 2 to 4, on MiniLM-L6 as the body.
+
+Teachers: `t6`, `t4` and `t3`, cross-encoders of 6, 4 and 3 layers, each of which sees the data in another order and misses
+another third of the wrong candidates; and, for Hydra, `h0` to `h2`, of 6 layers, which differ by the seed alone. All are
+transferred from TRANSFER questions of SQuAD-sent (1 epoch) and adapted to WikiQA (EPOCHS). They score WikiQA's training set
+by `answermill candidates` and `rerank`; from that table students of 6, 4 and 3 layers learn in the adapt (§3.2), each from
+the transferred body of its size: `alone`; `kd_single` with the teacher that is best on dev; `kd_sum`; `kd_rr`; `mhs`, B_(n-1)
+3H_1; and with 6 layers `hydra`, `mhs_none` (heads without a teacher), and `kd_<teacher>` with each teacher. α and τ are not
+searched: ALPHA, TAU.
+
+Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hydra`; `ensemble`, of the three students of 6
+layers that have one teacher each (row 12 of Table 2). `ct` is a cascade with EXITS, and `ct_mhs` begins with it: exits in the
+body, three heads after it; `.._a3` lets α = .3 leave at each exit, `cost_..` is layers × candidates relative to 6 layers.
+
+Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; of `wikiqa` test, and of the first QUESTIONS
+questions of SQuAD-sent's test set, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
+number they have 6. With several SEEDS the students' figures are means over them, `.._std` the deviations; teachers have one
+seed. `p_..` are Wilcoxon's p of WikiQA's average precision, first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j.
+
+Settings are small so that it can be had: with SEEDS = (0,) about 2.7 hours of one core, half of that with the two PROCESSES.
+Each further seed adds 1.7 hours. `SIZES = (6,)` saves a quarter, a larger TRANSFER costs 0.57 s per thousand tokens and
+teacher.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.cascade_quality import SQUAD, WIKIQA, questions
+from benchmarks.harness import arguments, finish, say
+from indexing.dense import find_model
+from pipelines.candidates import write_candidates
+from pipelines.job import Job
+from pipelines.run import run_steps
+from pipelines.train import TrainJob, run
+from ranking.cascade import Cascade
+from ranking.checkpoint import kind_of
+from ranking.ensemble import Scored, agreement, tuned
+from ranking.lists import ranked_list
+from ranking.metrics import Floats, Judged, measure
+from ranking.multihead import MultiHead
+from ranking.multihead import load as load_student
+from ranking.registry import find
+from ranking.reranker import Resources
+from ranking.significance import compare
+from schemas.labels import LabelledCandidate
+
+SEEDS, SIZES = (0,), (6, 4, 3)
+TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
+EPOCHS, ALPHA, TAU = 2, 0.5, 3.0
+TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
+EXITS, DROP = (2, 3, 4, 5), 0.3
+PROCESSES = 2
+TEACHERS, HYDRA = ("t6", "t4", "t3"), ("h0", "h1", "h2")
+METRICS = {"MAP": "map", "MRR": "mrr", "P@1": "p1"}
+STRATEGIES = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs"}
+
+Questions = list[list[LabelledCandidate]]
+
+
+def prepare(data: Path, work: Path) -> None:
+    """squad-train, squad-dev, squad, wikiqa-dev, wikiqa; and the training sets of each of TEACHERS."""
+    if (work / "wikiqa.parquet").is_file():
+        return
+    train = questions(data / "squad/squad-sent-train.parquet", TRANSFER)
+    adapt = questions(data / "wikiqa/wikiqa-train.parquet")
+    sets: dict[str, Questions] = {"squad-train": train, "wikiqa-train": adapt}
+    for n, name in enumerate(TEACHERS):
+        sets |= {f"squad-train-{name}": without_some(train, n), f"wikiqa-train-{name}": without_some(adapt, n)}
+    sets["squad-dev"] = questions(data / "squad/squad-sent-dev.parquet", DEV_QUESTIONS)
+    sets["squad"] = questions(data / "squad/squad-sent-test.parquet", QUESTIONS)
+    sets["wikiqa-dev"] = questions(data / "wikiqa/wikiqa-dev.parquet")
+    sets["wikiqa"] = questions(data / "wikiqa/wikiqa-test.parquet")
+    for name, found in sets.items():
+        pq.write_table(LabelledCandidate.table([row for rows in found for row in rows]), work / f"{name}.parquet")
+
+
+def without_some(asked: Questions, third: int) -> Questions:
+    """Without one of three thirds of the wrong candidates, chosen by hash."""
+    made = []
+    for rows in asked:
+        kept = [row for row in rows if row.label or digest(row) % 3 != third]
+        made.append([replace(row, position=n) for n, row in enumerate(kept)])
+    return made
+
+
+def digest(row: LabelledCandidate) -> int:
+    return hashlib.sha256(f"{row.question_id}:{row.candidate_id}".encode()).digest()[0]
+
+
+class Training(NamedTuple):
+    """`data`: the name of the data set, of which there is also a dev set."""
+
+    name: str
+    data: str
+    section: dict[str, Any]
+    seed: int = 0
+    distil: dict[str, Any] | None = None
+
+
+def training(work: Path, given: Training) -> TrainJob:
+    transfer = given.data.startswith("squad")
+    common = {"tokens": 1_000, "classifier_rate": 10.0 if transfer else 5.0, "words": "source", "store": "fp16"}
+    dev = work / ("squad-dev.parquet" if transfer else "wikiqa-dev.parquet")
+    job: dict[str, Any] = {
+        "transformer": {**common, **given.section},
+        "data": {**(SQUAD if transfer else WIKIQA), "train": [str(work / f"{given.data}.parquet")], "dev": [str(dev)]},
+        "train": {
+            "epochs": 1 if transfer else EPOCHS,
+            "learning_rate": TRANSFER_RATE if transfer else ADAPT_RATE,
+            "schedule": "linear",
+            "precision": "bf16",
+            "clip": 1.0,
+            "seed": given.seed,
+        },
+    }
+    if given.distil:
+        job["distil"] = {"tables": [str(work / "table")], "alpha": ALPHA, "tau": TAU, **given.distil}
+    return TrainJob.model_validate(job)
+
+
+def train(work: Path, given: Training) -> str:
+    torch.set_num_threads(1)
+    *_, last = run(training(work, given), work / given.name)
+    return f"{given.name}: {last}"
+
+
+def transfers() -> Iterator[Training]:
+    for n, name in enumerate(TEACHERS):
+        layers = {"layers": int(name[1])} if name != "t6" else {}
+        yield Training(f"{name}-transfer", f"squad-train-{name}", {"reranker": "pointwise", **layers}, 10 + n)
+    for n, name in enumerate(HYDRA):
+        yield Training(f"{name}-transfer", "squad-train", {"reranker": "pointwise"}, n)
+
+
+def adapts(work: Path) -> Iterator[Training]:
+    for n, name in enumerate((*TEACHERS, *HYDRA)):
+        data = f"wikiqa-train-{name}" if name in TEACHERS else "wikiqa-train"
+        yield Training(name, data, {"reranker": "pointwise", "encoder": str(work / f"{name}-transfer")}, n % 3)
+
+
+def table(work: Path) -> None:
+    """All teachers' logits of WikiQA's training set."""
+    torch.set_num_threads(1)
+    write_candidates([work / "wikiqa-train.parquet"], work / "table")
+    stages = [{"reranker": "pointwise", "name": name, "checkpoint": str(work / name)} for name in (*TEACHERS, *HYDRA)]
+    for line in run_steps(Job.model_validate({"rerank": {"stages": stages}}), work / "table", ["rerank"], ()):
+        say(line)
+
+
+def students(work: Path, best: str) -> Iterator[Training]:
+    """Named <model>[_<layers>]-<seed>; they begin with a transfer of their size."""
+    for seed in SEEDS:
+        for size in SIZES:
+            end = f"{'' if size == 6 else f'_{size}'}-{seed}"
+            begun = {"encoder": str(work / ("h0-transfer" if size == 6 else f"t{size}-transfer"))}
+            plain, heads = {"reranker": "pointwise", **begun}, {"reranker": "multihead", **begun}
+            yield Training(f"alone{end}", "wikiqa-train", plain, seed)
+            for teacher in TEACHERS if size == 6 else (best,):
+                taught = {"teachers": [teacher], "strategy": "single"}
+                yield Training(f"kd_{teacher}{end}", "wikiqa-train", plain, seed, taught)
+            for name, strategy in STRATEGIES.items():
+                taught = {"teachers": list(TEACHERS), "strategy": strategy}
+                yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
+            if size == 6:
+                yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
+                yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
+                yield Training(f"ct{end}", "wikiqa-train", {"reranker": "cascade", "exits": [*EXITS, 6], **begun}, seed)
+
+
+def pruned(work: Path) -> Iterator[Training]:
+    for seed in SEEDS:
+        begun = {"reranker": "multihead", "encoder": str(work / f"ct-{seed}")}
+        yield Training(f"ct_mhs-{seed}", "wikiqa-train", begun, seed, {"teachers": list(TEACHERS), "strategy": "mhs"})
+
+
+class Found(NamedTuple):
+    """A model's scores of a set, and what they cost; [n] each, NaN where a candidate was dropped."""
+
+    scores: Floats
+    cost: float
+
+
+def scored(work: Path, name: str, test: str, drop: float = 0.0, head: int | None = None) -> Found:
+    torch.set_num_threads(1)
+    resources = Resources(str(work / name), lambda: None, find_model, (drop,) * bool(drop))  # type: ignore[arg-type, return-value]
+    if head is None:
+        ranker: Any = find(kind_of(work / name)).load(resources)
+    else:
+        model, tokeniser = load_student(work / name, resources)
+        ranker = MultiHead(model.only(head), tokeniser)
+    assert isinstance(ranker, Cascade)
+    rows = questions(work / f"{test}.parquet")
+    known: dict[tuple[str, str], float] = {}
+    for ranked in ranker.rerank([ranked_list(each) for each in rows]):
+        known |= {(ranked.question.question_id, c.candidate_id): c.score for c in ranked.candidates}
+    spent = ranker.costs()
+    values = [known.get((row.question_id, row.candidate_id), np.nan) for each in rows for row in each]
+    return Found(np.array(values), spent["layer_candidates"] / (6 * spent["candidates"]))
+
+
+def per_question(rows: Questions, scores: Floats) -> dict[str, Floats]:
+    """Each metric of each question; what was dropped comes last, tied."""
+    lists, first = [], 0
+    for each in rows:
+        here = scores[first : first + len(each)]
+        lists.append((np.where(np.isnan(here), np.nanmin(here) - 1, here).tolist(), [row.label for row in each]))
+        first += len(each)
+    return {METRICS[name]: values.expected for name, values in measure(Judged.of(lists), tuple(METRICS)).items()}
+
+
+def beside(rows: Questions, columns: Sequence[Floats]) -> Scored:
+    question = np.repeat(np.arange(len(rows)), [len(each) for each in rows])
+    label = np.array([row.label for each in rows for row in each], np.int64)
+    return Scored(question, label, np.stack(columns, 1))
+
+
+def main() -> None:
+    given = arguments(
+        "multihead_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/multihead_quality"}
+    )
+    data, work = given.data.resolve(), (given.work or Path("out/multihead_quality")).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    prepare(data, work)
+    sets = {name: questions(work / f"{name}.parquet") for name in ("wikiqa-dev", "wikiqa", "squad")}
+    result: dict[str, float | int | str] = {f"{name}_questions": len(rows) for name, rows in sets.items()}
+    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+
+        def trained(each: Iterator[Training]) -> list[str]:
+            wanted = list(each)
+            for made in [pool.submit(train, work, one) for one in wanted]:
+                say(made.result())
+            return [one.name for one in wanted]
+
+        trained(transfers())
+        teachers = trained(adapts(work))
+        pool.submit(table, work).result()
+        waiting = {name: pool.submit(scored, work, name, "wikiqa-dev") for name in teachers}
+        dev = {name: future.result().scores for name, future in waiting.items()}
+        means = {name: float(per_question(sets["wikiqa-dev"], values)["map"].mean()) for name, values in dev.items()}
+        best = max(TEACHERS, key=lambda name: means[name])
+        result["best_teacher"] = best
+        names = [*teachers, *trained(students(work, best)), *trained(pruned(work))]
+        passes = {(name, test): pool.submit(scored, work, name, test) for name in names for test in sets}
+        for seed in SEEDS:
+            for name in (f"ct-{seed}", f"ct_mhs-{seed}"):
+                passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in sets}
+        heads = [pool.submit(scored, work, f"mhs-{SEEDS[0]}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
+        found = {key: future.result() for key, future in passes.items()}
+        of_heads = [future.result().scores for future in heads]
+    result |= report(sets, found, best)
+    matrix = agreement(beside(sets["wikiqa"], of_heads), beside(sets["wikiqa"], [found[t, "wikiqa"].scores for t in TEACHERS]))
+    for (i, j), value in np.ndenumerate(matrix):
+        result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
+    finish("multihead_quality", result, given.save)
+
+
+def report(sets: dict[str, Questions], found: dict[tuple[str, str], Found], best: str) -> Iterator[tuple[str, Any]]:
+    """Every figure but the agreement."""
+    scores = {key: each.scores for key, each in found.items()}
+    groups = {"ensemble_teachers": TEACHERS, "ensemble_hydra": HYDRA}
+    groups |= {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS}
+    for name, members in groups.items():
+        weights, _ = tuned(beside(sets["wikiqa-dev"], [scores[m, "wikiqa-dev"] for m in members]), "MAP", "answerable")
+        yield f"weights_{key_of(name, best)}", " ".join(f"{weight:g}" for weight in weights)
+        for test in sets:
+            columns = [scores[member, test] for member in members]
+            scores[name, test] = np.stack(columns, 1) @ np.array(weights)
+    for test in ("wikiqa", "squad"):
+        values: dict[str, list[float]] = defaultdict(list)
+        each = {name: per_question(sets[test], column) for (name, of), column in scores.items() if of == test}
+        for name, metrics in each.items():
+            for metric, per in metrics.items():
+                values[f"{metric}_{key_of(name, best)}"].append(100 * float(per.mean()))
+        for key, over_seeds in values.items():
+            yield f"{test}_{key}", statistics.fmean(over_seeds)
+            if len(over_seeds) > 1:
+                yield f"{test}_{key}_std", statistics.stdev(over_seeds)
+        if test == "wikiqa":
+            seed = SEEDS[0]
+            for ours, theirs in (
+                ("mhs", "alone"),
+                ("mhs", f"kd_{best}"),
+                ("mhs", "kd_sum"),
+                ("mhs", "hydra"),
+                ("mhs", "ensemble"),
+            ):
+                c = compare(each[f"{theirs}-{seed}"]["map"], each[f"{ours}-{seed}"]["map"])
+                other = key_of(f"{theirs}-{seed}", best)
+                yield f"p_{ours}_over_{other}", c.wilcoxon_p
+                yield f"spearman_{ours}_{other}", c.spearman if c.spearman is not None else "none"
+    for (name, test), made in found.items():
+        if test == "wikiqa" and name.startswith(("ct", f"mhs-{SEEDS[0]}", f"alone-{SEEDS[0]}")) and f"-{SEEDS[0]}" in name:
+            yield f"cost_{key_of(name, best)}", made.cost
+
+
+def key_of(name: str, best: str) -> str:
+    """'kd_t6_4-0' → 'kd_single_4' where t6 is the best teacher; 'ct-0:a3' → 'ct_a3'."""
+    model, _, rest = name.partition("-")
+    end = "_a3" if rest.endswith(":a3") else ""
+    return model.replace(f"kd_{best}", "kd_single") + end
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The multiple-heads student's speed beside its plain body's and an ensemble's (MHS Table 5): one thread, in turns.
+
+16 questions of SQuAD-sent's test set in flight, each with 60 candidates: its own sentences, filled up with others'. In turns,
+from text to scores: `pointwise` of 6 layers of MiniLM-L6; B_5 3H_1 that begins with the same weights (and B_4 3H_2); and an
+ensemble, three such `pointwise` one after the other. Classifiers are random, which costs what trained ones cost. Times are
+medians over the rounds; a ratio is the median of the rounds' ratios. `over_body` is B_5 3H_1's time over the plain body's: 8
+layers to 6 (the paper: 14 layers to 12 take 2.6 to 2.0); `ensemble_over_mhs` the ensemble's over its own (6.1 to 2.6).
+`pruned_over_body` is a B_5 3H_1 whose exits after layers 2 to 5 drop three in ten each.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import torch
+
+from benchmarks.cascade_speed import Runs, lists_of, over, timed
+from benchmarks.harness import arguments, finish, peak_gb
+from indexing.dense import DEFAULT, find_model
+from ranking.cascade import CascadeModel
+from ranking.encoder import LayeredEncoder
+from ranking.multihead import MultiHead, split_model
+from ranking.pairs import Tokeniser
+from ranking.pointwise import Pointwise
+from schemas.ranked import RankedList
+
+SET = "squad/squad-sent-test.parquet"
+QUESTIONS, CANDIDATES = 16, 60
+HEADS, EXITS, ALPHA = 3, (2, 3, 4, 5), 0.3
+
+
+def runs(lists: Sequence[RankedList]) -> Runs:
+    folder = find_model(DEFAULT)
+    tokeniser = Tokeniser(folder)
+    torch.manual_seed(0)
+    plain = CascadeModel(LayeredEncoder.load(folder), (6,))
+    body = Pointwise(plain, tokeniser)
+    ensemble = [Pointwise(plain, tokeniser) for _ in range(HEADS)]
+    students = {f"b{6 - layers}_3h{layers}": MultiHead(split_model(plain, HEADS, layers), tokeniser) for layers in (1, 2)}
+    pruned = MultiHead(split_model(plain, HEADS, 1, EXITS), tokeniser, (ALPHA,) * len(EXITS))
+
+    def all_of_them() -> None:
+        for each in ensemble:
+            each.rerank(lists)
+
+    made: Runs = {"body": lambda: body.rerank(lists), "ensemble": all_of_them, "pruned": lambda: pruned.rerank(lists)}
+    made |= {name: (lambda student=student: student.rerank(lists)) for name, student in students.items()}  # type: ignore[misc]
+    for each in (body, *ensemble, *students.values(), pruned):
+        each.rerank(lists[:1])
+    return made
+
+
+def main() -> None:
+    given = arguments("multihead_speed", __doc__ or "")
+    torch.set_num_threads(1)
+    lists = lists_of(given.data / SET, QUESTIONS, CANDIDATES)
+    taken = timed(runs(lists), given.rounds)
+    pairs = sum(len(ranked.candidates) for ranked in lists)
+    result: dict[str, float | int | str] = {"pairs": pairs}
+    result |= {f"{name}_pairs_per_s": pairs / statistics.median(each) for name, each in taken.items()}
+    result |= {
+        "over_body": over(taken["b5_3h1"], taken["body"]),
+        "b4_3h2_over_body": over(taken["b4_3h2"], taken["body"]),
+        "ensemble_over_mhs": over(taken["ensemble"], taken["b5_3h1"]),
+        "pruned_over_body": over(taken["pruned"], taken["body"]),
+        "peak_gb": peak_gb(),
+    }
+    finish("multihead_speed", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
