@@ -80,13 +80,20 @@ class CascadeModel(nn.Module):
     def depth(self) -> int:
         return self.exits[-1]
 
-    def forward(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
-        """`logits` of an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
+    def forward(self, tokens: Packed, exit: int, stop: bool = False) -> Tensor:
+        """Scores [texts] at an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
+        return self.classify(self._encoded(tokens, exit, stop), tokens, exit)
+
+    def outputs(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
+        """As `forward`, what each classifier there says: one logit per text, [texts]."""
+        return self.logits(self._encoded(tokens, exit, stop), tokens, exit)
+
+    def _encoded(self, tokens: Packed, exit: int, stop: bool) -> Tensor:
         before = self.exits[exit - 1] if stop and exit else 0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not before):
             hidden = self.encoder.embed(tokens)
             hidden = self.encoder.run(hidden, tokens, 0, before)
-        return self.logits(self.run(hidden, tokens, before, self.exits[exit]), tokens, exit)
+        return self.run(hidden, tokens, before, self.exits[exit])
 
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         """h of depth `first` → what the classifiers of depth `last` read [n, d]."""

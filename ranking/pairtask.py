@@ -110,7 +110,7 @@ class PairTask:
 
     def loss(self, batch: PairBatch) -> Tensor:
         """Mean over the pairs: binary cross-entropy, or what the distillation makes of it and the teachers."""
-        logits = self.model(batch.tokens, batch.exit, self._stop)
+        logits = self.model.outputs(batch.tokens, batch.exit, self._stop)
         return self._distillation.loss(logits, batch.labels, batch.teachers, batch.step)
 
     def reranker(self) -> Reranker:
