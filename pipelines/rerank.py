@@ -32,6 +32,7 @@ from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
+FATES = ("kept", "grouped", "dropped")
 DROPPING = (Cascade.name, Sequential.name)
 """Rerankers that the stage's `drop` is for."""
 
@@ -129,8 +130,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
     reports = this.reports.read()
     counts = total(reports.values())
-    if counts["candidates"] != counts["kept"] + counts["left"]:
-        raise RuntimeError(f"{counts['candidates']} rows, but {counts['kept']} kept and {counts['left']} left on the way")
+    if counts["candidates"] != sum(counts[fate] for fate in FATES):
+        raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
     write_answers(run, [report.parts["scored"] for report in reports.values()])
     this.finish(reports.values(), counts | per_question(counts))
     return summary(run)
@@ -192,7 +193,8 @@ def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this
         "passages": sum(len(ranked.candidates) for ranked in lists),
         "candidates": writer.part.rows,
         "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
-        "left": sum(len(outcome.left) for outcome in outcomes),
+        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.left),
+        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.left),
     }
     for stage in plan:
         if isinstance(stage.reranker, Costed):
@@ -264,12 +266,14 @@ def summary(run: Path) -> str:
     counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
     costs = ""
     for key in counts:
-        if key.endswith("_full_layer_tokens"):
-            stage = key.removesuffix("_full_layer_tokens")
-            share, seconds = counts[f"{stage}_layer_tokens"] / max(1, counts[key]), counts[f"{stage}_milliseconds"] / 1000
+        if key.endswith("_milliseconds"):
+            stage = key.removesuffix("_milliseconds")
+            took, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
+            share = f" took {took / all_layers:.0%} of all layers × tokens," if all_layers else ""
             each = counts[f"{stage}_microseconds_per_question"] / 1000
-            costs += f"; {stage} took {share:.0%} of all layers × tokens, {seconds:,.1f} s, {each:,.1f} ms a question"
+            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {each:,.1f} ms a question"
+    fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
-        f"{counts['kept']:,} kept + {counts['left']:,} dropped{costs}; best answers in {ANSWERS}"
+        f"{fates}{costs}; best answers in {ANSWERS}"
     )
