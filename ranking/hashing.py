@@ -1,7 +1,7 @@
 """HAS (Xu & Li, AAAI 2020): answers are encoded once, as matrices of bits, and meet the question afterwards.
 
 `HashingModel` is the paper's section "Hashing based Answer Selection": U_q = BERT(q) and V_a = BERT(a), each text on its own;
-the hashing layer B_a = tanh(β V_a) (Eq. 1); u_q = max-pooling(U_q); v_a = Σ α_i b_i with α = softmax_i mᵀ tanh(W1 b_i + W2 u_q);
+the hashing layer B_a = tanh(β V_a) (Eq. 1); u_q = max-pooling(U_q); v_a = Σ α_i b_i, α = softmax mᵀ tanh(W1 b_i + W2 u_q);
 and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
 
     pooling     v_a = max-pooling(V_a): BERT-pooling
