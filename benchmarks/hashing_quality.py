@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,9 +72,7 @@ def prepare(data: Path, work: Path) -> None:
     if file.is_file():
         return
     rows: list[LabelledCandidate] = []
-    for number, pool in enumerate(by_question(read_dataset(data / INSURANCE / "dev.jsonl.gz"))):
-        if number == DEV_QUESTIONS:
-            break
+    for pool in islice(by_question(read_dataset(data / INSURANCE / "dev.jsonl.gz")), DEV_QUESTIONS):
         wrong = [row.candidate_id for row in pool if not row.label][:DEV_POOL]
         kept = (row for row in pool if row.label or row.candidate_id in wrong)
         rows += [replace(row, position=position) for position, row in enumerate(kept)]
@@ -132,9 +131,8 @@ def one(data: Path, work: Path, of: Run) -> tuple[Run, dict[str, float], str]:
 def measured(data: Path, folder: Path, of: Run) -> dict[str, float]:
     """Metric → percent on the test set. The lists go in together: an answer that is in many pools is encoded once."""
     test = data / ("wikiqa/wikiqa-test.parquet" if of.data == "wikiqa" else f"{INSURANCE}/test.jsonl.gz")
-    questions = [rows for rows in by_question(read_dataset(test)) if any(row.label for row in rows)]
-    if of.data == "insuranceqa":
-        questions = questions[:QUESTIONS]
+    first = islice(by_question(read_dataset(test)), QUESTIONS if of.data == "insuranceqa" else None)
+    questions = [rows for rows in first if any(row.label for row in rows)]
     reranker = Hashing.load(Resources(str(folder), RESOURCES.encoder, find_model))
     found = []
     for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
