@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from indexing.dense import DEFAULT, find_model
-from ranking import cascade, peasi
+from ranking import cascade, hashing, peasi
 from ranking.cascade import CascadeModel
 from ranking.checkpoint import save
 from ranking.embeddings import Embeddings
 from ranking.encoder import LayeredEncoder, Shape
+from ranking.hashing import HashingModel
 from ranking.listtask import MODELS
 from ranking.pairs import Tokeniser
 from ranking.peasi import PeasiModel
@@ -70,7 +71,7 @@ def ids(ranked: RankedList) -> list[str]:
 def tiny_checkpoint(name: str, folder: Path) -> str | None:
     """A random checkpoint of a reranker that needs one; pointwise, since to a recurrent model equal texts are not equal."""
     name = name.removesuffix("_passages")
-    if name in ("cascade", "pointwise", "sequential", "peasi.pr", "peasi.easi"):
+    if name in ("cascade", "pointwise", "sequential", "peasi.pr", "peasi.easi", "hashing"):
         return tiny_transformer(name, folder)
     if name not in MODELS:
         return None
@@ -88,6 +89,8 @@ def tiny_transformer(name: str, folder: Path) -> str:
     tokeniser = Tokeniser(find_model(DEFAULT))
     if name in exits:
         cascade.save(folder, name, CascadeModel(LayeredEncoder(shape), exits[name]), tokeniser)
+    elif name == "hashing":
+        hashing.save(folder, HashingModel(LayeredEncoder(shape), "has", 8), tokeniser)
     elif name.startswith("peasi"):
         peasi.save(folder, PeasiModel(LayeredEncoder(shape), "joint", 2), tokeniser)
     else:
@@ -160,7 +163,7 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(
         ValueError,
         match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: cascade, compare_aggregate, complete, cosinet, "
-        r"cosinet_passages, overlap, peasi.easi, peasi.pr, pointwise, sequential, similarity",
+        r"cosinet_passages, hashing, overlap, peasi.easi, peasi.pr, pointwise, sequential, similarity",
     ):
         find("overlp")
 
