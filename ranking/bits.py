@@ -28,7 +28,7 @@ Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
-BLOCK_TOKENS = {"cpu": 512, "cuda": 4_096}
+BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 """Tokens that are unpacked together, or those of one answer that has more."""
 TOLERANCE = 2e-5
 """Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a score may be off."""
