@@ -14,11 +14,13 @@ from indexing.dense import find_model
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.scores import by_question
-from ranking import cascade, peasi, vector_files
+from ranking import cascade, hashing, peasi, vector_files
 from ranking.cascade import CascadeModel, grown
 from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
 from ranking.embeddings import Embeddings, Store, derive
 from ranking.encoder import LayeredEncoder
+from ranking.hashing import HashingModel
+from ranking.hashtask import HashTask
 from ranking.listtask import ListTask, vocabulary
 from ranking.pairs import Tokeniser
 from ranking.pairtask import PairTask
@@ -31,7 +33,7 @@ from ranking.words import Words
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 if TYPE_CHECKING:
-    from pipelines.train import Body, Model, Peasi, TrainJob, Transformer
+    from pipelines.train import Body, Hashing, Model, Peasi, TrainJob, Transformer
 
 Questions = Sequence[Sequence[LabelledCandidate]]
 Passages = Sequence[Sequence[LabelledPassage]]
@@ -44,6 +46,8 @@ def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any]) -> tuple[Ta
     """
     if job.peasi is not None:
         return _passage_task(job, job.peasi, learn, dev)
+    if job.hashing is not None:
+        return _hash_task(job, job.hashing, learn, dev)
     if job.model is not None:
         return _list_task(job, job.model, learn, dev)
     assert job.transformer is not None
@@ -85,8 +89,7 @@ def _words_of(job: TrainJob, file: Path) -> Counter[str]:
 def _pair_task(job: TrainJob, given: Transformer, learn: Questions, dev: Questions) -> tuple[PairTask, Dev, str]:
     """Begins with a transformer's body and new classifiers; with a checkpoint of the same reranker; or, a cascade, with one
     of `pointwise`, whose body and classifier it takes over."""
-    if "batch" in job.train.model_fields_set:
-        raise ValueError("train.batch counts the questions of a list model's step; a transformer's is transformer.tokens")
+    _check_batch(job, "transformer")
     start = _start(job, given.encoder, given.layers)
     if given.reranker == "pointwise" and given.exits:
         raise ValueError("transformer.exits is for the cascade; pointwise has one, after its last layer: give `layers`")
@@ -161,6 +164,39 @@ def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -
     return task, dev_lists(model, dev), f"{told}; {task.tokens_cut:,} tokens cut"
 
 
+def _hash_task(job: TrainJob, given: Hashing, learn: Questions, dev: Questions) -> tuple[HashTask, Dev, str]:
+    """Begins with a transformer's body, or that of any checkpoint; of one of `hashing` with its attention too."""
+    _check_batch(job, "hashing")
+    start = _start(job, given.encoder)
+    model = HashingModel(start.encoder, given.variant, given.attention, given.beta)
+    if isinstance(start.model, HashingModel):
+        model.take_attention(start.model)
+    tokeniser, words = _stands_on(given, start, model)
+
+    def keep(folder: Path, made: HashingModel) -> None:
+        hashing.save(folder, made, tokeniser, given.store, words)
+
+    task = HashTask(
+        model,
+        tokeniser,
+        learn,
+        keep,
+        delta=given.delta,
+        negatives=given.negatives,
+        among=given.among,
+        drawn=given.drawn,
+        tokens=given.tokens,
+        attention_rate=given.classifier_rate,
+        seed=job.train.seed,
+    )
+    return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
+
+
+def _check_batch(job: TrainJob, section: str) -> None:
+    if "batch" in job.train.model_fields_set:
+        raise ValueError(f"train.batch counts the questions of a list model's step; a transformer's is {section}.tokens")
+
+
 @dataclass(frozen=True, slots=True)
 class _Start:
     """What a training begins with: a transformer, or a checkpoint of ours."""
@@ -168,7 +204,7 @@ class _Start:
     name: str
     told: str
     kind: str | None  # the checkpoint's reranker
-    model: CascadeModel | PeasiModel | None
+    model: CascadeModel | PeasiModel | HashingModel | None
     encoder: LayeredEncoder
     folder: Path  # of the tokenizer
     words: WordsOf | None  # where it has its word embeddings from
@@ -187,14 +223,20 @@ def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
         told = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
         return _Start(name, told, None, None, encoder, folder, WordsOf.of(name, folder))
     kind = kind_of(own)
-    if kind not in ("pointwise", "cascade", "peasi"):
+    if kind not in ("pointwise", "cascade", "peasi", "hashing"):
         raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
     resources = Resources(None, _no_encoder, find_model)
-    model, tokeniser = peasi.load(own, resources) if kind == "peasi" else cascade.load(own, kind, resources)
+    model: CascadeModel | PeasiModel | HashingModel
+    if kind == "peasi":
+        model, tokeniser = peasi.load(own, resources)
+    elif kind == "hashing":
+        model, tokeniser = hashing.load(own, resources)
+    else:
+        model, tokeniser = cascade.load(own, kind, resources)
     return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
 
 
-def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel) -> tuple[Tokeniser, WordsOf | None]:
+def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel | HashingModel) -> tuple[Tokeniser, WordsOf | None]:
     """The tokenizer, and whose word embeddings stay as they are; makes the model ready for training."""
     if given.words == "source" and start.words is None:
         raise ValueError(f"{start.name} has word embeddings of its own; words = 'source' is for those of a transformer")

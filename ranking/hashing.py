@@ -67,6 +67,14 @@ class HashingModel(nn.Module):
         self.w2 = nn.Linear(width, attention, bias=False) if attends else None
         self.m = nn.Linear(attention, 1, bias=False) if attends else None
 
+    def take_attention(self, other: HashingModel) -> None:
+        """Go on with another's W1, W2 and m, where both have some. Raises ValueError where its M is another."""
+        for mine, theirs in ((self.w1, other.w1), (self.w2, other.w2), (self.m, other.m)):
+            if mine is not None and theirs is not None:
+                if self.attention != other.attention:
+                    raise ValueError(f"its attention has M = {other.attention}, not {self.attention}; give attention = its M")
+                mine.load_state_dict(theirs.state_dict())
+
     def question(self, tokens: Packed) -> Tensor:
         """u_q [texts, D]: the greatest of each dimension over the text's tokens."""
         return _segments(self._encoded(tokens), "max", tokens.starts)
@@ -92,6 +100,10 @@ class HashingModel(nn.Module):
         """s [pairs] of pair p: question[asked[p]] and answer number answers[p], whose columns are answer[starts[a] :
         starts[a + 1]]. W1 b is computed once per column, W2 u once per question, however many pairs they are in; memory is
         flat in the number of pairs."""
+        with torch.autocast(answer.device.type, enabled=False):
+            return self._scores(question, answer, starts, asked, answers)
+
+    def _scores(self, question: Tensor, answer: Tensor, starts: Tensor, asked: Numbers, answers: Numbers) -> Tensor:
         if self.w1 is None or self.w2 is None:
             return F.cosine_similarity(question[asked], _segments(answer, "max", starts)[answers])
         keys, queries = self.w1(answer), self.w2(question)  # [tokens, M], [questions, M]
@@ -125,10 +137,9 @@ class HashingModel(nn.Module):
         made._modules = dict(self._modules)
         made.encoder = self.encoder.for_inference(device)
         made.precision = precision
-        for name in ("w1", "w2", "m"):
-            made._modules[name] = copy.deepcopy(self._modules[name])
-            if made._modules[name] is not None:
-                made._modules[name].to(device, precision)  # type: ignore[union-attr]
+        for name, module in self._modules.items():
+            if name != "encoder":
+                made._modules[name] = copy.deepcopy(module).to(device, precision)  # type: ignore[union-attr]
         return made.requires_grad_(False).eval()
 
 
