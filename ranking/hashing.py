@@ -175,8 +175,22 @@ class Encoded(NamedTuple):
     """[answers]: tokens left out."""
 
 
+@torch.inference_mode()
+def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) -> Encoded:
+    """Answers to the bits of B̄_a, each by itself: its bits do not depend on the others."""
+    pairs = tokeniser.pairs([(answer,) for answer in answers])
+    lengths = pairs.lengths
+    ends = np.cumsum(lengths)
+    made = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
+    for rows in pairs.batches(CODE_TOKENS):
+        bits = pack(model.kept(pairs.pack(rows).to(model.encoder.words.weight.device)))
+        for row, part in zip(rows, np.split(bits, np.cumsum(lengths[rows])[:-1]), strict=True):
+            made[ends[row] - lengths[row] : ends[row]] = part
+    return Encoded(made, lengths, pairs.cut)
+
+
 class AnswerCoder:
-    """Answers to the bits of B̄_a: what `Hashing` does not find in a store, and what a store is made of."""
+    """What a store of answers is made by."""
 
     def __init__(self, model: HashingModel, tokeniser: Tokeniser) -> None:
         """Raises ValueError where the model does not hash."""
@@ -186,19 +200,9 @@ class AnswerCoder:
         self._tokeniser = tokeniser
         self.width = model.encoder.shape.width
 
-    @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """Each text by itself: its bits do not depend on the others."""
-        pairs = self._tokeniser.pairs([(text,) for text in texts])
-        lengths = pairs.lengths
-        ends = np.cumsum(lengths)
-        made = np.zeros((int(lengths.sum()), self.width // 8), np.uint8)
-        device = self._model.encoder.words.weight.device
-        for rows in pairs.batches(CODE_TOKENS):
-            bits = pack(self._model.kept(pairs.pack(rows).to(device)))
-            for row, part in zip(rows, np.split(bits, np.cumsum(lengths[rows])[:-1]), strict=True):
-                made[ends[row] - lengths[row] : ends[row]] = part
-        return Encoded(made, lengths, pairs.cut)
+        """As `encode`."""
+        return encode(self._model, self._tokeniser, texts)
 
 
 class Hashing:
@@ -216,7 +220,6 @@ class Hashing:
         self._costs: Counter[str] = Counter()
         self._attention: Attention | None = None
         if model.variant == "has" and model.w1 and model.w2 and model.m:
-            self._coder = AnswerCoder(model, tokeniser)
             device = self._model.encoder.words.weight.device
             self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], device)
 
@@ -278,7 +281,7 @@ class Hashing:
         """Each answer's [tokens, D / 8]."""
         found = self._store.find(answers) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(found) if answer is None]
-        encoded = self._coder.encode([answers[n] for n in missing])
+        encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
         new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}
         cut = [answer.cut for answer in found if answer is not None]
         self._costs.update(answers=len(missing), answers_stored=len(cut))

@@ -18,13 +18,11 @@ from pipelines.errors import JobError
 from pipelines.job import Job, load
 from pipelines.records import Folder, sha256
 from pipelines.run import run_steps, steps_of
-from ranking import hashing
-from ranking.cosinet import Cosinet
+from ranking import hashing, peasi
 from ranking.encoder import LayeredEncoder, Shape
 from ranking.hashing import AnswerCoder, Hashing, HashingModel, Variant
 from ranking.pairs import Tokeniser
-from ranking.peasi import Extractor, PassageReranker
-from ranking.reranker import check_plan
+from ranking.peasi import PeasiModel
 from schemas.corpus import Passage
 from schemas.ranked import ScoredCandidate
 
@@ -211,5 +209,15 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
         codes.planned(missing)
 
 
-def test_hashing_stands_between_cosinet_and_peasi() -> None:
-    check_plan([("c", Cosinet, 50), ("h", Hashing, 20), ("p", PassageReranker, 10), ("e", Extractor, None)])
+def test_hashing_stands_between_cosinet_and_peasi(made: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = made
+    job(tmp_path, checkpoint(tmp_path / "hashing"))
+    peasi.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
+    text = (tmp_path / "job.toml").read_text().replace('reranker = "overlap"', 'reranker = "cosinet"')
+    text += "".join(f'[[rerank.stages]]\nreranker = "{name}"\ncheckpoint = "peasi"\n' for name in ("peasi.pr", "peasi.easi"))
+    (tmp_path / "job.toml").write_text(text)
+    rows = scored(rerank_without_shards(load(tmp_path / "job.toml"), folder, tmp_path / "run"))
+    best = [row for row in rows if row.rank == 1]
+    assert len(best) == len(SUBJECTS) and {row.unit for row in best} == {"sentence"}
+    stages = {tuple(score.stage for score in row.stages) for row in rows}
+    assert ("cosinet", "hashing", "peasi.pr", "peasi.easi") in stages and ("cosinet", "hashing") in stages
