@@ -11,17 +11,19 @@ and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
 Settled here. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
 there is none. L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is cut
 from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference all that
-stands on the encoder is computed in float64: a score does not feel its batch mates.
+stands on the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or made here: a score
+does not feel its batch mates.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,10 +32,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking import checkpoint
+from ranking.bits import Attention, Bytes, Codes, pack
 from ranking.checkpoint import WordsOf
 from ranking.encoder import LayeredEncoder
 from ranking.pairs import Numbers, Packed, Pairs, Tokeniser
-from ranking.reranker import Resources, order_by
+from ranking.reranker import AnswerStore, Resources, order_by
 from schemas.ranked import RankedList, Unit
 
 Floats = npt.NDArray[np.float64]
@@ -41,6 +44,7 @@ Variant = Literal["pooling", "attention", "has"]
 
 NAME = "hashing"
 BATCH_TOKENS = 1 << 16  # of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32
+CODE_TOKENS = 1 << 14  # of the answers that become bits together: 50 MB of 384 numbers in float64
 PAIR_TOKENS = 1 << 13  # of the pairs that are composed together: 25 MB of 384 numbers in float64
 
 
@@ -160,21 +164,68 @@ def _parts(lengths: Numbers, most: int) -> list[slice]:
     return made
 
 
+class Encoded(NamedTuple):
+    """Answers as bits, end to end."""
+
+    bits: Bytes
+    """[tokens, D / 8]."""
+    lengths: Numbers
+    """[answers]: tokens."""
+    cut: Numbers
+    """[answers]: tokens left out."""
+
+
+@torch.inference_mode()
+def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) -> Encoded:
+    """Answers to the bits of B̄_a, each by itself: its bits do not depend on the others."""
+    pairs = tokeniser.pairs([(answer,) for answer in answers])
+    lengths = pairs.lengths
+    ends = np.cumsum(lengths)
+    made = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
+    for rows in pairs.batches(CODE_TOKENS):
+        bits = pack(model.kept(pairs.pack(rows).to(model.encoder.words.weight.device)))
+        for row, part in zip(rows, np.split(bits, np.cumsum(lengths[rows])[:-1]), strict=True):
+            made[ends[row] - lengths[row] : ends[row]] = part
+    return Encoded(made, lengths, pairs.cut)
+
+
+class AnswerCoder:
+    """What a store of answers is made by."""
+
+    def __init__(self, model: HashingModel, tokeniser: Tokeniser) -> None:
+        """Raises ValueError where the model does not hash."""
+        if model.variant != "has":
+            raise ValueError(f"a model of variant {model.variant!r} makes no bits")
+        self._model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
+        self._tokeniser = tokeniser
+        self.width = model.encoder.shape.width
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """As `encode`."""
+        return encode(self._model, self._tokeniser, texts)
+
+
 class Hashing:
-    """Score = s(q, a), a cosine. Each different question and answer of a call is encoded once."""
+    """Score = s(q, a), a cosine. Each different question and answer of a call is encoded once, or read from the store."""
 
     name: ClassVar[str] = NAME
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 
-    def __init__(self, model: HashingModel, tokeniser: Tokeniser) -> None:
+    def __init__(self, model: HashingModel, tokeniser: Tokeniser, store: AnswerStore | None = None) -> None:
+        """`store`: answers that this model has encoded before; of use to `has` alone."""
         self._model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
         self._tokeniser = tokeniser
+        self._store = store
         self._costs: Counter[str] = Counter()
+        self._attention: Attention | None = None
+        if model.variant == "has" and model.w1 and model.w2 and model.m:
+            device = self._model.encoder.words.weight.device
+            self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], device)
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(*load(checkpoint.checkpoint_of(resources, NAME), resources))
+        return cls(*load(checkpoint.checkpoint_of(resources, NAME), resources), resources.answers)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()
@@ -188,8 +239,8 @@ class Hashing:
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, answers encoded, tokens of questions and answers, tokens cut, answers
-        cut (longer than L), milliseconds."""
+        """What was spent since the last call: candidates, answers encoded, answers read from the store, tokens of questions and
+        answers that were encoded, tokens cut, answers cut (longer than L, encoded or read), milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
@@ -200,6 +251,8 @@ class Hashing:
         if not len(of):
             return made
         vectors = self._questions(questions)
+        if self._attention is not None:
+            return self._from_bits(self._attention, vectors, answers, asked, of)
         pairs = self._tokenised(answers)
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
         by_answer = np.argsort(of, kind="stable")
@@ -212,6 +265,29 @@ class Hashing:
             scores = self._model.scores(vectors, self._model.kept(tokens), tokens.starts, asked[chosen], number)
             made[chosen] = scores.cpu().numpy()
         return made
+
+    def _from_bits(self, attention: Attention, vectors: Tensor, answers: Sequence[str], asked: Numbers, of: Numbers) -> Floats:
+        """As `_scored`, of the questions' vectors; what the store does not hold is encoded."""
+        bits = self._bits(answers)
+        lengths = np.fromiter(map(len, bits), np.int64, len(bits))
+        made = np.zeros(len(of))
+        for question in np.unique(asked):
+            rows = np.flatnonzero(asked == question)
+            codes = Codes(np.concatenate([bits[answer] for answer in of[rows]]), lengths[of[rows]])
+            made[rows] = attention.scores(vectors[question], codes)
+        return made
+
+    def _bits(self, answers: Sequence[str]) -> list[Bytes]:
+        """Each answer's [tokens, D / 8]."""
+        found = self._store.find(answers) if self._store else [None] * len(answers)
+        missing = [n for n, answer in enumerate(found) if answer is None]
+        encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
+        new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}
+        cut = [answer.cut for answer in found if answer is not None]
+        self._costs.update(answers=len(missing), answers_stored=len(cut))
+        self._costs.update(answers_cut=int(np.count_nonzero(encoded.cut)) + sum(map(bool, cut)))
+        self._costs.update(tokens=int(encoded.lengths.sum()), tokens_cut=int(encoded.cut.sum()) + sum(cut))
+        return [new[n] if answer is None else answer.bits for n, answer in enumerate(found)]
 
     def _questions(self, texts: Sequence[str]) -> Tensor:
         """u_q [texts, D]."""
@@ -245,6 +321,17 @@ def save(
 def load(folder: Path, resources: Resources | None = None) -> tuple[HashingModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
     return checkpoint.load_transformer(folder, NAME, _build, resources)
+
+
+def variant_of(folder: Path) -> Variant:
+    """The variant of a checkpoint. Raises ValueError where the folder is none of this model."""
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        checkpoint.check_format(told, NAME)
+        variant: Variant = told["variant"]
+    except (OSError, KeyError, TypeError, ValueError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {NAME}: {e}") from e
+    return variant
 
 
 def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> HashingModel:
