@@ -6,9 +6,9 @@ DEV_QUESTIONS dev questions with pools cut to DEV_POOL. Wrong answers are drawn 
 from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean and deviation over seeds; `has` is
 measured on its bits. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
 
-The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns ATTENTION_RATE times as fast.
-Trainings are those of `answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was
-stopped goes on.
+The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns
+ATTENTION_RATE times as fast. Trainings are those of `answermill train` and stand in --work, one folder each; what is complete
+there is not repeated, what was stopped goes on.
 """
 
 from __future__ import annotations
