@@ -5,22 +5,33 @@ with the shipped checkpoints. `answer_p1_after_…` and `answer_mrr_after_…`: 
 list, in percent; after `peasi.pr`, which ranks passages, of passages that hold an answer, so that number does not
 compare with the others. `gold_lost_at_…`: questions in percent whose last answer sentence left there. `without_…`: the
 chain's answers with that stage left out. `questions_per_s`: of the stages alone, one thread.
+
+With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
+`p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
+from their bits as a store gives them; what making these took is `answers_encoded_per_s`.
 """
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, say, seconds
+from indexing.codes import StoredAnswer
+from indexing.dense import find_model
 from pipelines.job import load
 from pipelines.rerank import load_plan
-from ranking.reranker import Outcome, Stage, run_stages, to_passages
+from ranking import hashing
+from ranking.hashing import AnswerCoder
+from ranking.reranker import Outcome, Resources, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 150
@@ -65,8 +76,48 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[RankedList]) -> Iterat
         lists, unit = [outcome.kept for outcome in outcomes], stage.reranker.writes
 
 
+@dataclass(frozen=True)
+class Held:
+    """Answers in memory, as a store holds them."""
+
+    answers: dict[str, StoredAnswer]
+
+    def find(self, texts: Sequence[str]) -> list[StoredAnswer | None]:
+        return [self.answers.get(text) for text in texts]
+
+
+def with_hashing(
+    plan: Sequence[Stage], lists: Sequence[RankedList], golds: Sequence[set[str]], checkpoint: Path, rounds: int
+) -> Iterator[tuple[str, float]]:
+    """HAS in the cascade's place."""
+    place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
+    before = [outcome.kept for outcome in run_stages(lists, plan[:place])]
+    model, tokeniser = hashing.load(checkpoint, Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    texts = list({c.text: None for ranked in before for c in ranked.candidates})
+    began = time.perf_counter()
+    made = AnswerCoder(model, tokeniser).encode(texts)
+    yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
+    bits = np.split(made.bits, np.cumsum(made.lengths)[:-1])
+    held = Held({text: StoredAnswer(*of) for text, *of in zip(texts, bits, made.cut.tolist(), strict=True)})
+    left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
+    stages = {"cascade": plan[place], "hashing": Stage("hashing", hashing.Hashing(model, tokeniser, held), left)}
+    times: dict[str, list[float]] = {name: [] for name in stages}
+    for _ in range(rounds):
+        for name, stage in stages.items():
+            with seconds(times[name]):
+                run_stages(before, [stage], "sentence")
+    for name, taken in times.items():
+        yield f"{name}_questions_per_s", len(lists) / statistics.median(taken)
+    replaced = [*plan[:place], stages["hashing"], *plan[place + 1 :]]
+    outcomes = run_stages(lists, replaced)
+    for told, stage in (("after", "hashing"), ("with", plan[-1].name)):
+        p1, mrr = measured(outcomes, golds, stage)
+        yield f"p1_{told}_hashing", p1
+        yield f"mrr_{told}_hashing", mrr
+
+
 def main() -> None:
-    given = arguments("chain", __doc__ or "")
+    given = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
     torch.set_num_threads(1)
     plan = load_plan(load(SAMPLE))
     with tempfile.TemporaryDirectory() as folder:
@@ -90,6 +141,8 @@ def main() -> None:
         name = stage.name.replace(".", "_")
         result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
         say(f"without {stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
+    if given.hashing:
+        result |= with_hashing(plan, lists, golds, given.hashing, given.rounds)
     finish("chain", result, given.save)
 
 

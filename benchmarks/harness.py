@@ -46,12 +46,17 @@ def peak_gb() -> float:
 
 def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> None:
     """Print the result as one JSON object, the last line of the run; with `save` keep it with date, machine and revision."""
-    flat = {key: round(value, 4) if isinstance(value, float) else value for key, value in result.items()}
+    flat = {key: _short(value) if isinstance(value, float) else value for key, value in result.items()}
     if save:
         about = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "revision": revision()}
         RESULTS.mkdir(exist_ok=True)
         (RESULTS / f"{name}.json").write_text(json.dumps({**flat, **about}, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(flat))
+
+
+def _short(value: float) -> float:
+    """Four decimals; of what is small two digits."""
+    return round(value, 4) if abs(value) >= 0.001 else float(f"{value:.2g}")
 
 
 def machine() -> str:

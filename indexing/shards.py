@@ -4,6 +4,7 @@
       passages.parquet   row i is …
       bm25/              … Lucene's document i …
       dense.faiss        … and vector i; absent where the shard was built without an encoder
+      codes/<model>/     of each different sentence the bits of its matrix, where the plan has a model that reads them
       shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
 
 A shard is written under another name beside its place, and moved there when every byte is on the disk. Lucene and FAISS
@@ -29,7 +30,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from indexing import codes
 from indexing.bm25 import ANALYZER, Bm25Index, Bm25Writer
+from indexing.codes import AnswerCodes, AnswerEncoder, CodesName, ShardCodes
 from indexing.dense import DenseIndex, DenseWriter
 from indexing.java import Java, anserini_jar, find_java, lucene_version, start
 from schemas.corpus import Passage
@@ -82,15 +85,23 @@ class ShardReport:
     bytes: int
     seconds_bm25: float
     seconds_dense: float
+    seconds_codes: float
+    codes: tuple[CodesName, ...]
 
 
 def build(
-    passages: Iterable[Passage], folder: Path, settings: ShardSettings, encoder: PassageEncoder | None, java: Java | None = None
+    passages: Iterable[Passage],
+    folder: Path,
+    settings: ShardSettings,
+    encoder: PassageEncoder | None,
+    java: Java | None = None,
+    answers: Sequence[AnswerEncoder] = (),
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    Passages pass through in chunks of 4,096; what stays in memory until the end is the vectors (4 bytes × dimension a
-    passage). A folder that is there already is replaced. Raises JavaMissing, and what reading the passages raises.
+    `answers`: of each, the codes of all sentences are stored. Passages pass through in chunks of 4,096; what stays in memory
+    until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
+    already is replaced. Raises JavaMissing, and what reading the passages raises.
     """
     java = java or find_java()
     start(java, settings.heap)
@@ -99,7 +110,7 @@ def build(
     made = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
     made.mkdir()
     try:
-        report = _write(passages, made, settings, encoder)
+        report = _write(passages, made, settings, encoder, answers)
         _put(made, folder)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -107,9 +118,16 @@ def build(
     return report
 
 
-def _write(passages: Iterable[Passage], made: Path, settings: ShardSettings, encoder: PassageEncoder | None) -> ShardReport:
-    seconds_bm25 = seconds_dense = 0.0
+def _write(
+    passages: Iterable[Passage],
+    made: Path,
+    settings: ShardSettings,
+    encoder: PassageEncoder | None,
+    answers: Sequence[AnswerEncoder],
+) -> ShardReport:
+    seconds_bm25 = seconds_dense = seconds_codes = 0.0
     vectors = DenseWriter(encoder.dimension) if encoder else None
+    writers = [codes.CodeWriter(made, each) for each in answers]
     rows = 0
     clock = time.perf_counter
     with (
@@ -133,11 +151,16 @@ def _write(passages: Iterable[Passage], made: Path, settings: ShardSettings, enc
                 began = clock()
                 vectors.add(encoder.encode_passages([(passage.title, passage.text) for passage in chunk]))
                 seconds_dense += clock() - began
+            began = clock()
+            for writer in writers:
+                writer.add([sentence.text for passage in chunk for sentence in passage.sentences])
+            seconds_codes += clock() - began
             rows += len(chunk)
         began = clock()
     seconds_bm25 += clock() - began
     if vectors:
         vectors.write(made / DENSE)
+    stored = tuple(writer.finish() for writer in writers)
     files: dict[str, dict[str, Any]] = {
         path.relative_to(made).as_posix(): {"size": path.stat().st_size, "sha256": _sha256(path)}
         for path in sorted(made.rglob("*"))
@@ -153,11 +176,12 @@ def _write(passages: Iterable[Passage], made: Path, settings: ShardSettings, enc
         "encoder": asdict(EncoderName(encoder.name, encoder.fingerprint, encoder.dimension, encoder.precision))
         if encoder
         else None,
+        "codes": [asdict(each) for each in stored],
         "files": files,
     }
     (made / SHARD_FILE).write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
     size = sum(file["size"] for file in files.values()) + (made / SHARD_FILE).stat().st_size
-    return ShardReport(rows, size, seconds_bm25, seconds_dense)
+    return ShardReport(rows, size, seconds_bm25, seconds_dense, seconds_codes, stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +211,7 @@ class Shard:
 
         Raises FileNotFoundError where there is no shard, ShardDamaged where a file is not the one that was written.
         """
-        try:
-            written = json.loads((folder / SHARD_FILE).read_text(encoding="utf-8"))
-        except FileNotFoundError as e:
-            raise FileNotFoundError(f"{folder}: no {SHARD_FILE}, so no shard; run the index step") from e
-        except ValueError as e:
-            raise ShardDamaged(f"{folder / SHARD_FILE}: not JSON ({e}); {_again(folder)}") from e
-        if written.get("format") != FORMAT or written.get("passage_schema") != Passage.fingerprint():
-            raise ShardMismatch(f"{folder}: written by another version of this program; {_again(folder)}")
+        written = _read(folder)
         if verify:
             _verify(folder, written["files"])
         return cls(folder, written, java, heap)
@@ -256,20 +273,59 @@ class Shard:
         return self._parquet.read(["passage_id"], use_threads=False)["passage_id"].combine_chunks()
 
 
+def stored_codes(folders: Sequence[Path], model: str, verify: bool = True) -> AnswerCodes | None:
+    """The codes that these shards hold by the model of this digest; None where no shard holds codes of any.
+
+    Compares sizes, and checksums unless `verify` is off. Raises ShardMismatch where the codes are of other models or of another
+    format, ShardDamaged where a file is not the one that was written.
+    """
+    found = []
+    for folder in folders:
+        written = _read(folder)
+        held = written.get("codes", [])
+        if any(each["format"] != codes.FORMAT for each in held):
+            raise ShardMismatch(f"{folder}: its answer codes were written by another version of this program; {_again(folder)}")
+        names = {each["model"]: CodesName(**each) for each in held}
+        if not names:
+            continue
+        if model not in names:
+            raise ShardMismatch(
+                f"{folder}: its answer codes are of checkpoint {', '.join(sorted(names))}, the job's is {model}. Run this "
+                "job's index in another --out; or rerank in a folder without shards/, where every answer is encoded anew"
+            )
+        inside = codes.folder_of(Path(), model).as_posix()
+        _verify(folder, {name: file for name, file in written["files"].items() if name.startswith(inside)}, verify)
+        found.append(ShardCodes(folder, names[model]))
+    return AnswerCodes(found) if found else None
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """shard.json. Raises as `Shard.open`."""
+    try:
+        written: dict[str, Any] = json.loads((folder / SHARD_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise FileNotFoundError(f"{folder}: no {SHARD_FILE}, so no shard; run the index step") from e
+    except ValueError as e:
+        raise ShardDamaged(f"{folder / SHARD_FILE}: not JSON ({e}); {_again(folder)}") from e
+    if written.get("format") != FORMAT or written.get("passage_schema") != Passage.fingerprint():
+        raise ShardMismatch(f"{folder}: written by another version of this program; {_again(folder)}")
+    return written
+
+
 def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
     given = iter(passages)
     while chunk := list(islice(given, _CHUNK)):
         yield chunk
 
 
-def _verify(folder: Path, files: dict[str, dict[str, Any]]) -> None:
+def _verify(folder: Path, files: dict[str, dict[str, Any]], checksums: bool = True) -> None:
     for name, file in files.items():
         path = folder / name
         if not path.is_file():
             raise ShardDamaged(f"{path}: missing; {_again(folder)}")
         if path.stat().st_size != file["size"]:
             raise ShardDamaged(f"{path}: {path.stat().st_size:,} bytes, {file['size']:,} were written; {_again(folder)}")
-        if _sha256(path) != file["sha256"]:
+        if checksums and _sha256(path) != file["sha256"]:
             raise ShardDamaged(f"{path}: its SHA-256 is not the one that was written; {_again(folder)}")
 
 

@@ -339,6 +339,39 @@ def tune(
 
 
 @app.command
+def sweep(
+    job: Annotated[Path, Parameter(help="the training file")],
+    *,
+    over: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), consume_multiple=True, help="a key and its values, e.g. hashing.beta=1,2,5,10,20; several keys"),
+    ],
+    out: Annotated[Path, Parameter(help="folder of the trainings, the table and the plots; made if it is not there")],
+    labels: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(), consume_multiple=True, help="data sets that each checkpoint is measured on; none = dev score alone"
+        ),
+    ] = (),
+    metrics: Annotated[
+        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="of --labels: MAP, MRR, P@k, nDCG@k")
+    ] = ("MAP", "MRR"),
+    settings: Overrides = (),
+) -> None:
+    """Train once for each value of a setting, all else as the file has it, and draw what comes of it.
+
+    Several keys are swept one after the other, each from the file's own values; a training that two of them ask for is made
+    once. What is trained is not repeated, and what was stopped goes on. --out gets a folder for each training, sweep.json, and
+    a plot for each key, KEY.svg and KEY.png.
+    """
+    from pipelines.sweep import sweep as run_sweep
+
+    for line in run_sweep(job, over, out, settings, labels, metrics):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+@app.command
 def export(
     checkpoint: Annotated[Path, Parameter(help="checkpoint of cascade or pointwise")],
     *,
@@ -360,7 +393,7 @@ def dataset(
     form: Annotated[str | None, Parameter(help="where it is not recognised, or to read it another way; see below")] = None,
     out: Annotated[Path | None, Parameter(help="write the candidates as one Parquet file, which `--labels` takes")] = None,
     questions: Annotated[Path | None, Parameter(help="asnq: keep the questions of this list, a line each or JSONL")] = None,
-    split: Annotated[str | None, Parameter(help="asnq: of that list, those of this split")] = None,
+    split: Annotated[str | None, Parameter(help="asnq: of that list, those of this split; yahooqa: the split to read")] = None,
     splitter: Annotated[
         Literal["rules", "spacy"] | None, Parameter(help="squad, nq-asnq: our sentence rules, or spaCy's sentencizer")
     ] = None,
@@ -377,7 +410,10 @@ def dataset(
     """Read an answer sentence selection data set, print the papers' statistics row, and convert it.
 
     Forms: wikiqa, trecqa (jacana's XML), asnq, tsv (question, sentence, label), squad (to SQuAD-sent), nq-la and nq-asnq
-    (Natural Questions), insuranceqa (v1), parquet. Files are read as a stream: their size does not matter.
+    (Natural Questions), insuranceqa (v1), yahooqa, parquet. All but yahooqa are read as a stream, whatever their size.
+
+    yahooQA's splits are published as a pickle. It runs code when it is opened, so it is not opened here; if you trust it, write
+    it as JSON: `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
     from pipelines.convert import convert
 

@@ -1,4 +1,5 @@
-"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order.
+"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order; and, where
+the plan has a stage `hashing`, the bits of its sentences.
 
 A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
 """
@@ -13,8 +14,10 @@ from typing import Any
 import apache_beam as beam
 
 from indexing import shards
+from indexing.codes import AnswerEncoder
 from indexing.dense import Encoder, load_encoder
 from indexing.java import find_java
+from pipelines import codes
 from pipelines.job import Job
 from pipelines.records import Folder, Part, read_part, sha256
 from pipelines.runner import carry
@@ -50,7 +53,11 @@ def step(job: Job, run: Path) -> Step:
     """The index step of a run. Raises JobError where passages/ is missing."""
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
-    return Step(run, "index", OUTPUTS, settings, {"passages": passages.digest()})
+    inputs = {"passages": passages.digest()}
+    stored = sorted(codes.planned(job))
+    if stored:
+        inputs["checkpoints of hashing"] = ", ".join(stored)
+    return Step(run, "index", OUTPUTS, settings, inputs)
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -79,16 +86,20 @@ class BuildShard(beam.DoFn):
 
     def setup(self) -> None:
         self._encoder = passage_encoder(self._job)
+        self._coders = codes.coders(self._job)
 
     def process(self, unit: ShardRange) -> None:
-        build(unit, self._job, self._passages, self._encoder, self._step)
+        build(unit, self._job, self._passages, self._encoder, self._coders, self._step)
 
 
-def build(unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, this: Step) -> None:
+def build(
+    unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, coders: Sequence[AnswerEncoder], this: Step
+) -> None:
     """Build one shard and report it."""
     folder = this.run / "shards" / unit.name
     settings = shards.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
-    made = shards.build(rows_between(passages, unit.start, unit.stop), folder, settings, encoder, find_java(job.workers.java))
+    rows = rows_between(passages, unit.start, unit.stop)
+    made = shards.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
     part = Part(unit.name, made.passages, made.bytes, sha256(folder / shards.SHARD_FILE))
     counts = {
         "passages": made.passages,
@@ -96,6 +107,13 @@ def build(unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encode
         "bm25_ms": round(made.seconds_bm25 * 1000),
         "dense_ms": round(made.seconds_dense * 1000),
     }
+    if made.codes:
+        counts |= {
+            "answers": sum(each.answers for each in made.codes),
+            "answers_cut": sum(each.answers_cut for each in made.codes),
+            "answer_tokens": sum(each.tokens for each in made.codes),
+            "answers_ms": round(made.seconds_codes * 1000),
+        }
     this.reports.write(Report(unit.number, {"shards": part}, counts))
 
 
@@ -126,8 +144,12 @@ def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     manifest = Folder.open(run / "shards", Passage, "index").manifest
     counts: dict[str, Any] = dict(manifest.counts)
+    stored = ""
+    if "answers" in counts:
+        rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
+        stored = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
     seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
     return (
         f"index      {manifest.rows:,} passages in {len(manifest.parts)} shards, {counts['bytes'] / 1e6:,.1f} MB; "
-        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
+        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s{stored}"
     )

@@ -1,5 +1,6 @@
 """Plots, as SVG and PNG with the same bytes every time: cost against accuracy of drop schedules (Cascade Transformer Fig. 2),
-coverage against accuracy of rankers that may give no answer, and agreement of heads with teachers (MHS Fig. 3)."""
+coverage against accuracy of rankers that may give no answer, what a setting of a training does (HAS Figs. 2 and 3), and
+agreement of heads with teachers (MHS Fig. 3)."""
 
 from __future__ import annotations
 
@@ -69,6 +70,15 @@ def plot_coverage(files: Sequence[Path], curves: Mapping[str, RiskCoverage]) -> 
             axes.plot(x, 100 * (1 - curve.running), "-o", color=colour, markersize=5, markevery=[-1], label=name)
         axes.set_xlim(0, 102)
         axes.set_ylim(0, 102)
+
+
+def plot_sweep(files: Sequence[Path], key: str, values: Sequence[str], curves: Mapping[str, Sequence[float]]) -> None:
+    """One line per name: a figure, 0 to 1, for each value of the setting. Values are evenly spaced, in their order."""
+    with _drawn(files, key, "%", "lower right") as axes:
+        for n, (name, figures) in enumerate(curves.items()):
+            colour = _CURVES[n % len(_CURVES)]
+            axes.plot(range(len(values)), [100 * figure for figure in figures], "-o", color=colour, markersize=5, label=name)
+        axes.set_xticks(range(len(values)), values)
 
 
 def plot_agreement(files: Sequence[Path], matrix: Floats, heads: Sequence[str], teachers: Sequence[str]) -> None:

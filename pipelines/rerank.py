@@ -5,7 +5,6 @@ A part of retrieved/ is one unit of work: whole lists of some questions, so that
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -15,14 +14,15 @@ from typing import Any
 import apache_beam as beam
 
 from indexing.dense import find_model
+from pipelines import codes
 from pipelines.errors import SETTINGS, JobError
 from pipelines.index import passage_encoder
 from pipelines.job import Job, Rerank, StageSettings
-from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, sha256, write_text
+from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
 from pipelines.runner import carry
 from pipelines.step import Report, Step, total
 from ranking.cascade import Cascade, Sequential
-from ranking.checkpoint import SHIPPED
+from ranking.hashing import Hashing
 from ranking.multihead import MultiHead
 from ranking.peasi import Extractor, PassageReranker
 from ranking.registry import find
@@ -33,6 +33,7 @@ from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
+FATES = ("kept", "grouped", "dropped")
 DROPPING = (Cascade.name, MultiHead.name, Sequential.name)
 """Rerankers that the stage's `drop` is for."""
 
@@ -68,9 +69,10 @@ def _check_confidence(stages: Sequence[StageSettings]) -> None:
             raise ValueError(f"rerank.stages[{n}]: `threshold` is for peasi.easi, on passages that peasi.pr has scored before")
 
 
-def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any]) -> Resources:
-    """What the stage's reranker may ask for."""
-    return Resources(checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold)
+def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any], run: Path | None = None) -> Resources:
+    """What the stage's reranker may ask for; with `run` the codes in its shards, whose checksums were compared before."""
+    answers = codes.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
+    return Resources(codes.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers)
 
 
 def check_stages(job: Job) -> None:
@@ -91,22 +93,10 @@ def check_stages(job: Job) -> None:
             raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
 
 
-def checkpoint_path(job: Job, stage: StageSettings) -> str | None:
-    """The stage's checkpoint, relative to the job file."""
-    return None if stage.checkpoint is None else str(job.path(stage.checkpoint))
-
-
 def checkpoint_digests(job: Job) -> dict[str, str]:
     """Stage → what stands for its checkpoint's content, for the stages that have one: trained again, it is another input."""
-    digests = {}
-    for stage in plan_settings(job).stages:
-        given = checkpoint_path(job, stage)
-        folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages").partition(".")[0]
-        files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
-        if files:
-            content = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files if path.name != "training.json")
-            digests[f"checkpoint of {stage.key}"] = hashlib.sha256(content.encode()).hexdigest()[:32]
-    return digests
+    digests = {stage.key: codes.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
+    return {f"checkpoint of {key}": digest for key, digest in digests.items() if digest is not None}
 
 
 def step(job: Job, run: Path) -> Step:
@@ -126,12 +116,13 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     this.begin()
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = this.reports.read()
+    codes.check(job, run)
     left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
     reports = this.reports.read()
     counts = total(reports.values())
-    if counts["candidates"] != counts["kept"] + counts["left"]:
-        raise RuntimeError(f"{counts['candidates']} rows, but {counts['kept']} kept and {counts['left']} left on the way")
+    if counts["candidates"] != sum(counts[fate] for fate in FATES):
+        raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
     write_answers(run, [report.parts["scored"] for report in reports.values()])
     this.finish(reports.values(), counts | per_question(counts))
     return summary(run)
@@ -158,15 +149,15 @@ class RunStages(beam.DoFn):
         self._job, self._folder, self._step = job, folder, this
 
     def setup(self) -> None:
-        self._plan = load_plan(self._job)
+        self._plan = load_plan(self._job, self._step.run)
 
     def process(self, element: tuple[int, Part]) -> None:
         unit, part = element
         rerank_part(unit, part, self._folder, self._plan, self._step)
 
 
-def load_plan(job: Job) -> list[Stage]:
-    """The plan with its models loaded."""
+def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
+    """The plan with its models loaded; `run` is where answer codes may stand."""
     loaded: list[Any] = []
 
     def encoder() -> Any:
@@ -176,7 +167,7 @@ def load_plan(job: Job) -> list[Stage]:
 
     plan = []
     for stage in plan_settings(job).stages:
-        plan.append(Stage(stage.key, find(stage.reranker).load(resources_of(job, stage, encoder)), stage.keep))
+        plan.append(Stage(stage.key, find(stage.reranker).load(resources_of(job, stage, encoder, run)), stage.keep))
     return plan
 
 
@@ -193,7 +184,8 @@ def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this
         "passages": sum(len(ranked.candidates) for ranked in lists),
         "candidates": writer.part.rows,
         "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
-        "left": sum(len(outcome.left) for outcome in outcomes),
+        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.left),
+        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.left),
     }
     for stage in plan:
         if isinstance(stage.reranker, Costed):
@@ -265,12 +257,14 @@ def summary(run: Path) -> str:
     counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
     costs = ""
     for key in counts:
-        if key.endswith("_full_layer_tokens"):
-            stage = key.removesuffix("_full_layer_tokens")
-            share, seconds = counts[f"{stage}_layer_tokens"] / max(1, counts[key]), counts[f"{stage}_milliseconds"] / 1000
+        if key.endswith("_milliseconds"):
+            stage = key.removesuffix("_milliseconds")
+            took, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
+            share = f" took {took / all_layers:.0%} of all layers × tokens," if all_layers else ""
             each = counts[f"{stage}_microseconds_per_question"] / 1000
-            costs += f"; {stage} took {share:.0%} of all layers × tokens, {seconds:,.1f} s, {each:,.1f} ms a question"
+            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {each:,.1f} ms a question"
+    fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
-        f"{counts['kept']:,} kept + {counts['left']:,} dropped{costs}; best answers in {ANSWERS}"
+        f"{fates}{costs}; best answers in {ANSWERS}"
     )

@@ -16,12 +16,14 @@ from indexing.dense import find_model
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.scores import by_question
-from ranking import cascade, multihead, peasi, vector_files
+from ranking import cascade, hashing, multihead, peasi, vector_files
 from ranking.cascade import CascadeModel, grown
 from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
 from ranking.distil import NO_TEACHER, Distillation
 from ranking.embeddings import Embeddings, Store, derive
 from ranking.encoder import LayeredEncoder
+from ranking.hashing import HashingModel
+from ranking.hashtask import HashTask
 from ranking.listtask import ListTask, vocabulary
 from ranking.multihead import MultiHeadModel, split, split_model
 from ranking.pairs import Tokeniser
@@ -35,7 +37,7 @@ from ranking.words import Words
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 if TYPE_CHECKING:
-    from pipelines.train import Body, Model, Peasi, TrainJob, Transformer
+    from pipelines.train import Body, Hashing, Model, Peasi, TrainJob, Transformer
 
 Questions = Sequence[Sequence[LabelledCandidate]]
 Passages = Sequence[Sequence[LabelledPassage]]
@@ -49,6 +51,8 @@ def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], teachers: S
     """
     if job.peasi is not None:
         return _passage_task(job, job.peasi, learn, dev)
+    if job.hashing is not None:
+        return _hash_task(job, job.hashing, learn, dev)
     if job.model is not None:
         return _list_task(job, job.model, learn, dev)
     assert job.transformer is not None
@@ -92,11 +96,11 @@ def _pair_task(
 ) -> tuple[PairTask, Dev, str]:
     """Begins with a transformer's body and new classifiers; with a checkpoint of the same reranker; a cascade also with one of
     `pointwise`, whose body and classifier it takes over; a multiple-heads student with either of them."""
-    if "batch" in job.train.model_fields_set:
-        raise ValueError("train.batch counts the questions of a list model's step; a transformer's is transformer.tokens")
+    _check_batch(job, "transformer")
     start = _start(job, given.encoder, given.layers)
     if given.layers is not None and start.model is not None:
-        raise ValueError(f"{start.name} is a checkpoint {_exits(start.model)}; leave out transformer.layers")
+        told = f"with exits {list(start.model.exits)}" if isinstance(start.model, CascadeModel) else f"of {start.kind}"
+        raise ValueError(f"{start.name} is a checkpoint {told}; leave out transformer.layers")
     distillation = _distillation(job)
     if given.reranker == "multihead":
         model: CascadeModel = _student(given, start, distillation)
@@ -148,7 +152,7 @@ def _cascade(given: Transformer, start: _Start) -> CascadeModel:
         raise ValueError(f"{start.name} is a checkpoint of {start.kind}; {given.reranker} cannot begin with it")
     model = start.model if start.kind == given.reranker else grown(start.model, given.exits)
     if given.exits not in ([], list(model.exits)):
-        raise ValueError(f"{start.name} is a checkpoint {_exits(model)}; leave out transformer.layers and exits")
+        raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
     return model
 
 
@@ -184,16 +188,11 @@ def _distillation(job: TrainJob) -> Distillation:
         raise ValueError(f"distil: {e}") from e
 
 
-def _exits(model: CascadeModel | PeasiModel) -> str:
-    return f"with exits {list(model.exits)}" if isinstance(model, CascadeModel) else "of peasi"
-
-
 def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -> tuple[PassageTask, Dev, str]:
     """Begins with a transformer's body, that of a checkpoint of `pointwise` or `cascade`, or a checkpoint of `peasi`, whose
     heads it takes over too; EASI, where it has a transformer of its own, with `easi`."""
     start = _start(job, given.encoder)
-    if start.kind == "multihead":
-        raise ValueError(f"{start.name} is a checkpoint of multihead, whose body is cut; peasi cannot begin with it")
+    _check_whole(start)
     model = PeasiModel(start.easi_encoder if given.variant == "easi" else start.encoder, given.variant, given.slots)
     second = start
     if model.easi_encoder is not None:
@@ -225,6 +224,40 @@ def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -
     return task, dev_lists(model, dev), f"{told}; {task.tokens_cut:,} tokens cut"
 
 
+def _hash_task(job: TrainJob, given: Hashing, learn: Questions, dev: Questions) -> tuple[HashTask, Dev, str]:
+    """Begins with a transformer's body, or that of any checkpoint; of one of `hashing` with its attention too."""
+    _check_batch(job, "hashing")
+    start = _start(job, given.encoder)
+    _check_whole(start)
+    model = HashingModel(start.encoder, given.variant, given.attention, given.beta)
+    if isinstance(start.model, HashingModel):
+        model.take_attention(start.model)
+    tokeniser, words = _stands_on(given, start, model)
+
+    def keep(folder: Path, made: HashingModel) -> None:
+        hashing.save(folder, made, tokeniser, given.store, words)
+
+    task = HashTask(
+        model,
+        tokeniser,
+        learn,
+        keep,
+        delta=given.delta,
+        negatives=given.negatives,
+        among=given.among,
+        drawn=given.drawn,
+        tokens=given.tokens,
+        attention_rate=given.classifier_rate,
+        seed=job.train.seed,
+    )
+    return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
+
+
+def _check_batch(job: TrainJob, section: str) -> None:
+    if "batch" in job.train.model_fields_set:
+        raise ValueError(f"train.batch counts the questions of a list model's step; a transformer's is {section}.tokens")
+
+
 @dataclass(frozen=True, slots=True)
 class _Start:
     """What a training begins with: a transformer, or a checkpoint of ours."""
@@ -232,7 +265,7 @@ class _Start:
     name: str
     told: str
     kind: str | None  # the checkpoint's reranker
-    model: CascadeModel | PeasiModel | None
+    model: CascadeModel | PeasiModel | HashingModel | None
     encoder: LayeredEncoder
     folder: Path  # of the tokenizer
     words: WordsOf | None  # where it has its word embeddings from
@@ -251,20 +284,28 @@ def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
         told = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
         return _Start(name, told, None, None, encoder, folder, WordsOf.of(name, folder))
     kind = kind_of(own)
-    if kind not in ("pointwise", "cascade", "multihead", "peasi"):
+    if kind not in ("pointwise", "cascade", "multihead", "peasi", "hashing"):
         raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
     resources = Resources(None, _no_encoder, find_model)
-    model: CascadeModel | PeasiModel
+    model: CascadeModel | PeasiModel | HashingModel
     if kind == "peasi":
         model, tokeniser = peasi.load(own, resources)
     elif kind == "multihead":
         model, tokeniser = multihead.load(own, resources)
+    elif kind == "hashing":
+        model, tokeniser = hashing.load(own, resources)
     else:
         model, tokeniser = cascade.load(own, kind, resources)
     return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
 
 
-def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel) -> tuple[Tokeniser, WordsOf | None]:
+def _check_whole(start: _Start) -> None:
+    """Raises ValueError where the transformer lacks its last layers."""
+    if isinstance(start.model, MultiHeadModel):
+        raise ValueError(f"{start.name} is a checkpoint of multihead, whose last layers are its heads'; give another encoder")
+
+
+def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel | HashingModel) -> tuple[Tokeniser, WordsOf | None]:
     """The tokenizer, and whose word embeddings stay as they are; makes the model ready for training."""
     if given.words == "source" and start.words is None:
         raise ValueError(f"{start.name} has word embeddings of its own; words = 'source' is for those of a transformer")

@@ -133,6 +133,30 @@ class Peasi(Body):
     limit: int = Field(320, ge=8, description="tokens of question and passage together; what is longer is cut, and counted")
 
 
+class Hashing(Body):
+    """What is trained, where it encodes questions and answers apart (HAS), on labelled candidates."""
+
+    reranker: Literal["hashing"] = "hashing"
+    variant: Literal["pooling", "attention", "has"] = Field(
+        description="both sides max-pooled; the answer composed by attention; or that over bits (HAS Table 5)"
+    )
+    attention: Count = Field(128, description="hidden size of the attention (M)")
+    beta: float = Field(5.0, ge=1, description="has: β of tanh(βx), which stands for the sign in training (Eq. 1)")
+    delta: float = Field(1e-6, ge=0, description="has: δ, weight of the binary constraint (Eq. 2), a sum over tokens × width")
+    limit: int = Field(200, ge=8, description="tokens of a question, and of an answer (L); what is longer is cut, and counted")
+    classifier_rate: float = Field(
+        1.0, gt=0, description="learning rate of the attention, which is new, as a multiple of train.learning_rate"
+    )
+    negatives: Literal["random", "hard"] = Field(
+        "random", description="wrong answer of a triplet: drawn, or of `drawn` drawn ones the one that the model scores highest"
+    )
+    among: Literal["list", "all"] = Field(
+        "list",
+        description="wrong answers are drawn from the question's own, where it has some, or from all answers of the data",
+    )
+    drawn: Count = Field(8, description="hard: wrong answers to choose from")
+
+
 class Distil(Section):
     """Teachers of a [transformer], whose logits were written before (MHS §3.2, §3.3)."""
 
@@ -194,24 +218,25 @@ class TrainJob(Section):
     transformer: Transformer | None = None
     peasi: Peasi | None = None
     distil: Distil | None = None
+    hashing: Hashing | None = None
     data: Data
     train: Train = Train()
 
     _folder: Path = PrivateAttr(Path())
 
     @property
-    def trained(self) -> Model | Transformer | Peasi:
+    def trained(self) -> Model | Transformer | Peasi | Hashing:
         """The section of what is trained."""
-        made = self.model or self.transformer or self.peasi
+        made = self.model or self.transformer or self.peasi or self.hashing
         assert made is not None  # `_one_of_them`
         return made
 
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
-        if [self.model, self.transformer, self.peasi].count(None) != 2:
+        if [self.model, self.transformer, self.peasi, self.hashing].count(None) != 3:
             raise ValueError(
-                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade, multihead) and [peasi] "
-                "(on passages)"
+                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade, multihead), [peasi] (on "
+                "passages) and [hashing]"
             )
         if self.distil is not None and self.transformer is None:
             raise ValueError("[distil] is for a [transformer]")
@@ -310,6 +335,8 @@ def _name(job: TrainJob) -> str:
         return f"{job.model.reranker} {job.model.form}"
     if job.peasi is not None:
         return f"peasi {job.peasi.variant} of {Path(job.peasi.encoder).name}"
+    if job.hashing is not None:
+        return f"hashing {job.hashing.variant} of {Path(job.hashing.encoder).name}"
     assert job.transformer is not None
     return f"{job.transformer.reranker} of {Path(job.transformer.encoder).name}"
 
@@ -345,7 +372,8 @@ def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
     for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev"), ("distil", "tables")):
         if section in settings:
             settings[section][key] = [Path(file).name for file in settings[section][key]]
-    for section, key in (("model", "embeddings"), ("transformer", "encoder"), ("peasi", "encoder"), ("peasi", "easi")):
+    bodies = (("transformer", "encoder"), ("peasi", "encoder"), ("peasi", "easi"), ("hashing", "encoder"))
+    for section, key in (("model", "embeddings"), *bodies):
         if section in settings:
             settings[section][key] = Path(settings[section][key]).name
     return settings

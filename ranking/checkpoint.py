@@ -82,7 +82,7 @@ def load(folder: Path, model: type[Model], resources: Resources | None = None) -
     """
     try:
         told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        _check_format(told, model.name)
+        check_format(told, model.name)
         weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
         embeddings = Embeddings.load(folder, resources.model) if resources else Embeddings.load(folder)
         made = model(embeddings.vectors, told["form"], int(told["filters"]))
@@ -166,7 +166,7 @@ def load_transformer(
     """
     try:
         told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        _check_format(told, name)
+        check_format(told, name)
         weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
         source = folder
         if told["words"] is not None:
@@ -204,7 +204,8 @@ def kind_of(folder: Path) -> str:
     return kind
 
 
-def _check_format(told: Mapping[str, Any], name: str) -> None:
+def check_format(told: Mapping[str, Any], name: str) -> None:
+    """Refuse what config.json tells of another format or model. Raises ValueError, and KeyError where it tells nothing."""
     if (told["format"], told["model"]) != (FORMAT, name):
         raise ValueError(
             f"it holds {told['model']!r} in format {told['format']}, not {name!r} in format {FORMAT}; "

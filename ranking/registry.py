@@ -9,6 +9,7 @@ from ranking.cascade import Cascade, Sequential
 from ranking.compare_aggregate import CompareAggregate
 from ranking.complete import Complete
 from ranking.cosinet import Cosinet, CosinetPassages
+from ranking.hashing import Hashing
 from ranking.multihead import MultiHead
 from ranking.overlap import Overlap
 from ranking.peasi import Extractor, PassageReranker
@@ -23,6 +24,7 @@ RERANKERS: Mapping[str, type[Reranker]] = {
     Cosinet.name: Cosinet,
     CosinetPassages.name: CosinetPassages,
     Extractor.name: Extractor,
+    Hashing.name: Hashing,
     MultiHead.name: MultiHead,
     Overlap.name: Overlap,
     PassageReranker.name: PassageReranker,

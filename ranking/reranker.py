@@ -35,6 +35,28 @@ class SentenceEncoder(Protocol):
         ...
 
 
+class StoredAnswer(Protocol):
+    """An answer that was encoded before."""
+
+    @property
+    def bits(self) -> npt.NDArray[np.uint8]:
+        """[tokens, D / 8]."""
+        ...
+
+    @property
+    def cut(self) -> int:
+        """Tokens left out."""
+        ...
+
+
+class AnswerStore(Protocol):
+    """Answers that were encoded before, by the model that asks; what `Hashing` reads."""
+
+    def find(self, texts: Sequence[str]) -> Sequence[StoredAnswer | None]:
+        """Each text's; None where it is not there."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What a reranker may ask for when it is loaded."""
@@ -49,6 +71,8 @@ class Resources:
     """The stage's α at each exit but the last, or one for all; none where the job gives none."""
     threshold: float | None = None
     """The stage's least confidence of an answer; None where the job gives none."""
+    answers: AnswerStore | None = None
+    """Answers encoded by the stage's checkpoint; None where there are none."""
 
 
 class Reranker(Protocol):

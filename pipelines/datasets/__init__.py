@@ -25,6 +25,7 @@ from pipelines.datasets.parquet import columns_of, read_parquet
 from pipelines.datasets.squad import read_squad
 from pipelines.datasets.tabular import read_asnq, read_tsv, read_wikiqa, recognise_tabs
 from pipelines.datasets.trecqa import PAIRS, read_trecqa
+from pipelines.datasets.yahooqa import read_yahooqa, recognise_yahooqa
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from schemas.labels import LabelledCandidate
 
@@ -37,6 +38,7 @@ FORMATS: Mapping[str, str] = {
     "nq-la": "Natural Questions JSONL as NQ-LA: the paragraphs of the page; option annotators",
     "nq-asnq": "Natural Questions JSONL with ASNQ's classes: the sentences of the page; options annotators, splitter",
     "insuranceqa": "insuranceQA v1, original files or JSONL: the pool of answers; options answers, vocabulary",
+    "yahooqa": "yahooQA's splits as JSON, {question: [[answer, label], ...]}; option split",
     "parquet": "LabelledCandidate rows, or question_id ... sentence, label",
 }
 _READERS: Mapping[str, Callable[..., Iterator[Row]]] = {
@@ -48,6 +50,7 @@ _READERS: Mapping[str, Callable[..., Iterator[Row]]] = {
     "nq-la": read_nq_la,
     "nq-asnq": read_nq_asnq,
     "insuranceqa": read_insuranceqa,
+    "yahooqa": read_yahooqa,
     "parquet": read_parquet,
 }
 _HEAD = 1 << 20  # bytes that decide what a file is; less could be all one class of ASNQ
@@ -109,6 +112,8 @@ def recognise(path: Path) -> str | None:
 def _recognise_json(path: Path, head: str) -> str | None:
     if all(re.search(rf'"{key}"\s*:', head) for key in ("data", "paragraphs", "qas")):
         return "squad"
+    if recognise_yahooqa(head):
+        return "yahooqa"
     with open_bytes(path) as file:
         try:
             row = json.loads(file.readline(_LINE))

@@ -35,7 +35,8 @@ def read_insuranceqa(
     question_id, question, positive_ids, and pool_ids or labelled_negative_ids. Answers and vocabulary are looked for beside it,
     as answers.label.token_idx and vocabulary, or answers.jsonl; all answers are held in memory. candidate_id is the answer's.
 
-    Counts 'answers twice in a pool' and 'right answers outside the pool'.
+    Counts 'answers twice in a pool', 'right answers outside the pool' and 'pools without a right answer', which no protocol but
+    `raw` measures.
     """
     if ".json" in path.name:
         texts = _answers_jsonl(answers or _beside(path, "answers.jsonl"))
@@ -48,6 +49,7 @@ def read_insuranceqa(
         unique = dict.fromkeys(pool)
         counted["answers twice in a pool"] += len(pool) - len(unique)
         counted["right answers outside the pool"] += len(set(right) - unique.keys())
+        counted["pools without a right answer"] += unique.keys().isdisjoint(right)
         for answer_id in unique:
             if answer_id not in texts:
                 raise bad(path, line, f"answer {answer_id!r} is not among the {len(texts)} answers")

@@ -202,6 +202,22 @@ def test_heads_without_a_teacher_learn_from_the_labels_and_exits_come_later(work
     assert 0 < made.means["MAP"][0] <= 1
 
 
+@pytest.mark.parametrize(
+    ("reranker", "says"), [("pointwise", "pointwise cannot begin with it"), ("hashing", "its heads'; give")]
+)
+def test_what_needs_a_whole_body_does_not_begin_with_a_student(work: Path, reranker: str, says: str) -> None:
+    list(run(load_job(job(work, "multihead", "begun", "heads = 2")), work / "begun-out"))
+    path = job(work, "pointwise", f"after_{reranker}", encoder="begun-out")
+    if reranker == "hashing":
+        section = (
+            path.read_text().replace("[transformer]", "[hashing]").replace('reranker = "pointwise"', 'variant = "pooling"')
+        )
+        path.write_text(section)
+    with pytest.raises(JobError, match=says) as e:
+        list(run(load_job(path), work / "after-out"))
+    assert e.value.code == SETTINGS
+
+
 def test_a_cascade_s_exits_become_those_of_the_student(work: Path) -> None:
     list(run(load_job(job(work, "cascade", "ct", "exits = [1, 2]")), work / "ct-out"))
     learn = list(by_question(read_dataset(work / "train.parquet")))

@@ -489,3 +489,68 @@ def test_dev_answers_that_are_all_right_do_not_end_a_training(folder: Path) -> N
     lines = list(run(load_job(path, ["data.dev=['sure.parquet']"]), folder / "out"))
     assert "best dev MRR 100.00" in lines[2]
     assert json.loads((folder / "out" / "config.json").read_text())["calibration"] is None
+
+
+HASHING = """
+[hashing]
+variant = "{variant}"
+encoder = "{encoder}"
+attention = 16
+limit = 32
+tokens = 120
+words = "source"
+store = "fp16"
+{more}
+[data]
+name = "a made set"
+licence = "CC0"
+train = ["train.tsv"]
+dev = ["train.tsv"]
+[train]
+epochs = {epochs}
+schedule = "linear"
+learning_rate = 0.001
+"""
+
+
+def write_hashing(folder: Path, variant: str = "has", encoder: str = DEFAULT, more: str = "", epochs: int = 3) -> Path:
+    (folder / "hashing.toml").write_text(HASHING.format(variant=variant, encoder=encoder, more=more, epochs=epochs))
+    return folder / "hashing.toml"
+
+
+def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_begins_with_it(folder: Path) -> None:
+    lines = list(run(load_job(write_hashing(folder, "attention")), folder / "attention"))
+    assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith("6 layers of 384; 0 tokens cut")
+    assert "best dev MAP 100.00" in lines[2]
+    made = evaluate("hashing", folder / "train.tsv", checkpoint=str(folder / "attention"), metrics=("MAP",))
+    assert made.means["MAP"][0] == 1
+    lines = list(run(load_job(write_hashing(folder, "has", "attention", epochs=1)), folder / "has"))
+    assert "hashing has of attention: " in lines[1] and "begun with attention" in lines[1]
+    told = json.loads((folder / "has" / "config.json").read_text())
+    assert (told["model"], told["variant"], told["attention"], told["beta"], told["limit"]) == ("hashing", "has", 16, 5.0, 32)
+    assert str(folder) not in (folder / "has" / "README.md").read_text()
+    with pytest.raises(JobError, match="its attention has M = 16, not 8") as raised:
+        list(run(load_job(write_hashing(folder, "has", "attention"), ["hashing.attention=8"]), folder / "other"))
+    assert raised.value.code == SETTINGS
+    with pytest.raises(JobError, match="attention is a checkpoint of hashing; cascade cannot begin with it"):
+        path = write_transformer(folder)
+        path.write_text(path.read_text().replace("layers = 2", 'encoder = "attention"'))
+        list(run(load_job(path), folder / "other"))
+
+
+@pytest.mark.parametrize(
+    ("override", "says"),
+    [
+        ("hashing.variant=bits", "hashing.variant: Input should be 'pooling', 'attention' or 'has'"),
+        ("hashing.beta=0.5", "hashing.beta: Input should be greater than or equal to 1"),
+        ("hashing.delta=-1e-6", "hashing.delta: Input should be greater than or equal to 0"),
+        ("hashing.gamma=1", "unknown key hashing.gamma"),
+        ("hashing.tokens=20", "batches of 20 tokens for triplets of up to "),
+        ("train.batch=2", "train.batch counts the questions of a list model's step; a transformer's is hashing.tokens"),
+        ("model.reranker='cosinet'", "give one of"),
+    ],
+)
+def test_a_hashing_training_that_cannot_be_meant_is_refused(folder: Path, override: str, says: str) -> None:
+    with pytest.raises(JobError, match=says) as raised:
+        list(run(load_job(write_hashing(folder), [override]), folder / "out"))
+    assert raised.value.code == SETTINGS

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from indexing.dense import DEFAULT, find_model
-from ranking import cascade, multihead, peasi
+from ranking import cascade, hashing, multihead, peasi
 from ranking.cascade import CascadeModel
 from ranking.checkpoint import save
 from ranking.embeddings import Embeddings
 from ranking.encoder import LayeredEncoder, Shape
+from ranking.hashing import HashingModel
 from ranking.listtask import MODELS
 from ranking.pairs import Tokeniser
 from ranking.peasi import PeasiModel
@@ -70,7 +71,7 @@ def ids(ranked: RankedList) -> list[str]:
 def tiny_checkpoint(name: str, folder: Path) -> str | None:
     """A random checkpoint of a reranker that needs one; pointwise, since to a recurrent model equal texts are not equal."""
     name = name.removesuffix("_passages")
-    if name in ("cascade", "pointwise", "sequential", "multihead", "peasi.pr", "peasi.easi"):
+    if name in ("cascade", "pointwise", "sequential", "multihead", "peasi.pr", "peasi.easi", "hashing"):
         return tiny_transformer(name, folder)
     if name not in MODELS:
         return None
@@ -90,6 +91,8 @@ def tiny_transformer(name: str, folder: Path) -> str:
         cascade.save(folder, name, CascadeModel(LayeredEncoder(shape), exits[name]), tokeniser)
     elif name == "multihead":
         multihead.save(folder, multihead.split(LayeredEncoder(shape), 2, 1, (1,)), tokeniser)
+    elif name == "hashing":
+        hashing.save(folder, HashingModel(LayeredEncoder(shape), "has", 8), tokeniser)
     elif name.startswith("peasi"):
         peasi.save(folder, PeasiModel(LayeredEncoder(shape), "joint", 2), tokeniser)
     else:
@@ -162,7 +165,7 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(
         ValueError,
         match=r"unknown reranker 'overlp'; did you mean 'overlap'\? Known: cascade, compare_aggregate, complete, cosinet, "
-        r"cosinet_passages, multihead, overlap, peasi.easi, peasi.pr, pointwise, sequential, similarity",
+        r"cosinet_passages, hashing, multihead, overlap, peasi.easi, peasi.pr, pointwise, sequential, similarity",
     ):
         find("overlp")
 

@@ -33,7 +33,11 @@ def test_the_candidates_of_an_original_file_are_its_pool_in_order_without_repeat
         ("insuranceqa-00001", "car", "3", "be", 0),
         ("insuranceqa-00001", "car", "1", "insurance be car", 0),
     ]
-    assert counted == {"answers twice in a pool": 1, "right answers outside the pool": 0}
+    assert counted == {
+        "answers twice in a pool": 1,
+        "right answers outside the pool": 0,
+        "pools without a right answer": 0,
+    }
 
 
 def test_train_has_the_right_answers_alone(original):

@@ -1,0 +1,210 @@
+"""Answer codes: of each different sentence text of a shard the bits of its matrix, so that it is encoded once (HAS).
+
+    shards/00017-of-00512/codes/<model>/
+      answers.arrow   one row per text: its hash, tokens, tokens that were cut, and the row of …
+      bits.arrow      … its first token; one row per token, D / 8 bytes of fixed size
+
+Both are files of Arrow IPC that are mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by
+hash. A model is named by the digest of its checkpoint; shard.json says which there are, with their sizes and checksums. What
+the bits mean is the model's business (`ranking/bits.py`); here they are bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+FORMAT = 1
+FOLDER = "codes"
+ANSWERS = "answers.arrow"
+BITS = "bits.arrow"
+_HASH = 16  # bytes of the SHA-256 of a text
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+
+
+class EncodedTexts(Protocol):
+    """Texts as bits, end to end."""
+
+    @property
+    def bits(self) -> Bytes:
+        """[tokens, D / 8]."""
+        ...
+
+    @property
+    def lengths(self) -> Numbers:
+        """[texts]: tokens."""
+        ...
+
+    @property
+    def cut(self) -> Numbers:
+        """[texts]: tokens left out."""
+        ...
+
+
+class AnswerEncoder(Protocol):
+    """What makes codes. `model`: 32 hex digits that stand for its checkpoint; `width`: D."""
+
+    model: str
+    width: int
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CodesName:
+    """Which codes a shard holds: format, model, D, and how many."""
+
+    format: int
+    model: str
+    width: int
+    answers: int
+    tokens: int
+    answers_cut: int
+
+
+class CodeWriter:
+    """Writes the codes of texts, each once; what stays in memory is 16 bytes and some more per text."""
+
+    def __init__(self, shard: Path, encoder: AnswerEncoder) -> None:
+        self._encoder = encoder
+        self._folder = folder_of(shard, encoder.model)
+        self._folder.mkdir(parents=True)
+        self._schema = pa.schema([pa.field("bits", pa.binary(encoder.width // 8), nullable=False)])
+        self._writer = pa.ipc.new_file(self._folder / BITS, self._schema)
+        self._known: set[bytes] = set()
+        self._hashes: list[bytes] = []
+        self._lengths: list[Numbers] = []
+        self._cut: list[Numbers] = []
+
+    def add(self, texts: Sequence[str]) -> None:
+        new: dict[bytes, str] = {}
+        for text in texts:
+            key = text_hash(text)
+            if key not in self._known:
+                new.setdefault(key, text)
+        if new:
+            made = self._encoder.encode(list(new.values()))
+            rows = _fixed(np.ascontiguousarray(made.bits), self._encoder.width // 8)
+            self._writer.write_batch(pa.record_batch([rows], schema=self._schema))
+            self._known.update(new)
+            self._hashes += new
+            self._lengths.append(made.lengths)
+            self._cut.append(made.cut)
+
+    def finish(self) -> CodesName:
+        """Write the table of texts; says what was written."""
+        self._writer.close()
+        lengths, cut = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut))
+        hashes = np.frombuffer(b"".join(self._hashes), np.uint8).reshape(-1, _HASH)
+        order = np.lexsort(hashes.T[::-1])
+        columns = {
+            "text_hash": _fixed(hashes[order], _HASH),
+            "length": pa.array(lengths[order], pa.int32()),
+            "cut": pa.array(cut[order], pa.int32()),
+            "first": pa.array((np.cumsum(lengths) - lengths)[order], pa.int64()),
+        }
+        with pa.ipc.new_file(self._folder / ANSWERS, pa.table(columns).schema) as file:
+            file.write_table(pa.table(columns))
+        return CodesName(
+            FORMAT,
+            self._encoder.model,
+            self._encoder.width,
+            len(hashes),
+            int(lengths.sum()),
+            int(np.count_nonzero(cut)),
+        )
+
+
+class StoredAnswer(NamedTuple):
+    """A text's codes."""
+
+    bits: Bytes
+    """[tokens, D / 8], a view into the file."""
+    cut: int
+    """Tokens left out."""
+
+
+class ShardCodes:
+    """A shard's codes by one model, mapped into memory."""
+
+    def __init__(self, shard: Path, name: CodesName) -> None:
+        folder = folder_of(shard, name.model)
+        table = pa.ipc.open_file(pa.memory_map(str(folder / ANSWERS))).read_all().combine_chunks()
+        hashes = table["text_hash"]
+        self._hashes = _bytes(hashes.chunk(0), _HASH) if hashes.num_chunks else np.zeros((0, _HASH), np.uint8)
+        self._keys = _key(self._hashes)
+        self._length, self._cut, self._first = (table[column].to_numpy() for column in ("length", "cut", "first"))
+        file = pa.ipc.open_file(pa.memory_map(str(folder / BITS)))
+        self._batches = [_bytes(file.get_batch(n).column(0), name.width // 8) for n in range(file.num_record_batches)]
+        self._starts = np.cumsum([0, *map(len, self._batches)])
+        self.name = name
+
+    def find(self, hashes: Bytes) -> list[StoredAnswer | None]:
+        """The codes of the texts with these hashes [n, 16]; None where there are none."""
+        if not len(self._keys):
+            return [None] * len(hashes)
+        rows = np.minimum(np.searchsorted(self._keys, _key(hashes)), len(self._keys) - 1)
+        there = (self._hashes[rows] == hashes).all(1)
+        return [self._answer(row) if found else None for row, found in zip(rows.tolist(), there.tolist(), strict=True)]
+
+    def _answer(self, row: int) -> StoredAnswer:
+        first = int(self._first[row])
+        batch = int(np.searchsorted(self._starts, first, side="right")) - 1  # a text's tokens are never in two
+        start = first - int(self._starts[batch])
+        return StoredAnswer(self._batches[batch][start : start + int(self._length[row])], int(self._cut[row]))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCodes:
+    """The codes of several shards by one model."""
+
+    shards: Sequence[ShardCodes]
+
+    def find(self, texts: Sequence[str]) -> list[StoredAnswer | None]:
+        """Each text's codes, from the first shard that has some; None where none has."""
+        hashes = np.frombuffer(b"".join(map(text_hash, texts)), np.uint8).reshape(-1, _HASH)
+        made: list[StoredAnswer | None] = [None] * len(texts)
+        left = np.arange(len(texts))
+        for shard in self.shards:
+            for n, found in zip(left.tolist(), shard.find(hashes[left]), strict=True):
+                made[n] = found
+            left = np.array([n for n in left.tolist() if made[n] is None], np.int64)
+            if not len(left):
+                break
+        return made
+
+
+def text_hash(text: str) -> bytes:
+    """What a text is known by: 16 bytes of its SHA-256."""
+    return hashlib.sha256(text.encode("utf-8")).digest()[:_HASH]
+
+
+def folder_of(shard: Path, model: str) -> Path:
+    return shard / FOLDER / model
+
+
+def _fixed(rows: Bytes, width: int) -> pa.Array:
+    """Rows of bytes [n, width] as a column of fixed size; without a copy."""
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))])
+
+
+def _bytes(column: pa.Array, width: int) -> Bytes:
+    """`_fixed` read backwards, without a copy."""
+    made: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
+    return made[column.offset :]
+
+
+def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
+    """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told apart by the rest:
+    at worst one of them is not found."""
+    made: npt.NDArray[np.uint64] = np.ascontiguousarray(hashes[:, :8]).view(">u8").ravel().astype(np.uint64)
+    return made

@@ -1,0 +1,58 @@
+"""yahooQA in its published splits (Tay et al. 2017; HAS §5.1): a question's five answers, one of them right.
+
+The splits are published as a pickle of {"train": {question: [[answer, label], ...], ...}, "dev": ..., "test": ...}. A pickle
+runs code when it is opened, so none is opened here: whoever trusts theirs writes it as JSON, of all splits or of one,
+
+    python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.datasets.lines import Row, bad, lines, open_bytes, parse_json
+from pipelines.errors import USAGE, JobError
+
+SPLITS = ("train", "dev", "test")
+_HEAD = re.compile(r'\{\s*("(?:train|dev|test)"\s*:\s*\{\s*)?"(?:[^"\\]|\\.)*"\s*:\s*\[\s*\[\s*"')
+
+
+def recognise_yahooqa(head: str) -> bool:
+    """Whether a file that begins so is of this form."""
+    return _HEAD.match(head.lstrip()) is not None
+
+
+def read_yahooqa(path: Path, counted: Counter[str], split: str | None = None) -> Iterator[Row]:
+    """JSON {question: [[answer, label], ...]}, or {split: that}, of which `split` is read. Ids are the question's number in it.
+
+    Counts 'questions without a right answer'. Raises JobError: 2 where `split` is missing or unknown, 65 on other JSON.
+    """
+    with open_bytes(path) as file:
+        if file.read(1) == b"\x80":
+            raise bad(path, 1, "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`")
+    read = parse_json(path, _text(path))
+    if not isinstance(read, dict):
+        raise bad(path, 1, "not a JSON object {question: [[answer, label], ...]}")
+    if read and read.keys() <= set(SPLITS) and all(isinstance(of, dict) for of in read.values()):
+        if split not in read:
+            raise JobError(f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE)
+        read = read[split]
+    elif split is not None:
+        raise JobError(f"{path}: split {split!r} is given, but the file has one alone", USAGE)
+    for n, (question, answers) in enumerate(read.items()):
+        where = f"question {n}"
+        if not isinstance(answers, list) or not answers:
+            raise bad(path, where, f"no list of [answer, label]: {str(answers)[:60]!r}")
+        counted["questions without a right answer"] += not any(isinstance(of, list) and of[-1:] == [1] for of in answers)
+        for pair in answers:
+            if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str) or pair[1] not in (0, 1):
+                raise bad(path, where, f"not [answer, 0 or 1]: {str(pair)[:60]!r}")
+            yield Row(where, f"yahooqa-{n:05d}", question, pair[0], int(pair[1]), asked_at=where)
+
+
+def _text(path: Path) -> str:
+    """The whole file. Raises JobError where its gzip is cut short or it is no UTF-8."""
+    return "\n".join(text for _, text in lines(path))

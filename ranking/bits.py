@@ -1,0 +1,233 @@
+"""Answers as bits: HAS (Xu & Li, AAAI 2020, "Hashing Layer" and "Composition Layer") at prediction time, from a packed store.
+
+An answer's matrix sgn(B) in {-1, 1}^(L × D) is kept as L rows of D / 8 bytes, the first number in the lowest bit, 1 for +1. A
+question u scores it by cos(u, v), v = Σ α_i b_i, α_i ∝ exp(mᵀ tanh(W1 b_i + W2 u)).
+
+The paper's bits save memory and no time; these save both. Answers are unpacked some hundred tokens at a time, by a table of
+bytes, so memory does not grow with their number, and what is unpacked never leaves the cache. Numbers of one byte suffice on
+both sides of W1 b: W1 is rounded to 7 bits a row, and what that leaves of the logit, Σ m_j (tanh x_j - tanh x'_j), is to first
+order linear in b, with the mean slope of each tanh over random b: one more column of W1. What is left of the error after that
+is known beforehand, and where it is too much for a question, W1 takes 14 bits, in two products. α has 14 bits always. Sums of
+such numbers are whole and exact, in whatever order and precision of at least 24 bits, so a score depends on nothing but
+question and answer. tanh x = 2 σ(2x) - 1: the logistic function is several times quicker, and a constant leaves α as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+Bytes = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+
+BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
+"""Tokens that are unpacked together, or those of one answer that has more."""
+TOLERANCE = 2e-5
+"""Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a score may be off."""
+_LEVELS = 127  # of a byte: -127 to 127
+_FINE_LEVELS = _LEVELS * _LEVELS + _LEVELS // 2  # of two, the first counting 127 times
+_PAD = 16  # columns of a product come in multiples of so many
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Answers end to end."""
+
+    bits: Bytes  # [tokens, D / 8]
+    lengths: Numbers  # [answers]: tokens
+
+
+class Sizes(NamedTuple):
+    """Bytes of so many answers (Table 6, "Memory Cost")."""
+
+    floats: int
+    """Matrices of float32."""
+    bits: int
+    pooled: int
+    """A vector of float32 each."""
+    ids: int
+    """Token ids of four bytes: what is encoded anew for each question."""
+
+
+def sizes(answers: int, length: int, width: int) -> Sizes:
+    """Of answers of `length` tokens with `width` = D."""
+    tokens = answers * length
+    return Sizes(4 * tokens * width, tokens * (width // 8), 4 * answers * width, 4 * tokens)
+
+
+def pack(values: Tensor) -> Bytes:
+    """sgn of [tokens, D] → [tokens, D / 8]; 0 counts as +1. Raises ValueError where D is no multiple of 8."""
+    if values.shape[1] % 8:
+        raise ValueError(f"{values.shape[1]} numbers a token; bits are kept in whole bytes, so give a multiple of 8")
+    return np.packbits((values >= 0).cpu().numpy(), axis=1, bitorder="little")
+
+
+def unpack(bits: Bytes) -> Tensor:
+    """[tokens, D / 8] → ±1 [tokens, D] in float32."""
+    return torch.from_numpy(np.unpackbits(bits, axis=1, bitorder="little").astype(np.float32) * 2 - 1)
+
+
+class Attention:
+    """W1, W2 [M, D] and m [M] of a model, ready to score packed answers."""
+
+    def __init__(self, w1: Tensor, w2: Tensor, m: Tensor, device: torch.device | str = "cpu") -> None:
+        """Raises ValueError where shapes do not fit one another, or D is no multiple of 8."""
+        hidden, width = w1.shape
+        if w2.shape != w1.shape or m.shape != (hidden,) or width % 8:
+            raise ValueError(f"W1 {tuple(w1.shape)}, W2 {tuple(w2.shape)} and m {tuple(m.shape)} are no attention over bits")
+        self.device = torch.device(device)
+        self._w1, self._w2, self._m = (x.detach().double().cpu().numpy() for x in (w1, w2, m))
+        self._coarse = _Rounded.of(self._w1, _LEVELS)
+        self._fine = _Rounded.of(self._w1, _FINE_LEVELS)
+        self._double_m = (2 * m.detach().float()).to(self.device)
+
+    def scores(self, question: Tensor, codes: Codes) -> Floats:
+        """cos(u, v) of u [D] and each answer's v [answers]; 0 where an answer has no tokens.
+
+        Within 1e-4 of the unpacked matrices in float32. Raises ValueError where the widths differ.
+        """
+        if codes.bits.shape[1] * 8 != self._w1.shape[1]:
+            raise ValueError(f"answers of {codes.bits.shape[1] * 8} bits a token for a model of {self._w1.shape[1]}")
+        u = question.detach().double().cpu().numpy()
+        asked = self._ask(u)
+        made = np.zeros(len(codes.lengths))
+        for answers, tokens in _blocks(codes.lengths, BLOCK_TOKENS[self.device.type]):
+            lengths = codes.lengths[answers]
+            signs = _signs(codes.bits[tokens], self.device)
+            v = _composed(self._logits(signs, asked), signs, lengths)
+            norms = np.linalg.norm(v, axis=1) * np.linalg.norm(u)
+            made[answers] = np.divide(v @ u, norms, out=np.zeros(len(v)), where=norms > 0)
+        return made
+
+    def bits_of(self, question: Tensor) -> int:
+        """Of W1 for this question: 7 or 14."""
+        return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
+
+    def _ask(self, u: Floats) -> _Asked:
+        """What depends on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
+        bias = self._w2 @ u
+        nodes, weights = np.polynomial.hermite_e.hermegauss(9)
+        slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]
+        weights = weights / weights.sum()
+        mean = slopes @ weights
+        left = self._w1 - self._coarse.whole * self._coarse.step[:, None]
+        spread = self._m * np.sqrt(np.maximum(slopes**2 @ weights - mean**2, 0))
+        error = np.sqrt((spread**2 * (left**2).sum(1)).sum() / len(u))
+        if error > TOLERANCE:
+            high, low = _split(self._fine.whole)
+            return _Asked(self._columns(high, low), self._fine.step, bias, None, self.device)
+        column = _Rounded.of(((self._m * mean) @ left)[None], _LEVELS)
+        return _Asked(self._columns(self._coarse.whole, column.whole), self._coarse.step, bias, column.step[0], self.device)
+
+    def _columns(self, *rows: Floats) -> Tensor:
+        """Rows [n, D] of whole numbers → [D, n and then as many columns of 0 as are missing]."""
+        made = np.concatenate(rows)
+        made = np.pad(made, ((0, -len(made) % _PAD), (0, 0)))
+        return torch.from_numpy(np.ascontiguousarray(made.T.astype(np.int8))).to(self.device)
+
+    def _logits(self, signs: Tensor, asked: _Asked) -> Floats:
+        """mᵀ tanh(W1 b + W2 u), less what all tokens have in common, [tokens]."""
+        hidden = len(self._double_m)
+        product = exact_product(signs, asked.columns)
+        x = product[:, :hidden]
+        if asked.correction is None:
+            x = torch.add(product[:, hidden : 2 * hidden], x, alpha=_LEVELS)
+        x = torch.addcmul(asked.bias, x.float(), asked.step)
+        # A product with m would be quicker, and a row's sum would depend on how many rows there are.
+        logits: Floats = x.sigmoid_().mul_(self._double_m).sum(1).double().cpu().numpy()
+        if asked.correction is not None:
+            logits += product[:, hidden].double().cpu().numpy() * asked.correction
+        return logits
+
+
+class _Rounded(NamedTuple):
+    """A matrix [n, D] = whole numbers × a step for each row."""
+
+    whole: Floats
+    step: Floats
+
+    @classmethod
+    def of(cls, matrix: Floats, levels: int) -> _Rounded:
+        """Whole numbers from -levels to levels."""
+        most = np.abs(matrix).max(1)
+        step = np.where(most > 0, most, 1.0) / levels
+        return cls(np.rint(matrix / step[:, None]), step)
+
+
+class _Asked:
+    """A question, and the columns that answers are multiplied with for it."""
+
+    def __init__(self, columns: Tensor, step: Floats, bias: Floats, correction: float | None, device: torch.device) -> None:
+        """`columns` [D, n] int8; `step` [M] of W1's whole numbers, `bias` W2 u [M]; `correction`: step of
+        column M, where it is the correction."""
+        self.columns, self.correction = columns, correction
+        self.step, self.bias = (torch.from_numpy(2 * x).float().to(device) for x in (step, bias))
+
+
+def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
+    """Σ α_i b_i of each answer [answers, D], up to a factor; whole numbers."""
+    made = np.zeros((len(lengths), signs.shape[1]))
+    there = np.flatnonzero(lengths)
+    if len(there):
+        lengths = lengths[there]
+        answer = np.repeat(np.arange(len(there)), lengths)
+        most = np.maximum.reduceat(logits, np.cumsum(lengths) - lengths)
+        high, low = _split(np.rint(np.exp(logits - most[answer]) * _FINE_LEVELS))
+        rows = np.zeros((2, len(there), len(logits)), np.int8)
+        rows[:, answer, np.arange(len(logits))] = high, low
+        product = exact_product(torch.from_numpy(rows.reshape(-1, len(logits))).to(signs.device), signs)
+        first, second = product.double().cpu().numpy().reshape(2, len(there), -1)
+        made[there] = _LEVELS * first + second
+    return made
+
+
+def _split(whole: Floats) -> tuple[Floats, Floats]:
+    """(high, low) of a byte each: 127 high + low."""
+    high = np.rint(whole / _LEVELS)
+    return high, whole - _LEVELS * high
+
+
+def exact_product(a: Tensor, b: Tensor) -> Tensor:
+    """a b of two int8 matrices: int32 where the processor multiplies bytes, else float32, which holds the same numbers below
+    2²⁴: for up to 1,024 ones on one side (TF32 holds them as well)."""
+    if a.device.type == "cpu" and _multiplies_bytes():
+        return torch._int_mm(a, b)
+    return a.float() @ b.float()
+
+
+@cache
+def _multiplies_bytes() -> bool:
+    can = torch.cpu.get_capabilities()
+    return bool(can.get("avx512_vnni") or can.get("amx_int8"))
+
+
+@cache
+def _table(device: torch.device) -> Tensor:
+    """The eight signs of each byte, as one number of 64 bits [256]."""
+    signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(np.int8) * 2 - 1
+    return torch.from_numpy(signs.view(np.int64).ravel()).to(device)
+
+
+def _signs(bits: Bytes, device: torch.device) -> Tensor:
+    """[tokens, D / 8] → ±1 [tokens, D] in int8."""
+    numbers = torch.from_numpy(bits.astype(np.int32).ravel()).to(device)
+    return _table(device).index_select(0, numbers).view(torch.int8).view(len(bits), 8 * bits.shape[1])
+
+
+def _blocks(lengths: Numbers, tokens: int) -> Iterator[tuple[slice, slice]]:
+    """(answers, their tokens) of runs of at most so many tokens, or of one answer that has more."""
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < len(lengths):
+        done = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + tokens, side="right")))
+        yield slice(first, last), slice(done, int(ends[last - 1]))
+        first = last

@@ -1,0 +1,169 @@
+"""Training of HAS on labelled lists ("Similarity Layer and Loss Function"): a task of `train.py`.
+
+A step is a batch of triplets (q, p, n), up to some tokens. Its loss is the mean over them of the paper's
+
+    max(0, 0.1 − s(q, p) + s(q, n)) + δ (J(p) + J(n)),    J(a) = ‖B_a − B̄_a‖² (Eq. 2)
+
+The optimisation alternates: B̄ = sgn(B) is set anew at each step, and is a constant to its gradient. `pooling` and
+`attention` have no B and are trained by the hinge alone.
+
+Settled here. The paper sums over triplets; their mean leaves the proportion of its terms, and so the meaning of δ, as it is.
+J is a sum over an answer's columns and dimensions: at 384 dimensions a δ weighs half of what it does at 768. An epoch has each
+right answer of each question once. n is drawn from the wrong answers of the question's own list or, by `among`, from all
+answers of the training data; from these too where the list has no wrong one, as in insuranceQA's. With `hard` several are
+drawn, and the one taken is that which the model, as it would serve at that step, scores highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ranking.hashing import Hashing, HashingModel, sign
+from ranking.pairs import Numbers, Tokeniser
+from ranking.pairtask import cut
+from ranking.reranker import Reranker
+from schemas.labels import LabelledCandidate
+
+Negatives = Literal["random", "hard"]
+Among = Literal["list", "all"]
+MARGIN = 0.1
+
+
+class Triplets(NamedTuple):
+    """Numbers of texts."""
+
+    question: Numbers  # [triplets]
+    right: Numbers  # [triplets]
+    wrong: list[Numbers]  # for each triplet what was drawn: one, or more to choose from
+
+
+class HashTask:
+    """Triplets of the questions that have an answer, in random order."""
+
+    def __init__(
+        self,
+        model: HashingModel,
+        tokeniser: Tokeniser,
+        questions: Sequence[Sequence[LabelledCandidate]],
+        save: Callable[[Path, HashingModel], None],
+        *,
+        delta: float = 1e-6,
+        negatives: Negatives = "random",
+        among: Among = "list",
+        drawn: int = 8,
+        tokens: int = 2_000,
+        attention_rate: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        """`drawn`: wrong answers of which `hard` takes one. `tokens`: of a batch, its wrong answers counted at the mean length
+        of those that they are drawn from. `attention_rate`: multiple of the learning rate, for W1, W2 and m. Raises ValueError
+        where no question has an answer, one has no wrong one to learn from, or a triplet has half of the tokens."""
+        self.model, self._delta, self._attention_rate, self._seed = model, delta, attention_rate, seed
+        self._tokeniser, self._save = tokeniser, save
+        self._drawn = drawn if negatives == "hard" else 1
+        numbers: dict[str, int] = {}
+        self._question: list[int] = []  # of each triplet
+        self._right: list[int] = []
+        self._rights: list[set[int]] = []  # right answers of its question
+        self._wrong: list[Numbers] = []  # wrong ones of its list; all answers where empty
+        answers: set[int] = set()
+        for rows in questions:
+            right = {numbers.setdefault(row.text, len(numbers)): None for row in rows if row.label}  # in order
+            wrong = {numbers.setdefault(row.text, len(numbers)): None for row in rows if not row.label}
+            answers |= right.keys() | wrong.keys()
+            own = np.array([n for n in wrong if n not in right and among == "list"], np.int64)
+            for n in right:
+                self._question.append(numbers.setdefault(rows[0].question, len(numbers)))
+                self._right.append(n)
+                self._rights.append(set(right))
+                self._wrong.append(own)
+        if not self._right:
+            raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+        self._answers = np.array(sorted(answers), np.int64)
+        for rights, wrong_ones in zip(self._rights, self._wrong, strict=True):
+            if not len(wrong_ones) and len(rights) == len(self._answers):
+                raise ValueError(f"all {len(rights)} answers are right for one question; there is no wrong one to learn from")
+        self._texts = tokeniser.pairs([(text,) for text in numbers])
+        self.tokens_cut = int(self._texts.cut.sum())
+        lengths = self._texts.lengths
+        of_all = lengths[self._answers].mean()
+        wrong_length = [lengths[own].mean() if len(own) else of_all for own in self._wrong]
+        self._lengths = lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
+        longest = int(self._lengths.max())
+        if tokens < 2 * longest:
+            raise ValueError(
+                f"batches of {tokens} tokens for triplets of up to {longest}; give at least twice as many, or a lower limit"
+            )
+        self.steps = -(-int(self._lengths.sum()) // tokens)
+
+    @property
+    def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
+        body = list(self.model.encoder.parameters())
+        attention = [p for module in (self.model.w1, self.model.w2, self.model.m) if module for p in module.parameters()]
+        return [(1.0, body), *([(self._attention_rate, attention)] if attention else [])]
+
+    def batches(self, epoch: int) -> Iterator[Triplets]:
+        random = np.random.default_rng([self._seed, epoch])
+        order = random.permutation(len(self._right))
+        for rows in cut(self._lengths, order, self.steps, random):
+            question, right = (np.array([of[row] for row in rows], np.int64) for of in (self._question, self._right))
+            yield Triplets(question, right, [self._draw(row, random) for row in rows])
+
+    def _draw(self, triplet: int, random: np.random.Generator) -> Numbers:
+        """Different wrong answers, as many as are wanted and there."""
+        own = self._wrong[triplet]
+        if len(own):
+            return random.choice(own, min(self._drawn, len(own)), replace=False)
+        rights = self._rights[triplet]
+        some = random.choice(self._answers, min(self._drawn + len(rights), len(self._answers)), replace=False)
+        return np.array([n for n in some.tolist() if n not in rights][: self._drawn], np.int64)
+
+    def loss(self, batch: Triplets) -> Tensor:
+        """Mean over the triplets."""
+        count, lengths = len(batch.right), self._texts.lengths
+        by_question = np.argsort(-lengths[batch.question], kind="stable")
+        answers = np.concatenate([batch.right, self._hardest(batch)])
+        by_length = np.argsort(-lengths[answers], kind="stable")  # texts of one length meet
+        device = self.model.encoder.words.weight.device
+        tokens = self._texts.pack(answers[by_length]).to(device)
+        place = np.argsort(by_question)  # of a triplet's question among the encoded
+        question = self.model.question(self._texts.pack(batch.question[by_question]).to(device))[place[by_length % count]]
+        columns = self.model.answer(tokens)
+        scores = F.cosine_similarity(question, self.model.compose(columns, tokens.starts, question))
+        right, wrong = scores[np.argsort(by_length)].chunk(2)
+        loss = (MARGIN - right + wrong).clamp(min=0).mean()
+        if self.model.variant == "has":
+            loss = loss + self._delta * (columns - sign(columns).detach()).square().sum() / count
+        return loss
+
+    @torch.no_grad()
+    def _hardest(self, batch: Triplets) -> Numbers:
+        """Of each triplet's drawn answers the one that scores highest without dropout, as it would be served; of equal ones the
+        first."""
+        if self._drawn == 1:
+            return np.concatenate(batch.wrong)
+        answers, number = np.unique(np.concatenate(batch.wrong), return_inverse=True)
+        asked = np.repeat(np.arange(len(batch.wrong)), [len(drawn) for drawn in batch.wrong])
+        answers_packed, questions = self._texts.pack(answers), self._texts.pack(batch.question)
+        device = self.model.encoder.words.weight.device
+        training = self.model.training
+        self.model.eval()
+        kept = self.model.kept(answers_packed.to(device))
+        vectors = self.model.question(questions.to(device))
+        scores = self.model.scores(vectors, kept, answers_packed.to(device).starts, asked, number).cpu().numpy()
+        self.model.train(training)
+        best = np.lexsort((np.arange(len(scores)), -scores, asked))
+        return answers[number[best[np.searchsorted(asked, np.arange(len(batch.wrong)))]]]
+
+    def reranker(self) -> Reranker:
+        return Hashing(self.model, self._tokeniser)
+
+    def save(self, folder: Path) -> None:
+        self._save(folder, self.model)

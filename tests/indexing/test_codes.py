@@ -1,0 +1,157 @@
+"""A shard's answer codes: each text once, found by its hash, read from the file; damaged or of another model, refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from indexing import codes, shards
+from indexing.codes import AnswerCodes, Bytes, CodeWriter, Numbers, ShardCodes, text_hash
+from indexing.shards import Shard, ShardDamaged, ShardMismatch, ShardSettings, stored_codes
+from schemas.corpus import Passage, Sentence
+
+LIMIT = 7
+TEXTS = [f"{'ice ' * (n % 9)}number {n}" for n in range(300)]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    bits: Bytes
+    lengths: Numbers
+    cut: Numbers
+
+
+class Words:
+    """A token per word, of at most LIMIT, whose bits are a hash of it."""
+
+    model, width = "a" * 32, 64
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        words = [text.split() for text in texts]
+        kept = [w for each in words for w in each[:LIMIT]]
+        bits = np.frombuffer(b"".join(hashlib.sha256(w.encode()).digest()[:8] for w in kept), np.uint8).reshape(-1, 8)
+        lengths = np.array([len(each) for each in words], np.int64)
+        return Encoded(bits, np.minimum(lengths, LIMIT), np.maximum(lengths - LIMIT, 0))
+
+
+class Other(Words):
+    model = "b" * 32
+
+
+def written(folder: Path, *calls: Sequence[str]) -> ShardCodes:
+    writer = CodeWriter(folder, Words())
+    for texts in calls:
+        writer.add(texts)
+    return ShardCodes(folder, writer.finish())
+
+
+def passages(texts: Sequence[str]) -> list[Passage]:
+    """Of two sentences each, of which the second is the first of the next one."""
+    return [
+        Passage(
+            f"d#{n}",
+            "d",
+            "",
+            "",
+            n,
+            n + 2,
+            f"{a} {b}",
+            (Sentence(f"d@{n}", n, n + 1, a), Sentence(f"d@{n + 1}", n + 1, n + 2, b)),
+        )
+        for n, (a, b) in enumerate(pairwise(texts))
+    ]
+
+
+def test_every_text_is_found_with_its_bits_and_stored_once(tmp_path: Path) -> None:
+    made = written(tmp_path, TEXTS[:100], TEXTS[50:250], [], TEXTS[:10])
+    assert made.name.answers == 250 and made.name.answers_cut > 20
+    found = AnswerCodes([made]).find(TEXTS)
+    assert [answer is None for answer in found] == [False] * 250 + [True] * 50
+    for text, answer in zip(TEXTS[:250], found, strict=False):
+        alone = Words().encode([text])
+        assert answer is not None
+        assert (answer.bits == alone.bits).all() and answer.cut == alone.cut[0]
+        assert not answer.bits.flags.owndata
+
+
+def test_a_row_says_hash_tokens_and_place_and_bits_are_of_fixed_size(tmp_path: Path) -> None:
+    name = written(tmp_path, TEXTS).name
+    folder = codes.folder_of(tmp_path, name.model)
+    answers = pa.ipc.open_file(folder / codes.ANSWERS).read_all()
+    bits = pa.ipc.open_file(folder / codes.BITS).read_all()
+    assert bits.schema.field("bits").type == pa.binary(8) and len(bits) == name.tokens == sum(answers["length"].to_pylist())
+    assert answers["text_hash"].to_pylist() == sorted(map(text_hash, TEXTS))
+    assert (folder / codes.BITS).stat().st_size < 8 * name.tokens + 2_000
+
+
+def test_an_empty_shard_has_codes_of_nothing(tmp_path: Path) -> None:
+    assert AnswerCodes([written(tmp_path)]).find(["a", "b"]) == [None, None]
+    assert AnswerCodes([]).find([]) == []
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two shards of 80 passages with codes by two models, and one without codes."""
+    folder = tmp_path_factory.mktemp("shards")
+    for number, some in enumerate((TEXTS[:81], TEXTS[80:161])):
+        report = shards.build(iter(passages(some)), folder / str(number), ShardSettings(), None, answers=[Words(), Other()])
+        assert [each.answers for each in report.codes] == [81, 81] and report.passages == 80
+    shards.build(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
+    return folder
+
+
+def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: Path) -> None:
+    Shard.open(built / "0")
+    files = json.loads((built / "0" / shards.SHARD_FILE).read_text())["files"]
+    assert {name for name in files if name.startswith("codes/")} == {
+        f"codes/{model}/{file}" for model in (Words.model, Other.model) for file in (codes.ANSWERS, codes.BITS)
+    }
+    found = stored_codes([built / n for n in "012"], Words.model)
+    assert found is not None and len(found.shards) == 2
+    assert [answer is None for answer in found.find(TEXTS)] == [False] * 161 + [True] * 139
+    assert stored_codes([built / "2"], Words.model) is None
+
+
+def test_the_same_passages_give_the_same_bytes(built: Path, tmp_path: Path) -> None:
+    shards.build(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, answers=[Words()])
+    for file in (codes.ANSWERS, codes.BITS):
+        name = codes.folder_of(Path(), Words.model) / file
+        assert (tmp_path / "again" / name).read_bytes() == (built / "0" / name).read_bytes()
+
+
+def test_codes_of_another_model_or_format_are_refused(built: Path, tmp_path: Path) -> None:
+    with pytest.raises(ShardMismatch, match=rf"{Words.model}, {Other.model}, the job's is {'c' * 32}. Run this job's index"):
+        stored_codes([built / "0"], "c" * 32)
+    shutil.copytree(built / "0", tmp_path / "0")
+    told = json.loads((tmp_path / "0" / shards.SHARD_FILE).read_text())
+    told["codes"][0]["format"] = 0
+    (tmp_path / "0" / shards.SHARD_FILE).write_text(json.dumps(told))
+    with pytest.raises(ShardMismatch, match=r"answer codes were written by another version.*run the index step again"):
+        stored_codes([tmp_path / "0"], Words.model)
+
+
+@pytest.mark.parametrize("file", [codes.ANSWERS, codes.BITS])
+def test_codes_cut_short_or_changed_are_refused(built: Path, tmp_path: Path, file: str) -> None:
+    shutil.copytree(built / "0", tmp_path / "0")
+    path = codes.folder_of(tmp_path / "0", Words.model) / file
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    for verify in (True, False):
+        with pytest.raises(ShardDamaged, match=f"{file}: .* bytes, .* were written; delete"):
+            stored_codes([tmp_path / "0"], Words.model, verify)
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(ShardDamaged, match=f"{file}: its SHA-256"):
+        stored_codes([tmp_path / "0"], Words.model)
+    assert stored_codes([tmp_path / "0"], Other.model) is not None
+    path.unlink()
+    with pytest.raises(ShardDamaged, match="missing"):
+        stored_codes([tmp_path / "0"], Words.model, verify=False)

@@ -1,0 +1,223 @@
+"""The stage `hashing` over a run: index stores the bits of its sentences, rerank reads them, and scores do not feel it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from indexing.codes import AnswerCodes
+from indexing.dense import DEFAULT, find_model
+from indexing.shards import ShardDamaged, ShardMismatch, stored_codes
+from pipelines import codes, index
+from pipelines.errors import JobError
+from pipelines.job import Job, load
+from pipelines.records import Folder, sha256
+from pipelines.run import run_steps, steps_of
+from ranking import hashing, peasi
+from ranking.encoder import LayeredEncoder, Shape
+from ranking.hashing import AnswerCoder, Hashing, HashingModel, Variant
+from ranking.pairs import Tokeniser
+from ranking.peasi import PeasiModel
+from schemas.corpus import Passage
+from schemas.ranked import ScoredCandidate
+
+SHAPE = Shape(layers=2, width=32, heads=2, inner=64, vocabulary=30_522, positions=64)
+LIMIT = 12
+SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
+JOB = """
+[ingest]
+input = ["pages.jsonl"]
+min_words = 5
+passage_words = 20
+
+[index]
+shards = {shards}
+
+[retrieve]
+questions = "questions.jsonl"
+depth = 6
+block = {block}
+
+[[rerank.stages]]
+reranker = "overlap"
+keep = 20
+
+[[rerank.stages]]
+reranker = "hashing"
+checkpoint = "{checkpoint}"
+keep = 5
+"""
+
+
+def checkpoint(folder: Path, seed: int = 0, variant: Variant = "has") -> str:
+    """Random, with weights so large that scores differ."""
+    torch.manual_seed(seed)
+    model = HashingModel(LayeredEncoder(SHAPE), variant, 8)
+    for weight in model.parameters():
+        weight.data *= 4
+    hashing.save(folder, model, Tokeniser(find_model(DEFAULT), LIMIT))
+    return str(folder)
+
+
+def sentence(subject: str, number: int) -> str:
+    return f"The {subject} of page {number} is seen by {number + 2} people{' who came from very far away' * (number % 3)}."
+
+
+def job(folder: Path, given: str, shards: int = 2, block: int = 64) -> Job:
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = [
+        {
+            "id": f"d{n}",
+            "text": " ".join([*(sentence(s, n) for s in SUBJECTS), "All pages end with this sentence."]),
+            "title": "T",
+        }
+        for n in range(8)
+    ]
+    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is seen?"} for n, subject in enumerate(SUBJECTS)]
+    for name, rows in (("pages", pages), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "job.toml").write_text(JOB.format(shards=shards, block=block, checkpoint=given))
+    return load(folder / "job.toml")
+
+
+def run(of: Job) -> Path:
+    list(run_steps(of, of.folder / "run", steps_of(of), ()))
+    return of.folder / "run"
+
+
+def scored(of: Path) -> list[ScoredCandidate]:
+    return list(Folder.open(of / "scored", ScoredCandidate, "rerank").read())
+
+
+def costs(of: Path) -> Mapping[str, int]:
+    return Folder.open(of / "scored", ScoredCandidate, "rerank").manifest.counts
+
+
+def rerank_without_shards(of: Job, done: Path, to: Path) -> Path:
+    for name in ("documents", "questions", "retrieved"):
+        shutil.copytree(done / name, to / name)
+    list(run_steps(of, to, ["rerank"], ()))
+    return to
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
+    folder = tmp_path_factory.mktemp("hashing")
+    of = job(folder, checkpoint(folder / "checkpoint"))
+    return of, run(of)
+
+
+def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(made: tuple[Job, Path]) -> None:
+    of, folder = made
+    counts = Folder.open(folder / "shards", Passage, "index").manifest.counts
+    texts = [s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences]
+    assert len(texts) > len(set(texts)) == 49
+    assert counts["answers"] == 50 and counts["answers_cut"] > 10  # the last sentence of all pages is in both shards
+    assert f"50 answers as bits, {counts['answers_cut']} of them cut" in index.summary(folder)
+    spent = costs(folder)
+    assert 60 < spent["hashing_candidates"] <= 120 and spent["hashing_answers_stored"] > 40
+    assert spent["hashing_answers"] == 0 < spent["hashing_answers_cut"]
+    assert len(codes.planned(of)) == 1
+
+
+def test_the_score_is_the_same_with_and_without_the_store(made: tuple[Job, Path], tmp_path: Path) -> None:
+    of, folder = made
+    without = rerank_without_shards(of, folder, tmp_path)
+    assert scored(without) == scored(folder)
+    assert costs(without)["hashing_answers"] == costs(folder)["hashing_answers_stored"] > 0
+    assert costs(without)["hashing_answers_cut"] == costs(folder)["hashing_answers_cut"]
+    assert costs(without)["hashing_answers_stored"] == 0
+    last = [row.stages[-1].score for row in scored(folder) if row.fate == "kept"]
+    assert len(last) == 30 and len(set(last)) > 20
+
+
+def test_three_shards_and_small_blocks_give_the_same_scores(made: tuple[Job, Path], tmp_path: Path) -> None:
+    of, folder = made
+    other = run(job(tmp_path, str(of.path("checkpoint")), shards=3, block=1))
+    assert len(list((other / "shards").glob("0*"))) == 3
+    assert scored(other) == scored(folder)
+
+
+def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Path], tmp_path: Path) -> None:
+    of, folder = made
+    shutil.copytree(folder / "passages", tmp_path / "passages")
+    this = index.step(of, tmp_path)
+    this.begin()
+    passages = Folder.open(tmp_path / "passages", Passage, "ingest")
+    units = index.ranges(passages.rows, 2, 1)
+    index.build(units[1], of, passages, index.passage_encoder(of), codes.coders(of), this)
+    index.index(of, tmp_path)
+    files = sorted(path.relative_to(folder) for path in (folder / "shards").rglob("*.arrow"))
+    assert len(files) == 4
+    assert [sha256(tmp_path / name) for name in files] == [sha256(folder / name) for name in files]
+
+
+def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[Job, Path]) -> None:
+    of, folder = made
+    (digest,) = codes.planned(of)
+    half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
+    assert isinstance(half, AnswerCodes)
+    model, tokeniser = hashing.load(of.path("checkpoint"))
+    texts = sorted({s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences})
+    there = [answer is not None for answer in half.find(texts)]
+    assert 10 < sum(there) < 40
+    whole = AnswerCoder(model, tokeniser).encode(texts)
+    bits = Hashing(model, tokeniser, half)._bits(texts)
+    assert b"".join(map(bytes, bits)) == whole.bits.tobytes()
+    reranker = Hashing(model, tokeniser, half)
+    reranker._bits(texts)
+    spent = reranker.costs()
+    assert (spent["answers_stored"], spent["answers"]) == (sum(there), len(texts) - sum(there))
+    assert spent["answers_cut"] == (whole.cut > 0).sum() and spent["tokens_cut"] == whole.cut.sum()
+
+
+def test_the_store_of_another_model_is_refused_with_what_to_do(made: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = made
+    other = job(tmp_path, checkpoint(tmp_path / "other", seed=1))
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
+    with pytest.raises(ShardMismatch, match=r"answer codes are of checkpoint .*, the job's is .*another --out"):
+        list(run_steps(other, tmp_path / "run", ["rerank"], ()))
+    with pytest.raises(JobError, match="holds the output of another job: input checkpoints of hashing"):
+        index.index(other, tmp_path / "run")
+    assert rerank_without_shards(other, folder, tmp_path / "anew") and costs(tmp_path / "anew")["hashing_answers"] > 40
+
+
+def test_a_store_cut_short_is_refused_before_any_worker_starts(made: tuple[Job, Path], tmp_path: Path) -> None:
+    of, folder = made
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
+    path = next((tmp_path / "run" / "shards").rglob("bits.arrow"))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ShardDamaged, match=r"bits.arrow: .* bytes, .* were written"):
+        list(run_steps(of, tmp_path / "run", ["rerank"], ()))
+
+
+def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = made
+    floats = job(tmp_path, checkpoint(tmp_path / "attention", variant="attention"))
+    assert codes.planned(floats) == {} and codes.coders(floats) == []
+    shutil.copytree(folder / "passages", tmp_path / "run" / "passages")
+    assert "checkpoints of hashing" not in index.step(floats, tmp_path / "run").inputs
+    with pytest.raises(ValueError, match="variant 'attention' makes no bits"):
+        AnswerCoder(*hashing.load(tmp_path / "attention"))
+    missing = job(tmp_path / "missing", "nowhere")
+    with pytest.raises(JobError, match=r"rerank.stages\[1\]: .*nowhere is no checkpoint of hashing"):
+        codes.planned(missing)
+
+
+def test_hashing_stands_between_cosinet_and_peasi(made: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = made
+    job(tmp_path, checkpoint(tmp_path / "hashing"))
+    peasi.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
+    text = (tmp_path / "job.toml").read_text().replace('reranker = "overlap"', 'reranker = "cosinet"')
+    text += "".join(f'[[rerank.stages]]\nreranker = "{name}"\ncheckpoint = "peasi"\n' for name in ("peasi.pr", "peasi.easi"))
+    (tmp_path / "job.toml").write_text(text)
+    rows = scored(rerank_without_shards(load(tmp_path / "job.toml"), folder, tmp_path / "run"))
+    best = [row for row in rows if row.rank == 1]
+    assert len(best) == len(SUBJECTS) and {row.unit for row in best} == {"sentence"}
+    stages = {tuple(score.stage for score in row.stages) for row in rows}
+    assert ("cosinet", "hashing", "peasi.pr", "peasi.easi") in stages and ("cosinet", "hashing") in stages
