@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -123,14 +123,13 @@ def test_labels_of_other_questions_are_refused(work: Path, tmp_path: Path) -> No
     assert e.value.code == BAD_DATA
 
 
-@pytest.mark.skipif(importlib.util.find_spec("optuna") is not None, reason="Optuna is installed")
-def test_without_optuna_trials_say_what_to_install(work: Path) -> None:
+def test_without_optuna_trials_say_what_to_install(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(JobError, match=r"pip install 'answermill\[ensemble\]'") as e:
         tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2"], "MAP", "answerable", 10, 5)
     assert e.value.code == UNAVAILABLE
 
 
-@pytest.mark.skipif(importlib.util.find_spec("optuna") is None, reason="needs the extra 'ensemble'")
 def test_trials_of_optuna_find_weights_at_least_as_good_as_even_ones_and_the_same_again(work: Path) -> None:
     given = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, 15
     made = tune_ensemble(*given)
