@@ -5,7 +5,7 @@ cross-entropy of the passages that hold a correct sentence; where there are both
 trainings: PR and EASI on their own, then a joint variant that begins with both checkpoints.
 
 Settled here. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
-sentences than slots is read in the first of its windows that holds a correct sentence, or the first of all. Where the answers
+sentences than slots is read in all its windows, and the softmax goes over all of them, as where it is served. Where the answers
 to the dev questions are all right, all wrong, or none, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from ranking.confidence import Calibration
 from ranking.lists import ranked_passages
@@ -34,10 +35,10 @@ Questions = Sequence[Sequence[LabelledPassage]]
 class PassageBatch(NamedTuple):
     passages: Packed | None  # of PR
     labels: Tensor  # [passages]
-    sentences: Packed | None  # of EASI
-    of: Tensor  # [texts of EASI]: the passage's place in the batch
-    there: Tensor  # [texts of EASI, k]: slots that are filled
-    right: Tensor  # [texts of EASI, k]: with a correct sentence
+    sentences: Packed | None  # of EASI: windows, passage by passage
+    of: Tensor  # [windows]: the passage's place in the batch
+    there: Tensor  # [windows, k]: slots that are filled
+    right: Tensor  # [windows, k]: with a correct sentence
 
 
 class PassageTask:
@@ -71,23 +72,27 @@ class PassageTask:
             tokeniser.pairs([("",) * (1 + model.slots)])  # refused here, not where the first long passage is served
         self._labels = torch.tensor([float(row.label) for row in rows])
         self._passages = tokeniser.pairs([(row.question, row.text) for row in rows])
-        read = [_window(row, model.slots) if model.reads_sentences else [] for row in rows]
-        texts = [(row.question, *(row.sentences[n].text for n in window)) for row, window in zip(rows, read, strict=True)]
-        self._sentences = tokeniser.pairs(texts)
-        self._right = np.zeros((len(rows), model.slots), bool)
-        for n, (row, window) in enumerate(zip(rows, read, strict=True)):
+        read = [windows([s.text for s in row.sentences], model.slots) if model.reads_sentences else [] for row in rows]
+        self._windows = np.array([len(of_row) for of_row in read])  # [passages]
+        self._starts = np.cumsum(self._windows) - self._windows
+        split = [(row, window) for row, of_row in zip(rows, read, strict=True) for window in of_row]
+        self._sentences = tokeniser.pairs([(row.question, *(row.sentences[n].text for n in window)) for row, window in split])
+        self._right = np.zeros((len(split), model.slots), bool)
+        for n, (row, window) in enumerate(split):
             self._right[n, : len(window)] = [row.sentences[i].label for i in window]
         self._there = np.zeros_like(self._right)
         filled = self._sentences.sizes[:, 3::2] > 0
         self._there[:, : filled.shape[1]] = filled
         self._right &= self._there  # a correct sentence that is cut off cannot be learnt
-        self._read = np.full(len(rows), model.variant == "joint") | self._right.any(1)  # by EASI
-        if not model.reads_sentences:
-            self._read[:] = False
-        elif not self._right.any():
+        of = np.repeat(np.arange(len(rows)), self._windows)  # [windows]
+        self._read = np.full(len(rows), model.variant == "joint")  # by EASI
+        self._read[of[self._right.any(1)]] = True
+        if model.reads_sentences and not self._right.any():
             raise ValueError(f"the correct sentences of all {right} passages are empty or cut off; raise the limit")
-        self._lengths = self._passages.lengths * model.reads_passages + self._sentences.lengths * self._read
-        self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages + int(self._sentences.cut[self._read].sum())
+        of_easi = np.bincount(of, self._sentences.lengths, len(rows)).astype(np.int64)
+        self._lengths = self._passages.lengths * model.reads_passages + of_easi * self._read
+        self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages
+        self.tokens_cut += int(self._sentences.cut[self._read[of]].sum())
         self.steps = -(-int(self._lengths.sum()) // tokens)
         if tokens < 2 * self._lengths.max():
             raise ValueError(f"batches of {tokens} tokens for passages of up to {self._lengths.max()}; give twice as many")
@@ -103,8 +108,9 @@ class PassageTask:
         order = random.permutation(np.flatnonzero(self._lengths))
         device = self.model.encoder.words.weight.device
         for numbers in cut(self._lengths, order, self.steps, random):
-            of = np.flatnonzero(self._read[numbers])
-            read = numbers[of]
+            counts = self._windows[numbers] * self._read[numbers]
+            of = np.repeat(np.arange(len(numbers)), counts)
+            read = np.repeat(self._starts[numbers] - np.cumsum(counts) + counts, counts) + np.arange(len(of))
             yield PassageBatch(
                 self._passages.pack(numbers).to(device) if self.model.reads_passages else None,
                 self._labels[numbers].to(device),
@@ -114,16 +120,21 @@ class PassageTask:
 
     def loss(self, batch: PassageBatch) -> Tensor:
         """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
-        of_sentences = None if batch.sentences is None else self.model.sentence_embedding(batch.sentences)
-        loss = torch.zeros((), device=batch.labels.device)
+        loss, beside = torch.zeros((), device=batch.labels.device), None
+        if batch.sentences is not None:
+            embedding = self.model.sentence_embedding(batch.sentences)  # [windows, d]
+            counts = batch.of.unique_consecutive(return_counts=True)[1]  # [passages of EASI]
+            logits = self.model.sentence_scores(embedding)
+            there, right = (_together(logits, filled, counts) for filled in (batch.there, batch.right))
+            learnt = right.isfinite().any(1)
+            if learnt.any():
+                loss = loss + (there[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
+            if self.model.variant == "joint":
+                best = there.argmax(1) // self.model.slots
+                beside = embedding[counts.cumsum(0) - counts + best]
         if batch.passages is not None:
             of_passage = self.model.passage_embedding(batch.passages)
-            beside = of_sentences if self.model.variant == "joint" else None
             loss = loss + F.binary_cross_entropy_with_logits(self.model.passage_scores(of_passage, beside), batch.labels)
-        if of_sentences is not None and batch.right.any():
-            logits = self.model.sentence_scores(of_sentences)[batch.right.any(1)]
-            there, right = (logits.masked_fill(~slots[batch.right.any(1)], -torch.inf) for slots in (batch.there, batch.right))
-            loss = loss + (there.logsumexp(1) - right.logsumexp(1)).mean()
         return loss
 
     def reranker(self) -> Ranks:
@@ -177,7 +188,8 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
     return Dev.of(lists, labels)
 
 
-def _window(row: LabelledPassage, slots: int) -> list[int]:
-    """The numbers of the sentences that EASI reads in training."""
-    split: list[list[int]] = [window.tolist() for window in windows([s.text for s in row.sentences], slots)]
-    return next((window for window in split if any(row.sentences[n].label for n in window)), split[0])
+def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
+    """Windows' logits [windows, k], and which count → those of each passage's windows side by side [passages, most · k], the
+    others −∞; `counts` [passages]: windows."""
+    of_passages = logits.masked_fill(~filled, -torch.inf).split(counts.tolist())
+    return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
