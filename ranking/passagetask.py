@@ -123,7 +123,7 @@ class PassageTask:
         loss, beside = torch.zeros((), device=batch.labels.device), None
         if batch.sentences is not None:
             embedding = self.model.sentence_embedding(batch.sentences)  # [windows, d]
-            counts = batch.of.unique_consecutive(return_counts=True)[1]  # [passages of EASI]
+            counts = torch.bincount(batch.of)  # [passages]: windows
             logits = self.model.sentence_scores(embedding)
             there, right = (_together(logits, filled, counts) for filled in (batch.there, batch.right))
             learnt = right.isfinite().any(1)
@@ -191,5 +191,5 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
 def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
     """Windows' logits [windows, k], and which count → those of each passage's windows side by side [passages, most · k], the
     others −∞; `counts` [passages]: windows."""
-    of_passages = logits.masked_fill(~filled, -torch.inf).split(counts.tolist())
+    of_passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
     return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
