@@ -10,9 +10,9 @@ PR learns alone from TRAIN questions. EASI's one token has to learn to point bef
 takes thousands of steps; so `easi_point` learns from made-up passages, the answer of each question among a few sentences of
 other documents. From there EASI learns from each group of the TRAIN questions' windows (Table 3; `answer_…_top1_<group>`
 are of each with the same PR), and `easi_wide` from one window of each question there is, of up to WIDE_TOKENS, the answer at
-any of WIDE_PLACES places, for the passages that retrieval finds do not keep it among the first five; WIDE_EPOCHS times. k is
-SLOTS. Stage two begins with PR and `easi_wide`, at RATE_JOINT; mtl0, whose one body can begin with one of them only, with the
-slower to learn, EASI.
+any of WIDE_PLACES places, for the passages that retrieval finds do not keep it among the first five. k is SLOTS. Stage two
+begins with PR and `easi_wide`, at RATE_JOINT; mtl0, whose one body can begin with one of them only, with the slower to learn,
+EASI.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
 over the questions whose retrieved passages hold an answer. `easi_accuracy_…`: of the retrieved passages that hold one, those
@@ -61,7 +61,7 @@ from schemas.ranked import Hit
 TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
 DEV_ARTICLES = 12
 MAX_TOKENS, SEED = 150, 0
-WIDE_TOKENS, WIDE_PLACES, WIDE_EPOCHS, POINT_SENTENCES = 200, 12, 2, 6
+WIDE_TOKENS, WIDE_PLACES, POINT_SENTENCES = 200, 12, 6
 SLOTS = 5
 RATE_PR, RATE_EASI, RATE_JOINT = 5e-5, 1e-4, 1e-5
 RATE_POINT = 2e-4
@@ -231,7 +231,7 @@ def training(work: Path, name: str) -> TrainJob:
             "peasi": section,
             "data": {**DATA, "train": [str(train)], "dev": [str(work / "dev.parquet")]},
             "train": {
-                "epochs": WIDE_EPOCHS if name == "easi_wide" else 1,
+                "epochs": 1,
                 "learning_rate": {"pr": RATE_PR, "easi_point": RATE_POINT}.get(name, RATE_EASI if easi else RATE_JOINT),
                 "schedule": "linear",
                 "precision": "bf16",
