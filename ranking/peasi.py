@@ -82,11 +82,12 @@ class PeasiModel(nn.Module):
                 self.passage.bias.copy_(other.passage.bias)
 
     def take_sentence_head(self, other: PeasiModel) -> None:
-        """Go on with another's EASI. Raises ValueError where that has another number of slots."""
+        """Go on with another's EASI, or its first slots. Raises ValueError where that has fewer."""
         if self.sentence is not None and other.sentence is not None:
-            if other.slots != self.slots:
-                raise ValueError(f"its EASI has {other.slots} slots, not {self.slots}; give slots = {other.slots}")
-            self.sentence.load_state_dict(other.sentence.state_dict())
+            if other.slots < self.slots:
+                raise ValueError(f"its EASI has {other.slots} slots, not {self.slots}; give slots of at most {other.slots}")
+            with torch.no_grad():
+                self.sentence.weight.copy_(other.sentence.weight[: self.slots])
 
     @property
     def reads_passages(self) -> bool:
