@@ -415,7 +415,7 @@ def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("variant", "more", "says"),
     [
-        ("joint", 'easi = "easi"', "its EASI has 3 slots, not 5; give slots = 3"),
+        ("joint", 'easi = "easi"', "its EASI has 3 slots, not 5; give slots of at most 3"),
         ("mtl0", 'easi = "easi"', "peasi.easi = 'easi', but variant 'mtl0' has one transformer, peasi.encoder"),
         ("pr", 'easi = "easi"', "variant 'pr' has one transformer"),
         ("mtl1", 'easi = "deep"', "tiny has 2 layers of 16, deep 3 of 16"),
