@@ -34,7 +34,7 @@ from ranking.hashing import AnswerCoder
 from ranking.reranker import Outcome, Resources, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
-DEPTH, QUESTIONS = 100, 150
+DEPTH, QUESTIONS = 100, 100
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 
 
