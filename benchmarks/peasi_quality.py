@@ -53,7 +53,7 @@ from ranking.cascade import load as load_as2
 from ranking.confidence import risk_coverage
 from ranking.lists import ranked_passages
 from ranking.metrics import Judged, measure
-from ranking.peasi import UNCALIBRATED, Asked, Reader, load, per_list
+from ranking.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
 from ranking.reranker import Resources, to_sentences
 from schemas.corpus import Document, Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
@@ -380,7 +380,7 @@ def selective(
         for rows, scores, chosen, log_p in zip(lists, table.passages, table.sentence, table.log_p, strict=True):
             top = int(np.argmax(scores))
             there = chosen[top] >= 0
-            confidence_.append(float(calibration(np.array([[scores[top], log_p[top]]]))[0]) if there else np.nan)
+            confidence_.append(float(calibration(answer_logit(scores[[top]], log_p[[top]]))[0]) if there else np.nan)
             right_.append(float(rows[top].sentences[chosen[top]].label) if there else 0.0)
         curve = risk_coverage(np.array(confidence_), np.array(right_))
         yield f"{test}_aurc_{name}", curve.aurc

@@ -6,7 +6,8 @@ trainings: PR and EASI on their own, then a joint variant that begins with both 
 
 Settled here. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
 sentences than slots is read in all its windows, and the softmax goes over all of them, as where it is served. Where the answers
-to the dev questions are all right, all wrong, or none, there is nothing to calibrate on: the confidence stays UNCALIBRATED.
+to the dev questions are all right, all wrong, or none, or no more often right where they are surer, there is nothing to
+calibrate on: the confidence stays UNCALIBRATED.
 """
 
 from __future__ import annotations
@@ -25,7 +26,17 @@ from ranking.confidence import Calibration
 from ranking.lists import ranked_passages
 from ranking.pairs import Packed, Tokeniser
 from ranking.pairtask import cut
-from ranking.peasi import Asked, Extractor, PassageReranker, PeasiModel, Reader, TopPassage, per_list, windows
+from ranking.peasi import (
+    Asked,
+    Extractor,
+    PassageReranker,
+    PeasiModel,
+    Reader,
+    TopPassage,
+    answer_logit,
+    per_list,
+    windows,
+)
 from ranking.train import Dev, Ranks
 from schemas.labels import LabelledPassage
 
@@ -151,7 +162,7 @@ class PassageTask:
 def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
     """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
 
-    None where all answers are right, all are wrong, or there is none.
+    None where all answers are right, all are wrong, or there is none; and where the surer ones are no more often right.
     """
     lists = [ranked_passages(passages) for passages in questions]
     scores = per_list(lists, reader.passages([Asked.of(r, c) for r in lists for c in r.candidates]))
@@ -161,8 +172,9 @@ def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
     right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
     if len(set(right)) < 2:
         return None
-    features = [(scores[q][best[q]], found.log_p[q]) for q in answered]
-    return Calibration.fit(np.array(features), np.array(right))
+    of_best = np.array([scores[q][best[q]] for q in answered])
+    made = Calibration.fit(answer_logit(of_best, found.log_p[answered]), np.array(right))
+    return made if made.weights[0] > 0 else None
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:

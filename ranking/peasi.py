@@ -19,9 +19,9 @@ extracted. Nor can one that an earlier stage of the plan has dropped: it is read
 in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
 sentence; for a passage without sentences EASI reads the question alone.
 
-It can say "none". p(q, p) · p(s | p) is the probability that a sentence answers: the logarithms of both, through a logistic
-regression fitted on dev lists that hold unanswerable questions too, are the answer's confidence (`confidence.py`), below whose
-threshold nothing is returned. The paper has nothing of the kind.
+It can say "none". p(q, p) · p(s | p) is the probability that a sentence answers: its logit, through a logistic regression on it
+alone, fitted on dev lists that hold unanswerable questions too, is the answer's confidence (`confidence.py`), below whose
+threshold nothing is returned. So answers are in the product's order. The paper has nothing of the kind.
 """
 
 from __future__ import annotations
@@ -325,11 +325,18 @@ class Extractor:
         """[passages]. Raises ValueError where a threshold is asked for and `peasi.pr` has not scored them."""
         given = [next((s.score for s in reversed(c.stages) if s.stage == PassageReranker.name), None) for c in passages]
         if None not in given:
-            return self._calibration(np.stack([np.array(given, np.float64), log_p], 1))
+            return self._calibration(answer_logit(np.array(given, np.float64), log_p))
         if self._threshold is not None:
             raise ValueError(f"a threshold is of the confidence, which needs the passages' scores of {PassageReranker.name}")
         made: Floats = np.exp(log_p)
         return made
+
+
+def answer_logit(passage: Floats, log_p: Floats) -> Floats:
+    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1]."""
+    log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
+    made: Floats = -np.log(np.expm1(-log_product))[:, None]
+    return made
 
 
 class TopPassage:
@@ -344,7 +351,7 @@ class TopPassage:
 
 
 NAME = "peasi"
-UNCALIBRATED = Calibration((1.0, 1.0), 0.0)
+UNCALIBRATED = Calibration((1.0,), 0.0)  # the product itself
 
 
 def save(

@@ -377,8 +377,9 @@ def answered(*right: bool) -> list[Rows]:
     return [[passage(f"q{n}", 0, f"Text {n}.", "No.", right=[0] if yes else [1])] for n, yes in enumerate(right)]
 
 
-def test_the_calibration_is_fitted_on_the_first_answer_of_each_question() -> None:
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     dev = answered(*(bool(yes) for yes in rng.random(12) < 0.5))
     dev = [[*rows, replace(passage(f"q{n}", 1), text=f"An engine of {n} rivers.")] for n, rows in enumerate(dev)]
     reader = Reader(firsts(), tokeniser())
@@ -386,10 +387,14 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question() -> Non
     for rows in dev:
         scores = reader.passages([peasi.Asked(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
         if scores[0] >= scores[1]:  # the other has no sentence: no answer
-            features.append((scores[0], math.log(1 / 2)))
+            p = 1 / (1 + math.exp(-scores[0])) * 1 / 2
+            features.append([math.log(p / (1 - p))])
             right.append(rows[0].sentences[0].label == 1)
     assert 4 < len(features) < 12 and 0 < sum(right) < len(right)
     found, expected = calibrated(reader, dev), Calibration.fit(features, right)
+    if expected.weights[0] <= 0:  # the surer, the less often right
+        assert found is None
+        return
     assert found is not None
     assert [*found.weights, found.bias] == pytest.approx([*expected.weights, expected.bias])
 
@@ -397,7 +402,8 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question() -> Non
 @pytest.mark.parametrize("variant", ["mtl0", "joint"])
 def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     of = firsts(variant)
-    rows = answered(True, False, True, False)
+    either = answered(True, False, True, False), answered(False, True, False, True)
+    (rows,) = (rows for rows in either if calibrated(Reader(of, tokeniser()), rows))  # in the other the surer ones are wrong
     made = PassageTask(of, tokeniser(), QUESTIONS, rows, partial(save, tokeniser()))
     made.save(tmp_path)
     told = json.loads((tmp_path / "config.json").read_text())["calibration"]
@@ -411,7 +417,7 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
 )
 def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(dev: list[Rows], tmp_path: Path) -> None:
     of = firsts()
-    of.calibration = Calibration((1.0, 2.0), 3.0)  # of an evaluation before
+    of.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
     PassageTask(of, tokeniser(), QUESTIONS, dev, partial(save, tokeniser())).save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["calibration"] is None
 

@@ -35,6 +35,7 @@ from ranking.peasi import (
     Reader,
     TopPassage,
     Variant,
+    answer_logit,
     load,
     save,
     windows,
@@ -364,7 +365,7 @@ def resources(folder: Path | None = None, threshold: float | None = None) -> Res
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> None:
     made = model(variant, 5)
-    made.calibration = Calibration((0.75, 1.5), -0.125)
+    made.calibration = Calibration((0.75,), -0.125)
     save(tmp_path, made, tokeniser())
     back, with_tokeniser = load(tmp_path)
     assert (back.variant, back.slots, back.calibration) == (variant, 5, made.calibration)
@@ -421,7 +422,7 @@ def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_pat
 # The extractor in a plan.
 
 
-@pytest.mark.parametrize("calibration", [None, Calibration((0.25, 2.0), 0.5)])
+@pytest.mark.parametrize("calibration", [None, Calibration((2.0,), 0.5)])
 def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_elsewhere(calibration) -> None:
     made = model("mtl1")
     made.calibration = calibration
@@ -430,10 +431,11 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     (unsure,) = Extractor(made, tokeniser()).rerank([came])
     (left,) = Extractor(made, tokeniser()).rerank([by_pr])
     found = Reader(made, tokeniser()).sentences([Asked.of(by_pr, c) for c in by_pr.candidates])
-    weights, bias = ((1.0, 1.0), 0.0) if calibration is None else (calibration.weights, calibration.bias)
+    (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, found.sentence, found.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
-        logit = weights[0] * candidate.score + weights[1] * log_p + bias
+        p = math.exp(log_p) / (1 + math.exp(-candidate.score))
+        logit = weight * math.log(p / (1 - p)) + bias
         assert scores(left)[sentence_id] == pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-6)
         assert scores(unsure)[sentence_id] == pytest.approx(math.exp(log_p), abs=1e-6)
     assert [s.stage for s in left.candidates[0].stages] == ["peasi.pr", "peasi.easi"]
@@ -594,5 +596,7 @@ def test_top_1_is_the_answer_of_pr_s_best_passage() -> None:
         assert len(left.candidates) <= 1
 
 
-def test_uncalibrated_it_is_the_product_s_odds() -> None:
-    assert UNCALIBRATED([[0.0, 0.0], [0.0, math.log(0.5)]]).tolist() == pytest.approx([1 / 2, 1 / 3])
+def test_uncalibrated_it_is_the_product() -> None:
+    passage, log_p = np.array([0.0, 0.0, math.log(3), 800.0, -800.0, 800.0]), np.log([1, 0.5, 0.8, 0.5, 1, 1])
+    found = UNCALIBRATED(answer_logit(passage, log_p)).tolist()
+    assert found == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1]) and min(found) > 0 and max(found) < 1
