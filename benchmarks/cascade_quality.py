@@ -38,7 +38,8 @@ from benchmarks.harness import arguments, finish, say
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
-from pipelines.train import TrainJob, run
+from pipelines.train import run
+from pipelines.trainjob import TrainJob
 from ranking.cascade import Cascade, Sequential, load
 from ranking.exits import ExitScores
 from ranking.lists import ranked_list

@@ -32,7 +32,8 @@ from benchmarks.harness import arguments, finish, revision, say
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
-from pipelines.train import TrainJob, run
+from pipelines.train import run
+from pipelines.trainjob import TrainJob
 from ranking.hashing import Hashing
 from ranking.lists import ranked_list
 from ranking.metrics import Judged, measure

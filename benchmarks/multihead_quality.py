@@ -44,7 +44,8 @@ from indexing.dense import find_model
 from pipelines.candidates import write_candidates
 from pipelines.job import Job
 from pipelines.run import run_steps
-from pipelines.train import TrainJob, run
+from pipelines.train import run
+from pipelines.trainjob import TrainJob
 from ranking.cascade import Cascade
 from ranking.checkpoint import kind_of
 from ranking.ensemble import Scored, agreement, tuned

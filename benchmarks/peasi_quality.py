@@ -46,8 +46,8 @@ from pipelines.job import Job
 from pipelines.passages import Rules, build
 from pipelines.records import Folder
 from pipelines.tables import read_passages
-from pipelines.train import TrainJob
 from pipelines.train import run as train_run
+from pipelines.trainjob import TrainJob
 from ranking.cascade import Cascade
 from ranking.cascade import load as load_as2
 from ranking.confidence import risk_coverage

@@ -101,8 +101,8 @@ def train(job: Annotated[Path, Parameter(help="the training file")], *, out: Out
     `answermill keys --of train` lists the keys of a training file. The checkpoint is used by `checkpoint = "FOLDER"` in
     `[[rerank.stages]]`, and by `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
-    from pipelines.train import load_job
     from pipelines.train import run as run_training
+    from pipelines.trainjob import load_job
 
     for line in run_training(load_job(job, settings), out):
         sys.stdout.write(line + "\n")
@@ -596,7 +596,7 @@ def keys(*, of: Annotated[Literal["job", "train"], Parameter(help="a job file, o
     from pipelines.job import keys as all_keys
 
     if of == "train":
-        from pipelines.train import TrainJob
+        from pipelines.trainjob import TrainJob
 
         listed = all_keys(TrainJob)
     else:

@@ -15,7 +15,8 @@ from pipelines.errors import USAGE, JobError
 from pipelines.evaluate import evaluate
 from pipelines.plot import FORMS, plot_sweep
 from pipelines.records import write_text
-from pipelines.train import TrainJob, load_job, run
+from pipelines.train import run
+from pipelines.trainjob import TrainJob, load_job
 from ranking.checkpoint import kind_of
 from ranking.train import finished
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from indexing.dense import find_model
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.scores import by_question
+from pipelines.trainjob import Body, Hashing, Model, Peasi, TrainJob, Transformer
 from ranking import cascade, hashing, multihead, peasi, vector_files
 from ranking.cascade import CascadeModel, grown
 from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
@@ -35,9 +36,6 @@ from ranking.schedule import check
 from ranking.train import Dev, Task
 from ranking.words import Words
 from schemas.labels import LabelledCandidate, LabelledPassage
-
-if TYPE_CHECKING:
-    from pipelines.train import Body, Hashing, Model, Peasi, TrainJob, Transformer
 
 Questions = Sequence[Sequence[LabelledCandidate]]
 Passages = Sequence[Sequence[LabelledPassage]]

@@ -22,7 +22,8 @@ from pipelines.run import run_steps
 from pipelines.scores import by_question
 from pipelines.tasks import task_of
 from pipelines.teachers import teach
-from pipelines.train import load_job, run
+from pipelines.train import run
+from pipelines.trainjob import load_job
 from ranking.multihead import MultiHeadModel
 from ranking.registry import find
 from ranking.reranker import Resources

@@ -9,7 +9,7 @@ from pipelines.job import Propagate, load
 from pipelines.jobs import FOLDER
 from pipelines.rerank import plan_settings
 from pipelines.run import steps_of
-from pipelines.train import TrainJob, load_job
+from pipelines.trainjob import TrainJob, load_job
 
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 

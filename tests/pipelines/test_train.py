@@ -22,7 +22,8 @@ from pipelines.evaluate import evaluate
 from pipelines.scores import by_question
 from pipelines.tables import read_passages
 from pipelines.tasks import task_of
-from pipelines.train import load_job, run
+from pipelines.train import run
+from pipelines.trainjob import load_job
 from ranking import peasi
 from ranking.encoder import LayeredEncoder, Shape
 from ranking.lists import ranked_list, ranked_passages
