@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from pipelines.plot import plot_agreement
+from pipelines.progress import progress
 from pipelines.records import write_text
 from pipelines.scores import read_labels, read_scores
 from ranking.ensemble import Scored, agreement, tuned
@@ -94,20 +96,24 @@ def tune_ensemble(
     if len(stages) < 2 or parts < 1:
         raise JobError(f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE)
     scored, missing = side_by_side(scores, stages, labels)
-    if trials:
-        weights, value = _sampled(scored, metric, protocol, trials, seed)
-    else:
-        try:
-            weights, value = tuned(scored, metric, protocol, parts)
-        except ValueError as e:
-            raise JobError(f"{e}: --trials", USAGE) from e
+    tried: list[None] = []
+    with progress("ensemble", trials or comb(parts + len(stages) - 1, parts), lambda: len(tried)):
+        if trials:
+            weights, value = _sampled(scored, metric, protocol, trials, seed, lambda: tried.append(None))
+        else:
+            try:
+                weights, value = tuned(scored, metric, protocol, parts, lambda: tried.append(None))
+            except ValueError as e:
+                raise JobError(f"{e}: --trials", USAGE) from e
     even = scored.value([1 / len(stages)] * len(stages), metric, protocol)
     alone = tuple(scored.value(row, metric, protocol) for row in np.eye(len(stages)).tolist())
     questions = int(scored.question.max()) + 1
     return Ensemble(tuple(stages), metric, weights, value, even, alone, questions, missing)
 
 
-def _sampled(scored: Scored, metric: str, protocol: Protocol, trials: int, seed: int) -> tuple[tuple[float, ...], float]:
+def _sampled(
+    scored: Scored, metric: str, protocol: Protocol, trials: int, seed: int, tell: Callable[[], object]
+) -> tuple[tuple[float, ...], float]:
     try:
         optuna: Any = importlib.import_module("optuna")
     except ImportError:
@@ -124,7 +130,7 @@ def _sampled(scored: Scored, metric: str, protocol: Protocol, trials: int, seed:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
     study.enqueue_trial({str(n): 1.0 for n in range(models)})
-    study.optimize(objective, n_trials=trials)
+    study.optimize(objective, n_trials=trials, callbacks=[lambda *_: tell()])
     return weights_of([study.best_params[str(n)] for n in range(models)]), float(study.best_value)
 
 

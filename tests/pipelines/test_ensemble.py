@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -134,6 +136,23 @@ def test_trials_of_optuna_find_weights_at_least_as_good_as_even_ones_and_the_sam
     given = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, 15
     made = tune_ensemble(*given)
     assert made.value >= made.even - 1e-9 and made == tune_ensemble(*given)
+
+
+@pytest.mark.parametrize(("trials", "total"), [(0, 66), (15, 15)])
+def test_the_search_tells_how_many_weights_it_has_tried(
+    work: Path, monkeypatch: pytest.MonkeyPatch, trials: int, total: int
+) -> None:
+    told = []
+
+    @contextmanager
+    def record(label: str, units: int, done: Callable[[], int]) -> Iterator[None]:
+        told.append((label, units, done()))
+        yield
+        told.append((label, units, done()))
+
+    monkeypatch.setattr("pipelines.ensemble.progress", record)
+    tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, trials)
+    assert told == [("ensemble", total, 0), ("ensemble", total, total)]
 
 
 def test_heads_of_what_is_no_student_and_a_place_that_is_taken_are_refused(work: Path) -> None:
