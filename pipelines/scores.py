@@ -240,7 +240,7 @@ def _qrels(path: Path) -> Iterator[tuple[int, str, str, float]]:
 
 def _folder_scores(path: Path, by: str) -> Rows:
     folder = Folder.open(path, ScoredCandidate, "rerank")
-    columns = ["question_id", "candidate_id", "unit", "rank", "position", "fate", "fused_score", "stages"]
+    columns = ["question_id", "candidate_id", "unit", "rank", "position", "fused_score", "stages"]
     stages: set[str] = set()
     made: list[tuple[int, str, str, float, float]] = []
     files = []
@@ -263,16 +263,14 @@ def _folder_scores(path: Path, by: str) -> Rows:
 def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float, float]]:
     """(row number, score, confidence). The rows of a question stand best first, then those that left, the last to leave first.
 
+    All are of one unit, that of what the plan leaves: passages that left a plan of sentences are not among its answers.
     The confidence of a place in the final order is its last stage's score, and NaN for what left; of a position, retrieval's.
     """
-    rows_here = [(n, row) for n, row in enumerate(rows) if row["fate"] != "grouped"]
-    if by in (FINAL, "position"):
-        unit = next((row["unit"] for row in rows if row["rank"] is not None), rows[0]["unit"])
-        for n, row in rows_here:
-            if row["unit"] == unit:
-                yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
-        return
-    for n, row in rows_here:
+    unit = next((row["unit"] for row in rows if row["rank"] is not None), rows[0]["unit"])
+    for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == unit):
+        if by in (FINAL, "position"):
+            yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
+            continue
         scores = {stage["stage"]: stage["score"] for stage in row["stages"]}
         stages.update(scores)
         wanted = {by: 1.0} if by in scores else _weights(by)
