@@ -4,7 +4,7 @@ Questions of WikiQA and SQuAD whose answer is among the sentences of the DEPTH p
 with the shipped checkpoints. `answer_p1_after_…` and `answer_mrr_after_…`: the order in which a stage leaves its
 list, in percent; after `peasi.pr`, which ranks passages, of passages that hold an answer, so that number does not
 compare with the others. `gold_lost_at_…`: questions in percent whose last answer sentence left there. `without_…`: the
-chain's answers with that stage left out. `questions_per_s`: of the stages alone, one thread.
+chain's answers with that stage left out, `without_peasi` with both of PEASI's. `questions_per_s`: of the stages alone, one thread.
 
 With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
 `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
@@ -35,6 +35,7 @@ from ranking.reranker import Outcome, Resources, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 100
+PEASI = ("peasi.pr", "peasi.easi")
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 
 
@@ -136,11 +137,11 @@ def main() -> None:
         result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
         alive = still
         say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
-    for n, stage in enumerate(plan[:-1]):
-        p1, mrr = measured(run_stages(lists, [*plan[:n], *plan[n + 1 :]]), golds, plan[-1].name)
-        name = stage.name.replace(".", "_")
+    for without in (*((stage.name,) for stage in plan[:-1]), PEASI):
+        p1, mrr = measured(run_stages(lists, [stage for stage in plan if stage.name not in without]), golds, plan[-1].name)
+        name = "peasi" if without == PEASI else without[0].replace(".", "_")
         result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
-        say(f"without {stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
+        say(f"without {name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
     if given.hashing:
         result |= with_hashing(plan, lists, golds, given.hashing, given.rounds)
     finish("chain", result, given.save)
