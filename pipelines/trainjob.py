@@ -109,7 +109,7 @@ class Peasi(Body):
         "sentences for 'easi', else of the answers"
     )
     easi: str = Field("", description="mtl1, joint: the checkpoint that EASI begins with; as `encoder` where empty")
-    slots: Count = Field(12, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
+    slots: Count = Field(5, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
     limit: int = Field(320, ge=8, description="tokens of question and passage together; what is longer is cut, and counted")
 
 

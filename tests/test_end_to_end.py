@@ -37,6 +37,11 @@ def scored(run: Path) -> list[ScoredCandidate]:
     return list(Folder.open(run / "scored", ScoredCandidate, "rerank").read())
 
 
+def sentences(run: Path) -> list[ScoredCandidate]:
+    """Without the passages, which are candidates of their own where `peasi.pr` drops them."""
+    return [row for row in scored(run) if row.unit == "sentence"]
+
+
 def sample_job(folder: Path, *overrides: str) -> Job:
     return load(copy_to(folder), overrides)
 
@@ -109,16 +114,21 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     rows = scored(sample_run)
     assert len({(r.question_id, r.candidate_id) for r in rows}) == len(rows)
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
-    assert set(by_fate) == {("kept", None)} | {("dropped", stage) for stage in ("cosinet", "complete", "cascade", "similarity")}
+    dropped = {("dropped", stage) for stage in ("cosinet", "complete", "cascade", "peasi.pr")}
+    assert set(by_fate) == {("kept", None), ("grouped", None)} | dropped  # grouped: left, and not extracted from its passage
     of_question = [r for r in rows if r.question_id == "q01"]
-    assert sorted(r.rank for r in of_question if r.rank) == list(range(1, 11))
+    kept = [r for r in of_question if r.fate == "kept"]
+    assert sorted(r.rank for r in of_question if r.rank) == [1, 2, 3, 4, 5]
+    assert len({r.passage_id for r in kept}) == len(kept) == 5
+    stages = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
+    passed = {"cosinet": 1, "complete": 1, "cascade": 2, "peasi.pr": 4}  # the cascade drops before it ranks
     for row in of_question:
-        passed = {"cosinet": 1, "complete": 1, "cascade": 2}.get(row.dropped_by or "", 4)  # the cascade drops before it ranks
-        assert [s.stage for s in row.stages] == ["cosinet", "complete", "cascade", "similarity"][:passed]
+        count = 6 if row.fate == "kept" else 3 if row.fate == "grouped" else passed[row.dropped_by or ""]
+        assert [s.stage for s in row.stages] == stages[:count]
 
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
-    came = Counter(r.question_id for r in scored(sample_run) if r.dropped_by not in ("cosinet", "complete"))
+    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("cosinet", "complete"))
     counts = Folder.open(sample_run / "scored", ScoredCandidate, "rerank").manifest.counts
     assert counts["cascade_candidates"] == sum(came.values())
     assert counts["cascade_full_layer_candidates"] == 6 * sum(came.values())
@@ -134,7 +144,7 @@ def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
 
 def test_the_sentences_of_all_retrieved_passages_are_in_scored(sample_run):
     wanted = {(h.question_id, s.sentence_id) for h in hits(sample_run) for s in h.passage.sentences}
-    assert wanted == {(r.question_id, r.candidate_id) for r in scored(sample_run)}
+    assert wanted == {(r.question_id, r.candidate_id) for r in sentences(sample_run)}
 
 
 def test_raw_scores_and_ranks_of_both_indexes_stay_on_the_row(sample_run):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
+from pipelines.records import Folder
 from pipelines.scores import join, read_labels, read_scores
 from schemas.labels import LabelledCandidate
+from schemas.ranked import ScoredCandidate
 
 RUN = "q1 Q0 a 1 3.5 tag\nq1 Q0 b 2 2.5 tag\nq2 Q0 c 1 1.0 tag\n"
 QRELS = "q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n"
@@ -174,10 +177,20 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
     assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
 
 
+def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(sample_run):
+    rows = list(Folder.open(sample_run / "scored", ScoredCandidate, "rerank").read())
+    sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
+    assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
+    for by in ("final", "position", "cosinet", "cascade"):
+        found = read_scores(sample_run / "scored", by)
+        ids = set(zip(found.question_id.to_pylist(), found.candidate_id.to_pylist(), strict=True))
+        passed = {key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages)}}
+        assert ids == passed
+
+
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
-    with pytest.raises(
-        JobError, match="no stage 'overlap'; known: final, position, cascade, complete, cosinet, similarity"
-    ) as e:
+    known = "final, position, cascade, complete, cosinet, peasi.easi, peasi.pr, similarity"
+    with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE
 
