@@ -4,7 +4,8 @@ Questions of WikiQA and SQuAD whose answer is among the sentences of the DEPTH p
 with the shipped checkpoints. `answer_p1_after_…` and `answer_mrr_after_…`: the order in which a stage leaves its
 list, in percent; after `peasi.pr`, which ranks passages, of passages that hold an answer, so that number does not
 compare with the others. `gold_lost_at_…`: questions in percent whose last answer sentence left there. `without_…`: the
-chain's answers with that stage left out, `without_peasi` with both of PEASI's. `questions_per_s`: of the stages alone, one thread.
+chain's answers with that stage left out, `without_peasi` with both of PEASI's. `questions_per_s`: of the stages alone, one
+thread.
 
 With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
 `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
