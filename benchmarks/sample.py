@@ -1,4 +1,7 @@
-"""The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are right."""
+"""The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are right.
+
+`..._without_peasi`: with both of PEASI's stages left out of the plan.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +12,49 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, seconds
 from indexing.given import fold
 from pipelines import sample
+from pipelines.job import load
+from pipelines.records import Folder
+from pipelines.rerank import load_plan, ranked_lists
+from ranking.reranker import run_stages
+from schemas.ranked import Hit
 
 
-def right_answers(run: Path) -> tuple[int, int]:
-    """(questions whose best sentence is gold, questions that the web answers)."""
+def gold() -> dict[str, set[str]]:
+    """The correct sentences, folded, of each question that the web answers."""
     source = Path(sample.__file__).with_name("questions.toml")
     asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
-    gold = {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked if q["gold"]}
-    answers = [json.loads(line) for line in (run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    right = sum(fold(a["answer"] or "") in gold.get(a["question_id"], ()) for a in answers)
-    return right, len(gold)
+    return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked if q["gold"]}
+
+
+def right(best: Mapping[str, str]) -> int:
+    """How many questions' best sentence is correct."""
+    return sum(fold(best.get(key, "")) in correct for key, correct in gold().items())
+
+
+def answers(run: Path) -> dict[str, str]:
+    rows = (json.loads(line) for line in (run / "answers.jsonl").read_text(encoding="utf-8").splitlines())
+    return {row["question_id"]: row["answer"] or "" for row in rows}
+
+
+def without_peasi(run: Path) -> dict[str, str]:
+    """The best sentences that the plan finds if both of PEASI's stages are left out."""
+    plan = [stage for stage in load_plan(load(run.parent / "job.toml")) if not stage.name.startswith("peasi.")]
+    lists = list(ranked_lists(Folder.open(run / "retrieved", Hit, "retrieve").read()))
+    kept = [outcome.kept for outcome in run_stages(lists, plan)]
+    return {ranked.question.question_id: ranked.candidates[0].text for ranked in kept if ranked.candidates}
 
 
 def main() -> None:
     given = arguments("sample", __doc__ or "", needs_data=False)
     taken: list[float] = []
     peak = 0.0
-    right = answerable = 0
+    found: list[dict[str, str]] = []
     for _ in range(given.rounds):
         with tempfile.TemporaryDirectory() as folder:
             with seconds(taken):
@@ -39,14 +63,15 @@ def main() -> None:
             if status:
                 raise RuntimeError(f"answermill sample ended with status {status}")
             peak = max(peak, used.ru_maxrss / 1e6)
-            right, answerable = right_answers(Path(folder) / "run")
+            run = Path(folder) / "run"
+            found = [answers(run), without_peasi(run)] if len(taken) == given.rounds else []
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
         "peak_gb": peak,
-        "right": right,
-        "answerable": answerable,
-        "p1": right / answerable,
+        "answerable": len(gold()),
     }
+    for name, best in zip(("", "_without_peasi"), found, strict=True):
+        result |= {f"right{name}": right(best), f"p1{name}": right(best) / len(gold())}
     finish("sample", result, given.save)
 
 
