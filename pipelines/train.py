@@ -178,7 +178,7 @@ def _card(
     for evaluated in history.evaluations:
         yield f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | {100 * evaluated.dev:.2f} |"
     yield ""
-    yield "Files, by SHA-256:"
+    yield "Made from these files, by SHA-256:"
     yield ""
     yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
     yield ""

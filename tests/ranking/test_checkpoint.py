@@ -1,0 +1,27 @@
+"""The checkpoints that come with the package: what they weigh, and that their cards name data and licence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from safetensors import safe_open
+
+from ranking.checkpoint import SHIPPED
+
+LIMITS_MB = {"cosinet": 5, "cascade": 45, "peasi": 45}
+
+
+def test_the_table_of_limits_names_every_shipped_checkpoint() -> None:
+    assert {folder.name for folder in SHIPPED.iterdir() if folder.is_dir()} == set(LIMITS_MB)
+
+
+@pytest.mark.parametrize(("name", "limit_mb"), LIMITS_MB.items())
+def test_a_shipped_checkpoint_is_small_half_precision_and_says_what_it_learnt_from(name: str, limit_mb: int) -> None:
+    folder = SHIPPED / name
+    assert sum(file.stat().st_size for file in folder.iterdir()) < limit_mb * 1e6
+    with safe_open(folder / "model.safetensors", framework="pt") as weights:
+        assert {weights.get_slice(key).get_dtype() for key in weights.keys()} == {"F16"}  # noqa: SIM118
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "- Trained on " in card and "Licence of the data: CC BY-SA 4.0" in card and "commit " in card
+    assert json.loads((folder / "config.json").read_text())["model"] == name
