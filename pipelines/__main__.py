@@ -490,7 +490,10 @@ def passages(
     places: Annotated[int, Parameter(help="the labelled sentence takes places 1 to this in its windows")] = 5,
     max_tokens: Annotated[int, Parameter(help="spaCy tokens that no window exceeds")] = 200,
     negatives: Annotated[
-        int, Parameter(help="hard negatives per question: the first retrieved passages that hold no correct sentence")
+        int,
+        Parameter(
+            help="hard negatives per question: windows that begin as the first retrieved passages without a correct sentence"
+        ),
     ] = 5,
     split: Annotated[tuple[float, float, float], Parameter(negative=(), help="shares of the questions: train, dev, test")] = (
         0.8,

@@ -1,7 +1,9 @@
 """Passages: labels of a run's sentences in; training data of passages, in train, dev and test, out (WQA §3.3).
 
 A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct
-one, and, as hard negatives, the first passages that retrieval found and that hold none. Questions that are nearly the same
+one, and hard negatives, the windows that begin where the first passages that retrieval found begin, and hold none. So
+nothing but what they say tells the two apart: a window is longer than a passage cut for retrieval, and a model would learn
+that. Questions that are nearly the same
 stand in one split, and so does a document, unless `documents_apart` is off: questions that one document answers stay
 together, and of a document that answers neither only one split has the labels. (By such documents most questions of a crawl
 hang together; to keep those in one split would leave one split.) The folder holds train.parquet, dev.parquet, test.parquet
@@ -15,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,6 +39,8 @@ SUMMARY = "passages.json"
 Key: TypeAlias = tuple[str, str]
 """What two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
 Cut: TypeAlias = tuple[Document, list[Sentence]]
+Place: TypeAlias = tuple[str, str]
+"""Where a window begins: (doc_id, sentence_id)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +84,6 @@ class Labelled:
     negatives: list[Passage] = field(default_factory=list)
     """Best first."""
 
-    def spans(self, documents: Mapping[str, Cut]) -> set[tuple[str, int, int]]:
-        """The windows' document, start and end."""
-        cut = {doc_id: documents[doc_id][1] for doc_id in self.windows}
-        return {
-            (doc_id, cut[doc_id][first].start, cut[doc_id][last - 1].end)
-            for doc_id, runs in self.windows.items()
-            for first, last in runs
-        }
-
     def rows(self, documents: Mapping[str, Cut]) -> Iterator[LabelledPassage]:
         """The windows by passage id, then the hard negatives by rank."""
         made = (passage(*documents[doc_id], run) for doc_id, runs in self.windows.items() for run in runs)
@@ -130,9 +126,10 @@ def build(
 ) -> Built:
     """Training data of passages; nothing depends on the order of what comes in.
 
-    `questions` maps ids to texts; `documents` gives those of some ids, `hits` those of some questions (asked twice), and
+    `questions` maps ids to texts; `documents` gives those of some ids (asked twice), `hits` those of some questions, and
     either may give more. `splits`, where given, stands in the place of `rules.shares`; `sentence_tokens` is the limit under
-    which the documents' sentences were cut. Raises JobError (65) where no label can be used.
+    which the documents' sentences were cut. Raises JobError (65) where no label can be used, or where the hits are not of
+    these documents.
     """
     rules, given = rules or Rules(), list(labels)
     counts = Counter(labels=len(given), questions=len({label.question_id for label in given}))
@@ -158,7 +155,7 @@ def build(
     for label in usable:
         if (n := place.get((label.doc_id, label.sentence_id))) is not None:
             of_documents.setdefault(label.doc_id, set()).add(n)
-    lasts = _lasts(cut, of_documents, rules)
+    lasts = _lasts(cut, of_documents, rules.places, rules.max_tokens)
     made: dict[str, Labelled] = {}
     for label in sorted(usable, key=lambda label: label.question_id):
         q, doc_id = label.question_id, label.doc_id
@@ -179,7 +176,10 @@ def build(
     if splits is not None:
         counts["split_file_questions_without_labels"] = len(splits.keys() - correct.keys())
     if rules.negatives:
-        _add_negatives(made, cut, hits, owner if rules.documents_apart else None, rules.negatives, counts)
+        begins = _negatives(made, cut, hits, owner if rules.documents_apart else None, rules, counts)
+        found_there = _windows_from({at for places in begins.values() for at in places}, documents, rules, sentence_tokens)
+        for q, places in begins.items():
+            made[q].negatives.extend(found_there[at] for at in places)
     return Built(tuple(made.values()), cut, counts)
 
 
@@ -217,7 +217,9 @@ def _cut(documents: Callable[[Set[str]], Iterable[Document]], wanted: Set[str], 
     return {d.doc_id: (d, splitter.sentences(d.doc_id, d.text)) for d in documents(wanted) if d.doc_id in wanted}
 
 
-def _lasts(documents: Mapping[str, Cut], labelled: Mapping[str, Set[int]], rules: Rules) -> dict[str, list[int]]:
+def _lasts(
+    documents: Mapping[str, Cut], labelled: Mapping[str, Set[int]], places: int, max_tokens: int
+) -> dict[str, list[int]]:
     """Of each document with labelled sentences, the end of the window that begins with each sentence: see `Line.lasts`."""
     if not labelled:
         return {}
@@ -233,46 +235,82 @@ def _lasts(documents: Mapping[str, Cut], labelled: Mapping[str, Set[int]], rules
         [document.text for document, _, _ in cut],
     )
     at = np.array([first + n for first, (_, _, numbers) in zip(begin, cut, strict=True) for n in sorted(numbers)], np.int64)
-    lasts = line.lasts(at, rules.places, Splitter(rules.max_tokens)) - np.repeat(begin, sizes)
+    lasts = line.lasts(at, places, Splitter(max_tokens)) - np.repeat(begin, sizes)
     return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(lasts, begin[1:]), strict=True)}
 
 
-def _add_negatives(
+def _negatives(
     made: Mapping[str, Labelled],
-    documents: Mapping[str, Cut],
+    cut: Mapping[str, Cut],
     hits: Callable[[Set[str]], Iterable[Hit]],
     owner: dict[Key, Split] | None,
-    wanted: int,
+    rules: Rules,
     counts: Counter[str],
-) -> None:
-    """Give each question its hard negatives. Hits are read twice: ids alone say which are chosen, then these are kept.
+) -> dict[str, list[Place]]:
+    """Where each question's hard negatives begin, best first.
 
-    The document of a negative belongs to the split that takes it first, where documents have an `owner`.
+    The document of a negative belongs to the split that takes it first, where documents have an `owner`. `cut` holds the
+    documents with labels: in no other can a window hold a correct sentence, or be one of the question's own.
     """
-    ranked: dict[str, list[tuple[int, str, str, str]]] = {q: [] for q in made}  # rank, passage, document, why not
-    spans = {q: question.spans(documents) for q, question in made.items()}
+    ranked: dict[str, list[tuple[int, str, Place, bool]]] = {q: [] for q in made}  # rank, passage, place, holds a correct one
     for hit in hits(made.keys()):
-        q, of = hit.question_id, hit.passage
-        if q in made:
-            holds = any(sentence.sentence_id in made[q].correct for sentence in of.sentences)
-            reason = "correct" if holds else "same_as_window" if (of.doc_id, of.start, of.end) in spans[q] else ""
-            ranked[q].append((hit.rank, of.passage_id, of.doc_id, reason))
-    chosen: dict[str, set[str]] = {q: set() for q in made}
+        if (question := made.get(hit.question_id)) is not None:
+            holds = any(sentence.sentence_id in question.correct for sentence in hit.passage.sentences)
+            place = hit.passage.doc_id, hit.passage.sentences[0].sentence_id
+            ranked[hit.question_id].append((hit.rank, hit.passage.passage_id, place, holds))
+    own = {place for q, found in ranked.items() for _, _, place, _ in found if place[0] in made[q].windows}
+    runs = dict(_runs(own, cut, rules.max_tokens))
+    chosen: dict[str, list[Place]] = {q: [] for q in made}
+
+    def refusal(q: str, place: Place, holds: bool) -> str | None:
+        doc_id, run = place[0], runs.get(place)
+        if holds or (run and any(s.sentence_id in made[q].correct for s in cut[doc_id][1][slice(*run)])):
+            return "correct"
+        if run in made[q].windows.get(doc_id, ()):
+            return "same_as_window"
+        if owner is not None and owner.setdefault(("document", doc_id), made[q].split) != made[q].split:
+            return "document_of_another_split"
+        return None
+
     for name in CLAIMS:
         for q in (q for q, question in made.items() if question.split == name):
-            for _, passage_id, doc_id, reason in sorted(ranked[q]):
-                if len(chosen[q]) == wanted:
+            for _, _, place, holds in sorted(ranked[q]):
+                if len(chosen[q]) == rules.negatives:
                     break
-                if reason:
+                if reason := refusal(q, place, holds):
                     counts[f"retrieved_left_out_{reason}"] += 1
-                elif owner is not None and owner.setdefault(("document", doc_id), name) != name:
-                    counts["retrieved_left_out_document_of_another_split"] += 1
                 else:
-                    chosen[q].add(passage_id)
-            counts["questions_short_of_negatives"] += len(chosen[q]) < wanted
-    kept = [hit for hit in hits(made.keys()) if hit.passage.passage_id in chosen.get(hit.question_id, ())]
-    for hit in sorted(kept, key=lambda hit: (hit.rank, hit.passage.passage_id)):
-        made[hit.question_id].negatives.append(hit.passage)
+                    chosen[q].append(place)
+            counts["questions_short_of_negatives"] += len(chosen[q]) < rules.negatives
+    return chosen
+
+
+def _windows_from(
+    places: Set[Place], documents: Callable[[Set[str]], Iterable[Document]], rules: Rules, sentence_tokens: int
+) -> dict[Place, Passage]:
+    """The window that begins at each place. Raises JobError (65) where the documents have no such sentence."""
+    wanted, made = {doc_id for doc_id, _ in places}, {}
+    found = (document for document in documents(wanted) if document.doc_id in wanted)
+    while part := {document.doc_id: document for document in islice(found, 1_000)}:  # not all are held cut at once
+        cut = _cut(lambda _, part=part: part.values(), part.keys(), sentence_tokens)  # type: ignore[misc]
+        for place, run in _runs({place for place in places if place[0] in part}, cut, rules.max_tokens):
+            made[place] = passage(*cut[place[0]], run)
+    if absent := sorted(places - made.keys()):
+        raise JobError(
+            f"a retrieved passage begins with sentence {absent[0][1]!r}, which is not in the documents "
+            f"({len(absent)} such passages); retrieve again from these documents, or give --negatives 0",
+            BAD_DATA,
+        )
+    return made
+
+
+def _runs(places: Set[Place], cut: Mapping[str, Cut], max_tokens: int) -> Iterator[tuple[Place, Run]]:
+    """The window that begins at each place that is there."""
+    begins: dict[str, set[int]] = {}
+    for doc_id in {doc_id for doc_id, _ in places if doc_id in cut}:
+        begins[doc_id] = {n for n, s in enumerate(cut[doc_id][1]) if (doc_id, s.sentence_id) in places}
+    for doc_id, lasts in _lasts(cut, begins, 1, max_tokens).items():
+        yield from (((doc_id, cut[doc_id][1][n].sentence_id), (n, lasts[n])) for n in begins[doc_id])
 
 
 def write_passages(run: Path, out: Path, rules: Rules, split_file: Path | None = None) -> str:

@@ -15,6 +15,7 @@ import pytest
 from indexing.given import fold
 from indexing.passages import Splitter
 from indexing.splits import SPLITS, Split
+from indexing.windows import last_that_fits
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.passages import Rules, build
@@ -164,17 +165,21 @@ def test_a_passage_is_positive_if_it_holds_a_correct_sentence_and_others_count_n
 
 def test_rows_stand_by_question_windows_first_then_negatives_by_rank() -> None:
     world = World(seed=5, documents=80)
-    rank = {(hit.question_id, hit.passage.passage_id): hit.rank for hit in world.hits}
+    rank = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.rank for hit in world.hits}
     for rows in by_split(world.build()).values():
         keys = [
-            (row.question_id, row.source != "window", rank.get((row.question_id, row.passage_id), 0), row.passage_id)
+            (row.question_id, *((0, 0, row.passage_id) if row.source == "window" else (1, rank[begin_of(row)], "")))
             for row in rows
         ]
         assert keys == sorted(keys) and len(set(keys)) == len(keys)
         assert max(Counter(row.question_id for row in rows if row.source == "retrieved").values()) == 5
 
 
-def test_negatives_are_the_first_retrieved_that_hold_no_correct_sentence_and_are_no_window() -> None:
+def begin_of(row: LabelledPassage) -> tuple[str, str, int]:
+    return row.question_id, row.doc_id, int(row.passage_id.split(":")[1].split("-")[0])
+
+
+def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_correct_sentence() -> None:
     texts = [document(n, 4) for n in range(4)]
     passages = [Splitter(words=n).split(of)[0] for of, n in zip(texts, (100, 100, 10, 100), strict=True)]
     labels = [SentenceLabel("q", passages[0].sentences[1].sentence_id, "d00", "", 1)]
@@ -189,11 +194,55 @@ def test_negatives_are_the_first_retrieved_that_hold_no_correct_sentence_and_are
     rows = by_split(made(1))["train"]
     second, end = passages[0].sentences[1].start, len(texts[0].text)
     windows = [(f"d00:0-{end}", 1), (f"d00:{second}-{end}", 1), (f"d01:0-{end}", 0)]
-    assert [(row.passage_id, row.label) for row in rows] == [*windows, ("d02#0", 0)]
+    assert [(row.passage_id, row.label) for row in rows] == [*windows, (f"d02:0-{end}", 0)]
     assert made(1).counts["retrieved_left_out_correct"] == made(1).counts["retrieved_left_out_same_as_window"] == 1
     built = made(3)
-    assert [row.passage_id for row in by_split(built)["train"]][3:] == ["d02#0", "d03#0"]
+    assert [row.passage_id for row in by_split(built)["train"]][3:] == [f"d02:0-{end}", f"d03:0-{end}"]
     assert built.counts["questions_short_of_negatives"] == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) -> None:
+    world = World(seed=seed, documents=80)
+    rules = Rules(max_tokens=40)
+    correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
+    texts = {of.doc_id: of.text for of in world.documents}
+    short = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.passage for hit in world.hits}
+    longer = 0
+    for rows in by_split(world.build(rules)).values():
+        for row in (row for row in rows if row.source == "retrieved"):
+            begin = begin_of(row)[2]
+            sentences = [s for of in SPLITTER.split(world.documents[int(row.doc_id[1:])]) for s in of.sentences]
+            at = next(n for n, s in enumerate(sentences) if s.start == begin)
+            last = last_that_fits(texts[row.doc_id], sentences, at, Splitter(rules.max_tokens).fits)
+            assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in sentences[at:last]]
+            assert not any((row.question_id, s.sentence_id) in correct for s in row.sentences)
+            longer += len(row.sentences) > len(short[row.question_id, row.doc_id, begin].sentences)
+    assert longer > 10
+
+
+def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> None:
+    texts = [document(n, 4) for n in range(2)]
+    passages = [of for text in texts for of in Splitter(words=5).split(text)]
+    assert [len(of.sentences) for of in passages] == [1] * 8
+    labels = [SentenceLabel("q", passages[2].sentences[0].sentence_id, "d00", "", 1)]
+    hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
+    built = build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: hits, Rules(negatives=3, shares=(1, 0, 0)))
+    rows = [row for row in by_split(built)["train"] if row.source == "retrieved"]
+    assert [(row.doc_id, begin_of(row)[2]) for row in rows] == [(p.doc_id, p.start) for p in (passages[3], *passages[4:6])]
+    assert built.counts["retrieved_left_out_correct"] == 3
+
+
+def test_hits_of_other_documents_than_these_are_refused() -> None:
+    world = World(seed=5, documents=80)
+    last = world.documents.pop()
+    (gone, *_) = SPLITTER.split(last)
+    world.labels = [label for label in world.labels if label.doc_id != last.doc_id]
+    world.hits = [hit for hit in world.hits if hit.passage.doc_id != last.doc_id]
+    world.hits += [Hit(q, text, 0, 2.0, None, None, None, None, gone) for q, text in world.questions.items()]
+    with pytest.raises(JobError, match=r"begins with sentence 'd79@0'.* retrieve again from these documents") as e:
+        world.build(Rules(documents_apart=False))
+    assert e.value.code == BAD_DATA
 
 
 def test_test_takes_its_negatives_first() -> None:
