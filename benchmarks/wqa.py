@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness import arguments, finish, say
-from benchmarks.peasi_quality import Question, is_answer, questions
+from benchmarks.peasi_data import Question, is_answer, questions
 from indexing import strata
 from indexing.given import fold
 from pipelines import collect, run

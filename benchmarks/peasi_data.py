@@ -1,0 +1,171 @@
+"""The passages that PEASI is measured with: labelled ones of `corpus-wiki`, to train it, and what BM25 finds, to test it.
+
+Labels are propagated from the sentences that answer a question. Learnt from questions of SQuAD-sent's training set: the windows
+around the answer sentence, and hard negatives of the same documents. Dev and test: SQuAD v2's dev questions, the unanswerable
+ones too, of different articles; and WikiQA's test questions. No document is in two of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from benchmarks.harness import say
+from indexing import bm25, java
+from indexing.given import fold
+from indexing.windows import Group
+from pipelines import run
+from pipelines.job import Job
+from pipelines.passages import Rules, build
+from pipelines.records import Folder
+from pipelines.tables import read_passages
+from schemas.corpus import Document, Passage
+from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
+from schemas.ranked import Hit
+
+TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
+DEV_ARTICLES = 12
+MAX_TOKENS, SEED = 150, 0
+WIDE_TOKENS, WIDE_PLACES, POINT_SENTENCES = 200, 12, 6
+GROUPS: dict[str, Group] = {"train": "random", "train-center": "center", "train-all": "all"}
+"""Table of passages → its windows."""
+TABLES = (*GROUPS, "train-wide", "train-point", "dev", "squad", "wikiqa")
+
+
+class Question(NamedTuple):
+    question_id: str
+    text: str
+    split: str  # 'train', 'wide' (the training questions after the first TRAIN), 'dev', 'squad' or 'wikiqa'
+    doc_id: str
+    gold: frozenset[str]  # sentences, folded
+
+
+def questions(data: Path) -> list[Question]:
+    """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
+    made = []
+    shuffle = random.Random(SEED)
+    for split, path, title in (
+        ("train", "squad/squad-sent-train", "squadshifts-new-wiki"),
+        ("squad", "squad/squad-sent-test", "squad-dev"),
+        ("wikiqa", "wikiqa/wikiqa-test", "wikiqa"),
+    ):
+        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in pq.read_table(data / f"{path}.parquet").to_pylist():
+            rows[row["question_id"]].append(row)
+        found = []
+        for key in sorted(rows):
+            first = rows[key][0]
+            doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
+            gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
+            if gold or split == "squad":
+                found.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
+        shuffle.shuffle(found)
+        if split == "squad":
+            articles = sorted({question.doc_id for question in found})[:DEV_ARTICLES]
+            made += [question._replace(split="dev") for question in found if question.doc_id in articles][:DEV]
+            made += [question for question in found if question.doc_id not in articles][:TEST]
+        else:
+            made += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(found)]
+    return made
+
+
+def prepare(data: Path, work: Path) -> None:
+    """Write TABLES, where they are not there: windows of each group and hard negatives; windows and made-up passages of all
+    questions; and what is found for the questions of dev and test.
+    """
+    if all((work / f"{name}.parquet").is_file() for name in TABLES):
+        return
+    job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    for line in run.run_steps(job, work / "run", ["ingest"], ()):
+        say(line)
+    passages = list(Folder.open(work / "run/passages", Passage, "ingest").read())
+    documents = {document.doc_id: document for document in Folder.open(work / "run/documents", Document, "ingest").read()}
+    of_document: dict[str, list[Passage]] = defaultdict(list)
+    for passage in passages:
+        of_document[passage.doc_id].append(passage)
+    java.start(java.find_java())
+    if not (work / "bm25").is_dir():
+        bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
+    asked = questions(data)
+    looked_up = [question for question in asked if question.split != "wide"]
+    found = bm25.Bm25Index(work / "bm25").search([question.text for question in looked_up], 4 * DEPTH, None)
+    hits: dict[str, list[Hit]] = {}
+    for question, (rows, scores) in zip(looked_up, found, strict=True):
+        hits[question.question_id] = [
+            Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, passages[row])
+            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
+        ]
+    labels: dict[str, list[SentenceLabel]] = {
+        question.question_id: [
+            SentenceLabel(question.question_id, sentence.sentence_id, question.doc_id, sentence.text, 1)
+            for sentence in {s.sentence_id: s for p in of_document[question.doc_id] for s in p.sentences}.values()
+            if is_answer(fold(sentence.text), question.gold)
+        ]
+        for question in asked
+    }
+    mine = {question.doc_id for question in asked if question.split == "train"}
+
+    def own_hits(ids: Iterable[str]) -> Iterator[Hit]:
+        """Hits in the documents of the training questions; the others' are not looked at."""
+        return (hit for key in ids for hit in hits.get(key, ()) if hit.passage.doc_id in mine)
+
+    def windows(name: str, splits: Sequence[str], rules: Rules) -> None:
+        texts = {question.question_id: question.text for question in asked if question.split in splits}
+        built = build(
+            [label for key in texts for label in labels[key]],
+            texts,
+            lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
+            own_hits,
+            rules,
+            dict.fromkeys(texts, "train"),
+        )
+        say(f"training passages, {name}: {dict(built.counts)}")
+        write(work / f"{name}.parquet", [row for _, rows in built.rows() for row in rows])
+
+    for name, group in GROUPS.items():
+        windows(name, ["train"], Rules(group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED))
+    windows("train-wide", ["train", "wide"], Rules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
+    wide = [row for rows in read_passages(work / "train-wide.parquet") for row in rows]
+    write(work / "train-point.parquet", list(pointing(wide)))
+    right = {(label.question_id, label.sentence_id) for made in labels.values() for label in made}
+    for split in ("dev", "squad", "wikiqa"):
+        of_split = [question for question in asked if question.split == split]
+        write(work / f"{split}.parquet", [row for q in of_split for row in retrieved(hits[q.question_id][:DEPTH], right)])
+
+
+def pointing(windows: Sequence[LabelledPassage]) -> Iterator[LabelledPassage]:
+    """Each window's answer sentence at a random place among up to POINT_SENTENCES - 1 sentences of other windows."""
+    choose = random.Random(SEED)
+    others = [sentence for row in windows for sentence in row.sentences if not sentence.label]
+    for row in windows:
+        sentences = choose.sample(others, choose.randint(1, POINT_SENTENCES - 1))
+        sentences.insert(choose.randint(0, len(sentences)), next(s for s in row.sentences if s.label))
+        text = " ".join(sentence.text for sentence in sentences)
+        yield replace(row, text=text, sentences=tuple(sentences))
+
+
+def is_answer(text: str, gold: Iterable[str]) -> bool:
+    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least."""
+    return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
+
+
+def retrieved(hits: Sequence[Hit], right: set[tuple[str, str]]) -> Iterator[LabelledPassage]:
+    for hit in hits:
+        p = hit.passage
+        sentences = tuple(
+            LabelledSentence(s.sentence_id, s.text, int((hit.question_id, s.sentence_id) in right)) for s in p.sentences
+        )
+        label = max((s.label for s in sentences), default=0)
+        yield LabelledPassage(
+            hit.question_id, hit.question, p.passage_id, p.doc_id, p.title, p.text, label, "retrieved", sentences
+        )
+
+
+def write(path: Path, rows: Sequence[LabelledPassage]) -> None:
+    pq.write_table(LabelledPassage.table(rows), path)
