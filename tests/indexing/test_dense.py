@@ -101,7 +101,7 @@ def test_dpr_has_two_encoders_and_takes_title_and_text_as_a_pair(tmp_path: Path)
 
     context = save_tiny(tmp_path / "context", "DPRContextEncoder", seed=1)
     asking = save_tiny(tmp_path / "question", "DPRQuestionEncoder", seed=2)
-    dpr = load_encoder(str(context), str(asking), device="cpu")
+    dpr = load_encoder(str(context), str(asking), device="cpu", precision="fp32")
     tokenizer = transformers.AutoTokenizer.from_pretrained(context)
     with torch.inference_mode():
         passage = transformers.DPRContextEncoder.from_pretrained(context).eval()(

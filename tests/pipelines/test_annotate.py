@@ -226,4 +226,4 @@ def test_the_command_needs_no_section_and_tells_what_it_made(sample_run, run, ca
     with pytest.raises(SystemExit) as e:
         main(["annotate", str(sample_run.parent / "job.toml"), "--out", str(run)])
     assert e.value.code == 0
-    assert "annotate   90 questions, 19,346 sentences; 1,530 tasks = " in capsys.readouterr().out
+    assert f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
