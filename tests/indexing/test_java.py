@@ -71,6 +71,7 @@ def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() ->
     script = """
 import os, signal
 from indexing import java
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell is started without
 java.start(java.find_java(), "256m")
 java.start(java.find_java(), "256m")
 from jnius import autoclass

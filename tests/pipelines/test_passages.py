@@ -201,21 +201,21 @@ def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_cor
     assert built.counts["questions_short_of_negatives"] == 1
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) -> None:
     world = World(seed=seed, documents=80)
     rules = Rules(max_tokens=40)
     correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
     texts = {of.doc_id: of.text for of in world.documents}
+    sentences = {of.doc_id: [s for passage in SPLITTER.split(of) for s in passage.sentences] for of in world.documents}
     short = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.passage for hit in world.hits}
-    longer = 0
+    fits, longer = Splitter(rules.max_tokens).fits, 0
     for rows in by_split(world.build(rules)).values():
         for row in (row for row in rows if row.source == "retrieved"):
-            begin = begin_of(row)[2]
-            sentences = [s for of in SPLITTER.split(world.documents[int(row.doc_id[1:])]) for s in of.sentences]
-            at = next(n for n, s in enumerate(sentences) if s.start == begin)
-            last = last_that_fits(texts[row.doc_id], sentences, at, Splitter(rules.max_tokens).fits)
-            assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in sentences[at:last]]
+            begin, there = begin_of(row)[2], sentences[row.doc_id]
+            at = next(n for n, s in enumerate(there) if s.start == begin)
+            last = last_that_fits(texts[row.doc_id], there, at, fits)
+            assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in there[at:last]]
             assert not any((row.question_id, s.sentence_id) in correct for s in row.sentences)
             longer += len(row.sentences) > len(short[row.question_id, row.doc_id, begin].sentences)
     assert longer > 10
