@@ -195,9 +195,12 @@ def parameters(name: str, prefix: str = "") -> dict[str, float]:
     return {f"parameters_{prefix}{form}": sum(p.numel() for p in model.parameters()) for form, model in made.items()}
 
 
-def beside_the_paper(result: Mapping[str, float], paper: Mapping[str, tuple[float, float]], prefix: str = "") -> None:
+def beside_the_paper(
+    result: Mapping[str, float], paper: Mapping[str, tuple[float, float]], prefix: str = "", suffix: str = ""
+) -> None:
     for form, (map_, mrr) in paper.items():
-        ours = f"{result[f'wikiqa_map_{prefix}{form}']:.2f} / {result[f'wikiqa_mrr_{prefix}{form}']:.2f}"
+        variant = f"{prefix}{form}{suffix}"
+        ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
 
 

@@ -10,21 +10,31 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 RESULTS = Path(__file__).with_name("results")
 
 
-def arguments(name: str, what: str, needs_data: bool = True, paths: Mapping[str, str] | None = None) -> argparse.Namespace:
-    """--data (a folder of measuring data; must be there where it is needed), --save, --rounds, and `paths`, option → help."""
+def arguments(
+    name: str,
+    what: str,
+    needs_data: bool = True,
+    paths: Mapping[str, str] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> argparse.Namespace:
+    """--data (a folder of measuring data; must be there where it is needed), --save, --rounds, `paths`, option → help, and
+    `choices`, option → values, the default first.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
     for option, meaning in (paths or {}).items():
         parser.add_argument(f"--{option}", type=Path, help=meaning)
+    for option, values in (choices or {}).items():
+        parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
     given = parser.parse_args()
     if needs_data and not given.data.is_dir():
         parser.error(f"no folder {given.data}; give the measuring data with --data")
