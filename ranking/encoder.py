@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -287,11 +288,16 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
         # One split, or a text's sums would be cut by the longest text of its batch.
         over = varlen_attn(query, key, value, tokens.starts, tokens.starts, longest, longest, num_splits=1)
         return cast(Tensor, over).flatten(1)
+    spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
     parts = []
     for row, texts, length in tokens.groups:
         group = projected[row : row + texts * length].view(texts, length, 3, heads, -1)
         query, key, value = group.permute(2, 0, 3, 1, 4).unbind(0)  # [texts, heads, length, d / heads]
-        over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
+        if spelt_out:
+            weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
+            over = F.dropout(weights, dropout) @ value
+        else:
+            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)
         parts.append(over.transpose(1, 2).reshape(texts * length, -1))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
