@@ -253,19 +253,22 @@ def main() -> None:
     context = multiprocessing.get_context("spawn")
     result: dict[str, float | int | str] = {}
     with ProcessPoolExecutor(PROCESSES, context) as pool:
-        one = ("as2",), ("easi_point", "pr"), ("easi_wide", "easi_all", "easi", "easi_center")
-        for names in (*one, ("joint", "mtl1", "mtl0")):
+        for names in (("as2",), ("easi_point", "pr"), ("easi_wide", *GROUPS)):
             for made in [pool.submit(train, data, work, name) for name in names]:
                 say(made.result())
-        tests, models = ("dev", "squad", "wikiqa"), dict.fromkeys((*VARIANTS, *GROUPS))
-        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in models}
+        stage_two = [pool.submit(train, data, work, name) for name in reversed(BOTH)]
+        tests, alone = ("dev", "squad", "wikiqa"), ("pr", "easi_wide", *GROUPS)
+        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in alone}
         baselines = {test: pool.submit(as2, work, test) for test in tests}
         fewer = {(test, k): pool.submit(scored, work, "easi_wide", test, k) for test in tests for k in FEWER}
+        for made in stage_two:
+            say(made.result())
+        tables |= {(test, name): pool.submit(scored, work, name, test) for test in tests for name in BOTH}
         for (test, k), table in fewer.items():
             lists = read_passages(work / f"{test}.parquet")
             result[f"{test}_easi_accuracy_easi_wide_k{k}"] = accuracy(lists, table.result())
         for test in tests:
-            of = {name: tables[test, name].result() for name in models}
+            of = {name: tables[test, name].result() for name in (*VARIANTS, *GROUPS)}
             result |= rows_of(test, work, of, baselines[test].result())
             say(f"{test}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items() if key.startswith(test)))
     best = max(BOTH, key=lambda name: float(result[f"dev_answer_p1_top1_{name}"]))
