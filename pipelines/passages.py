@@ -2,11 +2,12 @@
 
 A row is a question and a passage: the windows around the question's labelled sentences, positive if they hold a correct
 one, and hard negatives, the windows that begin where the first passages that retrieval found begin, and hold none. So
-nothing but what they say tells the two apart: a window is longer than a passage cut for retrieval, and a model would learn
-that. Questions that are nearly the same stand in one split, and so does a document, unless `documents_apart` is off:
-questions that one document answers stay together, and of a document that answers neither only one split has the labels. (By
-such documents most questions of a crawl hang together; to keep those in one split would leave one split.) The folder holds
-train.parquet, dev.parquet, test.parquet and, written last, passages.json.
+length does not tell the two apart: a window is longer than a passage cut for retrieval, and a model would learn that.
+(Where they begin still could: a negative begins as a retrieved passage does, a positive at any sentence.) Questions that
+are nearly the same stand in one split, and so does a document, unless `documents_apart` is off: questions that one document
+answers stay together, and of a document that answers neither only one split has the labels. (By such documents most
+questions of a crawl hang together; to keep those in one split would leave one split.) The folder holds train.parquet,
+dev.parquet, test.parquet and, written last, passages.json.
 """
 
 from __future__ import annotations
