@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -149,7 +149,8 @@ def build(
             counts[f"labels_left_out_{reason}"] += 1
         else:
             usable.append(label)
-    cut = _cut(documents, {label.doc_id for label in usable}, sentence_tokens)
+    wanted = {label.doc_id for label in usable}
+    cut = _cut((document for document in documents(wanted) if document.doc_id in wanted), sentence_tokens)
     place = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in cut.items() for n, s in enumerate(sentences)}
     of_documents: dict[str, set[int]] = {}
     for label in usable:
@@ -177,7 +178,8 @@ def build(
         counts["split_file_questions_without_labels"] = len(splits.keys() - correct.keys())
     if rules.negatives:
         begins = _negatives(made, cut, hits, owner if rules.documents_apart else None, rules, counts)
-        found_there = _windows_from({at for places in begins.values() for at in places}, documents, rules, sentence_tokens)
+        every = {place for places in begins.values() for place in places}
+        found_there = _windows_from(every, cut, documents, rules, sentence_tokens)
         for q, places in begins.items():
             made[q].negatives.extend(found_there[at] for at in places)
     return Built(tuple(made.values()), cut, counts)
@@ -212,9 +214,9 @@ def _refusal(
     )
 
 
-def _cut(documents: Callable[[Set[str]], Iterable[Document]], wanted: Set[str], sentence_tokens: int) -> dict[str, Cut]:
+def _cut(documents: Iterable[Document], sentence_tokens: int) -> dict[str, Cut]:
     splitter = Splitter(sentence_tokens)
-    return {d.doc_id: (d, splitter.sentences(d.doc_id, d.text)) for d in documents(wanted) if d.doc_id in wanted}
+    return {d.doc_id: (d, splitter.sentences(d.doc_id, d.text)) for d in documents}
 
 
 def _lasts(
@@ -259,7 +261,7 @@ def _negatives(
             place = hit.passage.doc_id, hit.passage.sentences[0].sentence_id
             ranked[hit.question_id].append((hit.rank, hit.passage.passage_id, place, holds))
     own = {place for q, found in ranked.items() for _, _, place, _ in found if place[0] in made[q].windows}
-    runs = dict(_runs(own, cut, rules.max_tokens))
+    runs = dict(_runs(_by_document(own), cut, rules.max_tokens))
     chosen: dict[str, list[Place]] = {q: [] for q in made}
 
     def refusal(q: str, place: Place, holds: bool) -> str | None:
@@ -286,31 +288,48 @@ def _negatives(
 
 
 def _windows_from(
-    places: Set[Place], documents: Callable[[Set[str]], Iterable[Document]], rules: Rules, sentence_tokens: int
+    places: Set[Place],
+    cut: Mapping[str, Cut],
+    documents: Callable[[Set[str]], Iterable[Document]],
+    rules: Rules,
+    sentence_tokens: int,
 ) -> dict[Place, Passage]:
-    """The window that begins at each place. Raises JobError (65) where the documents have no such sentence."""
-    wanted, made = {doc_id for doc_id, _ in places}, {}
-    found = (document for document in documents(wanted) if document.doc_id in wanted)
-    while part := {document.doc_id: document for document in islice(found, 1_000)}:  # not all are held cut at once
-        cut = _cut(lambda _, part=part: part.values(), part.keys(), sentence_tokens)  # type: ignore[misc]
-        for place, run in _runs({place for place in places if place[0] in part}, cut, rules.max_tokens):
-            made[place] = passage(*cut[place[0]], run)
-    if absent := sorted(places - made.keys()):
+    """The window that begins at each place. `cut` holds some of the documents, which are not read and cut again.
+
+    Raises JobError (65) where a document has no such sentence.
+    """
+    begins = _by_document(places)
+    absent = begins.keys() - cut.keys()
+    others = (document for document in documents(absent) if document.doc_id in absent)
+    made: dict[Place, Passage] = {}
+    for part in chain([cut], iter(lambda: _cut(islice(others, 1_000), sentence_tokens), {})):  # not all are held cut at once
+        made |= {place: passage(*part[place[0]], run) for place, run in _runs(begins, part, rules.max_tokens)}
+    if missing := sorted(places - made.keys()):
         raise JobError(
-            f"a retrieved passage begins with sentence {absent[0][1]!r}, which is not in the documents "
-            f"({len(absent)} such passages); retrieve again from these documents, or give --negatives 0",
+            f"a retrieved passage begins with sentence {missing[0][1]!r}, which is not in the documents "
+            f"({len(missing)} such passages); retrieve again from these documents, or give --negatives 0",
             BAD_DATA,
         )
     return made
 
 
-def _runs(places: Set[Place], cut: Mapping[str, Cut], max_tokens: int) -> Iterator[tuple[Place, Run]]:
-    """The window that begins at each place that is there."""
-    begins: dict[str, set[int]] = {}
-    for doc_id in {doc_id for doc_id, _ in places if doc_id in cut}:
-        begins[doc_id] = {n for n, s in enumerate(cut[doc_id][1]) if (doc_id, s.sentence_id) in places}
-    for doc_id, lasts in _lasts(cut, begins, 1, max_tokens).items():
-        yield from (((doc_id, cut[doc_id][1][n].sentence_id), (n, lasts[n])) for n in begins[doc_id])
+def _by_document(places: Set[Place]) -> dict[str, set[str]]:
+    """doc_id → the sentence_ids."""
+    found: dict[str, set[str]] = {}
+    for doc_id, sentence_id in places:
+        found.setdefault(doc_id, set()).add(sentence_id)
+    return found
+
+
+def _runs(begins: Mapping[str, Set[str]], cut: Mapping[str, Cut], max_tokens: int) -> Iterator[tuple[Place, Run]]:
+    """The window that begins at each sentence (of doc_id → sentence_ids) that is there."""
+    numbers = {
+        doc_id: {n for n, sentence in enumerate(sentences) if sentence.sentence_id in begins[doc_id]}
+        for doc_id, (_, sentences) in cut.items()
+        if doc_id in begins
+    }
+    for doc_id, lasts in _lasts(cut, numbers, 1, max_tokens).items():
+        yield from (((doc_id, cut[doc_id][1][n].sentence_id), (n, lasts[n])) for n in numbers[doc_id])
 
 
 def write_passages(run: Path, out: Path, rules: Rules, split_file: Path | None = None) -> str:
