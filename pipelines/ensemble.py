@@ -96,13 +96,18 @@ def tune_ensemble(
     if len(stages) < 2 or parts < 1:
         raise JobError(f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE)
     scored, missing = side_by_side(scores, stages, labels)
-    tried: list[None] = []
-    with progress("ensemble", trials or comb(parts + len(stages) - 1, parts), lambda: len(tried)):
+    done = 0
+
+    def tell() -> None:
+        nonlocal done
+        done += 1
+
+    with progress("ensemble", trials or comb(parts + len(stages) - 1, parts), lambda: done):
         if trials:
-            weights, value = _sampled(scored, metric, protocol, trials, seed, lambda: tried.append(None))
+            weights, value = _sampled(scored, metric, protocol, trials, seed, tell)
         else:
             try:
-                weights, value = tuned(scored, metric, protocol, parts, lambda: tried.append(None))
+                weights, value = tuned(scored, metric, protocol, parts, tell)
             except ValueError as e:
                 raise JobError(f"{e}: --trials", USAGE) from e
     even = scored.value([1 / len(stages)] * len(stages), metric, protocol)
