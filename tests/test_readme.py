@@ -9,19 +9,17 @@ import shutil
 from pathlib import Path
 
 import pytest
+from cyclopts import CycloptsError
 
-from pipelines.__main__ import main
+from pipelines.__main__ import app, main
 from pipelines.job import keys
 from pipelines.run import FOLDERS
 from ranking.registry import RERANKERS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = [
-    line.partition("#")[0].strip()
-    for line in README.splitlines()
-    if line.startswith("    answermill ") and not re.search(r"\b[A-Z]{3,}\b", line.partition("#")[0])
-]
+WRITTEN = [line.partition("#")[0].strip() for line in README.splitlines() if line.startswith("    answermill ")]
+COMMANDS = [command for command in WRITTEN if not re.search(r"\b[A-Z]{3,}\b", command)]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -37,6 +35,17 @@ def test_the_commands_of_the_readme_run(command, sample_run, tmp_path, monkeypat
             main(shlex.split(each)[1:])
         assert e.value.code == 0
         assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [command for command in WRITTEN if command not in COMMANDS])
+def test_the_commands_of_the_readme_with_names_to_fill_in_are_understood(command):
+    given = shlex.split(command.partition(" -- ")[0].replace("...", ""))
+    app.parse_args(given[1:], exit_on_error=False, print_error=False)  # raises where a name or a value is wrong
+
+
+def test_a_command_with_a_wrong_name_is_not_understood():
+    with pytest.raises(CycloptsError):
+        app.parse_args(["sweep", "TRAIN.toml", "--ovr", "a=1", "--out", "FOLDER"], exit_on_error=False, print_error=False)
 
 
 def test_there_are_commands_to_run():
