@@ -20,11 +20,9 @@ it depends on the lists' lengths). `seconds` are of a processor, one thread, fro
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +32,7 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
@@ -53,7 +51,7 @@ DEPTH = 6
 TRANSFER_RATE, CASCADE_RATE, ADAPT_RATE = 1e-4, 5e-5, 5e-5
 EXITS, CUTS = (2, 3, 4, 5, 6), (2, 4, 6)
 ALPHAS = (0.3, 0.4, 0.5)
-PROCESSES, QUESTIONS, DEV_QUESTIONS = 2, 600, 400
+QUESTIONS, DEV_QUESTIONS = 600, 400
 TESTS = {"wikiqa": "wikiqa/wikiqa-test.parquet", "squad": "squad/squad-sent-test.parquet", "selqa": "selqa/selqa-test.parquet"}
 LONG, LONG_DEPTH, LONG_QUESTIONS = range(100, 401), 45, 60
 SQUAD = {
@@ -216,15 +214,12 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     small_dev(data, work)
     result: dict[str, float | int | str] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(PROCESSES, context) as pool:
+    with processes() as pool:
         transfers = [pool.submit(train, data, work, name, (False,)) for name in MODELS[1:]]  # the cascade begins with one
         long_lists(data, work)
-        for made in transfers:
-            say(made.result())
-        for made in [pool.submit(train, data, work, name) for name in MODELS]:
-            say(made.result())
-    with ProcessPoolExecutor(PROCESSES, context) as pool:
+        tell(transfers)
+        tell([pool.submit(train, data, work, name) for name in MODELS])
+    with processes() as pool:
         tests = (*TESTS, "long")
         passes = {(test, name): pool.submit(scored, data, work, name, test) for test in tests for name in MODELS}
         times = pool.submit(timed, data, work, "long")
@@ -236,6 +231,7 @@ def main() -> None:
             shown = ("monolithic", "cascade_a0", "cascade_a3", "sequential_a3")
             say(f"{test}: " + ", ".join(f"{name} MAP {result[f'{test}_map_{name}']:.2f}" for name in shown))
         result |= times.result()
+    result["trained_by"] = trained_by(work)
     result["cost_a3"] = relative_cost(EXITS, (0.3,) * (len(EXITS) - 1), DEPTH)
     finish("cascade_quality", result, given.save)
 

@@ -13,18 +13,17 @@ What is trained stands in --work, a file for each training, and is not trained a
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
 
-from benchmarks.harness import arguments, finish, revision, say
+from benchmarks.harness import arguments, finish, processes, revision, say
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
@@ -36,7 +35,6 @@ from ranking.vector_files import read
 from schemas.labels import LabelledCandidate
 
 SEEDS = range(5)
-PROCESSES = 2
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "16000000000", "MALLOC_TOP_PAD_": "200000000"}
 """glibc gives large arrays back to the system and fetches them anew, which costs Compare-Aggregate a sixth of its time."""
 VECTORS = {
@@ -148,7 +146,7 @@ def train_all(folder: Path, todo: Sequence[Run], work: Path) -> Found:
     work.mkdir(parents=True, exist_ok=True)
     os.environ |= KEEP_MEMORY
     made = {run: found for run in todo if (found := _kept(work, run)) is not None}
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+    with processes() as pool:
         running = [pool.submit(one, folder, run) for run in todo if run not in made]
         say(f"{len(made)} of {len(todo)} are trained")
         for done in as_completed(running):

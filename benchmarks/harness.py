@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +42,30 @@ def arguments(
     if needs_data and not given.data.is_dir():
         parser.error(f"no folder {given.data}; give the measuring data with --data")
     return given
+
+
+@contextmanager
+def processes(number: int = 2) -> Iterator[ProcessPoolExecutor]:
+    """Fresh processes. Where the block fails, what none of them has begun is not begun."""
+    with ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def tell(waiting: Iterable[Future[str]]) -> None:
+    """Say each result as it comes; the first failure is raised at once."""
+    for done in as_completed(list(waiting)):
+        say(done.result())
+
+
+def trained_by(work: Path) -> str:
+    """The commits that the checkpoints in the folders of `work` were trained by, as their cards name them."""
+    cards = "".join(card.read_text(encoding="utf-8") for card in work.glob("*/README.md"))
+    found = re.findall(r"^A checkpoint of AnswerMill .*commit (\w+(?:, changed)?);", cards, re.MULTILINE)
+    return " ".join(sorted({commit.replace(", changed", "+") for commit in found}))
 
 
 @contextmanager

@@ -15,10 +15,9 @@ there is not repeated, what was stopped goes on.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -28,7 +27,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.harness import arguments, finish, revision, say
+from benchmarks.harness import arguments, finish, processes, revision, say, trained_by
 from indexing.dense import find_model
 from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
@@ -44,7 +43,6 @@ VARIANTS = ("pooling", "attention", "has")
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
 BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
 QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
-PROCESSES = 2
 PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
 DATA = {
@@ -168,7 +166,7 @@ def main() -> None:
     work.mkdir(parents=True, exist_ok=True)
     prepare(data, work)
     made: dict[tuple[str, str], list[dict[str, float]]] = {(of.data, of.variant): [] for of in runs()}
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+    with processes() as pool:
         waiting = [pool.submit(one, data, work, of) for of in runs()]
         for done in as_completed(waiting):
             of, found, told = done.result()
@@ -186,7 +184,7 @@ def main() -> None:
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
-    result |= {f"{name}_seeds": of.seeds for name, of in SETS.items()}
+    result |= {f"{name}_seeds": of.seeds for name, of in SETS.items()} | {"trained_by": trained_by(work)}
     finish("hashing_quality", result, given.save)
 
 

@@ -17,7 +17,7 @@ questions of SQuAD-sent's test set, to which nothing was adapted. `.._4` and `..
 number they have 6. With several SEEDS the students' figures are means over them, `.._std` the deviations; teachers have one
 seed. `p_..` are Wilcoxon's p of WikiQA's average precision, first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j.
 
-Settings are small so that it can be had: with SEEDS = (0,) about 2.7 hours of one core, half of that with the two PROCESSES.
+Settings are small so that it can be had: with SEEDS = (0,) about 2.7 hours of one core, half of that with two.
 Each further seed adds 1.7 hours. `SIZES = (6,)` saves a quarter, a larger TRANSFER costs 0.57 s per thousand tokens and
 teacher.
 """
@@ -25,11 +25,9 @@ teacher.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +37,7 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.cascade_quality import SQUAD, WIKIQA, questions
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
 from indexing.dense import find_model
 from pipelines.candidates import write_candidates
 from pipelines.job import Job
@@ -63,7 +61,6 @@ TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
 EPOCHS, ALPHA, TAU = 2, 0.5, 3.0
 TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
 EXITS, DROP = (2, 3, 4, 5), 0.3
-PROCESSES = 2
 TEACHERS, HYDRA = ("t6", "t4", "t3"), ("h0", "h1", "h2")
 METRICS = {"MAP": "map", "MRR": "mrr", "P@1": "p1"}
 STRATEGIES = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs"}
@@ -237,12 +234,11 @@ def main() -> None:
     prepare(data, work)
     sets = {name: questions(work / f"{name}.parquet") for name in ("wikiqa-dev", "wikiqa", "squad")}
     result: dict[str, float | int | str] = {f"{name}_questions": len(rows) for name, rows in sets.items()}
-    with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
+    with processes() as pool:
 
         def trained(each: Iterator[Training]) -> list[str]:
             wanted = list(each)
-            for made in [pool.submit(train, work, one) for one in wanted]:
-                say(made.result())
+            tell([pool.submit(train, work, one) for one in wanted])
             return [one.name for one in wanted]
 
         trained(transfers())
@@ -265,6 +261,7 @@ def main() -> None:
     matrix = agreement(beside(sets["wikiqa"], of_heads), beside(sets["wikiqa"], [found[t, "wikiqa"].scores for t in TEACHERS]))
     for (i, j), value in np.ndenumerate(matrix):
         result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
+    result["trained_by"] = trained_by(work)
     finish("multihead_quality", result, given.save)
 
 

@@ -22,9 +22,7 @@ best on dev.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +31,7 @@ import torch
 
 from benchmarks.cascade_quality import small_dev
 from benchmarks.cascade_quality import training as as2_training
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
 from benchmarks.peasi_data import prepare
 from indexing.dense import find_model
 from pipelines.tables import read_passages
@@ -52,7 +50,6 @@ SLOTS, SLOTS_JOINT = 5, 3
 FEWER = (3, 2, 1)
 RATE_PR, RATE_EASI, RATE_JOINT = 5e-5, 1e-4, 1e-5
 RATE_POINT = 2e-4
-PROCESSES = 2
 BOTH = ("mtl0", "mtl1", "joint")
 """The variants that rank passages and extract."""
 VARIANTS = ("pr", "easi_wide", *BOTH)
@@ -251,19 +248,16 @@ def main() -> None:
     data, work = given.data.resolve(), (given.work or Path("out/peasi_quality")).resolve()
     work.mkdir(parents=True, exist_ok=True)
     prepare(data, work)
-    context = multiprocessing.get_context("spawn")
     result: dict[str, float | int | str] = {}
-    with ProcessPoolExecutor(PROCESSES, context) as pool:
+    with processes() as pool:
         for names in (("as2",), ("easi_point", "pr"), ("easi_wide", *GROUPS)):
-            for made in [pool.submit(train, data, work, name) for name in names]:
-                say(made.result())
+            tell([pool.submit(train, data, work, name) for name in names])
         stage_two = [pool.submit(train, data, work, name) for name in reversed(BOTH)]
         tests, alone = ("dev", "squad", "wikiqa"), ("pr", "easi_wide", *GROUPS)
         tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in alone}
         baselines = {test: pool.submit(as2, work, test) for test in tests}
         fewer = {(test, k): pool.submit(scored, work, "easi_wide", test, k) for test in tests for k in FEWER}
-        for made in stage_two:
-            say(made.result())
+        tell(stage_two)
         tables |= {(test, name): pool.submit(scored, work, name, test) for test in tests for name in BOTH}
         for (test, k), table in fewer.items():
             lists = read_passages(work / f"{test}.parquet")
@@ -275,6 +269,7 @@ def main() -> None:
     best = max(BOTH, key=lambda name: float(result[f"dev_answer_p1_top1_{name}"]))
     result |= {
         "best": best,
+        "trained_by": trained_by(work),
         "answer_p1_as2": result["squad_answer_p1_as2"],
         "answer_p1_top1": result[f"squad_answer_p1_top1_{best}"],
         "answer_p1_all_as2": result[f"squad_answer_p1_all_as2_{best}"],
