@@ -5,8 +5,9 @@ another third of the wrong candidates; and, for Hydra, `h0` to `h2`, of 6 layers
 transferred from TRANSFER questions of SQuAD-sent (1 epoch) and adapted to WikiQA (EPOCHS). They score WikiQA's training set
 by `answermill candidates` and `rerank`; from that table students of 6, 4 and 3 layers learn in the adapt (§3.2), each from
 the transferred body of its size: `alone`; `kd_single` with the teacher that is best on dev; `kd_sum`; `kd_rr`; `mhs`, B_(n-1)
-3H_1; and with 6 layers `hydra`, `mhs_none` (heads without a teacher), and `kd_<teacher>` with each teacher. α and τ are not
-searched: ALPHA, TAU.
+3H_1; and with 6 layers `hydra`, and `kd_<teacher>` with each teacher. With the first of SEEDS alone: `mhs_none`, heads without
+a teacher, and `mhs_single`, all with the best (Table 3); `mhs_b4` and `mhs_b3`, B_4 3H_2 and B_3 3H_3 (Table 4); and those of
+`ct` below. α and τ are not searched: ALPHA, TAU.
 
 Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hydra`; `ensemble`, of the three students of 6
 layers that have one teacher each (row 12 of Table 2). `ct` is a cascade with EXITS, and `ct_mhs` begins with it: exits in the
@@ -60,6 +61,7 @@ SEEDS, SIZES = (0,), (6, 4, 3)
 TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
 EPOCHS, ALPHA, TAU = 2, 0.5, 3.0
 TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
+HEAD_LAYERS = (2, 3)
 EXITS, DROP = (2, 3, 4, 5), 0.3
 TEACHERS, HYDRA = ("t6", "t4", "t3"), ("h0", "h1", "h2")
 METRICS = {"MAP": "map", "MRR": "mrr", "P@1": "p1"}
@@ -160,6 +162,7 @@ def table(work: Path) -> None:
 
 def students(work: Path, best: str) -> Iterator[Training]:
     """Named <model>[_<layers>]-<seed>; they begin with a transfer of their size."""
+    all_three: dict[str, Any] = {"teachers": list(TEACHERS), "strategy": "mhs"}
     for seed in SEEDS:
         for size in SIZES:
             end = f"{'' if size == 6 else f'_{size}'}-{seed}"
@@ -170,18 +173,23 @@ def students(work: Path, best: str) -> Iterator[Training]:
                 taught = {"teachers": [teacher], "strategy": "single"}
                 yield Training(f"kd_{teacher}{end}", "wikiqa-train", plain, seed, taught)
             for name, strategy in STRATEGIES.items():
-                taught = {"teachers": list(TEACHERS), "strategy": strategy}
+                taught = all_three | {"strategy": strategy}
                 yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
             if size == 6:
                 yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
+            if size == 6 and seed == SEEDS[0]:
+                single = {"teachers": [best], "strategy": "single"}
                 yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
+                yield Training(f"mhs_single{end}", "wikiqa-train", heads, seed, single)
+                for layers in HEAD_LAYERS:
+                    split = heads | {"head_layers": layers}
+                    yield Training(f"mhs_b{size - layers}{end}", "wikiqa-train", split, seed, all_three)
                 yield Training(f"ct{end}", "wikiqa-train", {"reranker": "cascade", "exits": [*EXITS, 6], **begun}, seed)
 
 
-def pruned(work: Path) -> Iterator[Training]:
-    for seed in SEEDS:
-        begun = {"reranker": "multihead", "encoder": str(work / f"ct-{seed}")}
-        yield Training(f"ct_mhs-{seed}", "wikiqa-train", begun, seed, {"teachers": list(TEACHERS), "strategy": "mhs"})
+def pruned(work: Path) -> Training:
+    begun = {"reranker": "multihead", "encoder": str(work / f"ct-{SEEDS[0]}")}
+    return Training(f"ct_mhs-{SEEDS[0]}", "wikiqa-train", begun, SEEDS[0], {"teachers": list(TEACHERS), "strategy": "mhs"})
 
 
 class Found(NamedTuple):
@@ -249,11 +257,10 @@ def main() -> None:
         means = {name: float(per_question(sets["wikiqa-dev"], values)["map"].mean()) for name, values in dev.items()}
         best = max(TEACHERS, key=lambda name: means[name])
         result["best_teacher"] = best
-        names = [*teachers, *trained(students(work, best)), *trained(pruned(work))]
+        names = [*teachers, *trained(students(work, best)), *trained(iter([pruned(work)]))]
         passes = {(name, test): pool.submit(scored, work, name, test) for name in names for test in sets}
-        for seed in SEEDS:
-            for name in (f"ct-{seed}", f"ct_mhs-{seed}"):
-                passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in sets}
+        for name in (f"ct-{SEEDS[0]}", f"ct_mhs-{SEEDS[0]}"):
+            passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in sets}
         heads = [pool.submit(scored, work, f"mhs-{SEEDS[0]}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
         found = {key: future.result() for key, future in passes.items()}
         of_heads = [future.result().scores for future in heads]
