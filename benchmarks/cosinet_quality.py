@@ -4,8 +4,9 @@ Protocol `answerable`; MAP, MRR and P@1 of the test set in percent, mean and dev
 epochs, slanted triangle, 2e-4 list-wise, 2e-3 pointwise; 4 questions a step (not stated there; of 1, 4 and 8 the best on
 dev). The checkpoint is the epoch that was best on dev. Keys `wikiqa_map_<variant>` are with the best vectors, the
 MiniLM-derived ones; `…_word2vec` and `…_glove` with two small files, which lack most of the words.
-Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. SQuAD-sent is trained on the shared substitute;
-SelQA, which has no training set here, is ranked by the models of SQuAD-sent.
+Five seeds each; matrix products in bfloat16, as `cosinet_speed` times them. --learn wikiqa or squad: a run and a result file of
+its own, of which wikiqa's has no suffix. SQuAD-sent is trained on the shared substitute; SelQA, which has no training set here,
+is ranked by the models of SQuAD-sent.
 
 What is trained stands in --work, a file for each training, and is not trained again by the same revision.
 """
@@ -74,11 +75,10 @@ _data: dict[str, tuple[Questions, Dev, dict[str, Dev]]] = {}
 _embeddings: dict[tuple[str, str], Embeddings] = {}
 
 
-def runs() -> Iterator[Run]:
-    for vectors in VECTORS:
-        yield from (Run("wikiqa", vectors, "cosinet", form, seed, rate(form)) for form in FORMS for seed in SEEDS)
-    forms: tuple[Form, ...] = ("pointwise", "list", "birnn")
-    yield from (Run("squad", "minilm", "cosinet", form, seed, rate(form)) for form in forms for seed in SEEDS)
+def runs(data: str) -> Iterator[Run]:
+    forms: tuple[Form, ...] = FORMS if data == "wikiqa" else ("pointwise", "list", "birnn")
+    for vectors in VECTORS if data == "wikiqa" else ("minilm",):
+        yield from (Run(data, vectors, "cosinet", form, seed, rate(form)) for form in forms for seed in SEEDS)
 
 
 def rate(form: Form) -> float:
@@ -203,8 +203,11 @@ def beside_the_paper(
 
 
 def main() -> None:
-    given = arguments("cosinet_quality", __doc__ or "", paths=WORK)
-    made = train_all(given.data, list(runs()), given.work or Path("out/cosinet_quality"))
+    given = arguments("cosinet_quality", __doc__ or "", paths=WORK, choices={"learn": ("wikiqa", "squad")})
+    made = train_all(given.data, list(runs(given.learn)), given.work or Path("out/cosinet_quality"))
+    if given.learn == "squad":
+        finish("cosinet_quality_squad", summary(made), given.save)
+        return
     result = {**parameters("cosinet"), **summary(made)}
     beside_the_paper(result, PAPER)
     finish("cosinet_quality", result, given.save)
