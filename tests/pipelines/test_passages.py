@@ -221,6 +221,20 @@ def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) 
     assert longer > 10
 
 
+def test_a_document_is_read_once() -> None:
+    world, asked = World(seed=1, documents=80), []
+
+    def documents(ids):
+        asked.append(set(ids))
+        return [each for each in world.documents if each.doc_id in ids]
+
+    built = build(world.labels, world.questions, documents, lambda ids: world.hits, Rules(documents_apart=False))
+    of_labels, of_negatives = asked
+    retrieved = {row.doc_id for _, rows in built.rows() for row in rows if row.source == "retrieved"}
+    assert retrieved & of_labels and retrieved - of_labels == of_negatives
+    assert by_split(built) == by_split(world.build(Rules(documents_apart=False)))
+
+
 def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> None:
     texts = [document(n, 4) for n in range(2)]
     passages = [of for text in texts for of in Splitter(words=5).split(text)]
