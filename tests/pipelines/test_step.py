@@ -59,6 +59,17 @@ def test_the_leftovers_of_other_settings_are_not_taken_for_ours(tmp_path):
     assert other.reports.read() == {}
 
 
+def test_units_are_counted_while_the_step_runs_and_none_before_and_after(tmp_path):
+    step = make(tmp_path)
+    assert step.reports.count() == 0
+    step.begin()
+    work(step, 0, "a")
+    work(step, 1, "b")
+    assert step.reports.count() == 2
+    finish(step)
+    assert step.reports.count() == 0
+
+
 @pytest.mark.parametrize("change", [{"depth": 20}, {"sources": ["bm25"]}])
 def test_the_output_of_another_job_is_not_touched(tmp_path, change):
     step = make(tmp_path)
