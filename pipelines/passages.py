@@ -126,10 +126,10 @@ def build(
 ) -> Built:
     """Training data of passages; nothing depends on the order of what comes in.
 
-    `questions` maps ids to texts; `documents` gives those of some ids (asked twice), `hits` those of some questions, and
-    either may give more. `splits`, where given, stands in the place of `rules.shares`; `sentence_tokens` is the limit under
-    which the documents' sentences were cut. Raises JobError (65) where no label can be used, or where the hits are not of
-    these documents.
+    `questions` maps ids to texts; `documents` gives those of some ids (asked at most twice), `hits` those of some questions,
+    and either may give more. `splits`, where given, stands in the place of `rules.shares`; `sentence_tokens` is the limit
+    under which the documents' sentences were cut. Raises JobError (65) where no label can be used, or where the hits are
+    not of these documents.
     """
     rules, given = rules or Rules(), list(labels)
     counts = Counter(labels=len(given), questions=len({label.question_id for label in given}))
@@ -150,7 +150,7 @@ def build(
         else:
             usable.append(label)
     wanted = {label.doc_id for label in usable}
-    cut = _cut((document for document in documents(wanted) if document.doc_id in wanted), sentence_tokens)
+    cut = _cut(_only(wanted, documents), sentence_tokens)
     place = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in cut.items() for n, s in enumerate(sentences)}
     of_documents: dict[str, set[int]] = {}
     for label in usable:
@@ -212,6 +212,11 @@ def _refusal(
     return next(
         (f"{kind}_of_another_split" for kind, name in keys.items() if owner.get((kind, name), splits[q]) != splits[q]), None
     )
+
+
+def _only(wanted: Set[str], documents: Callable[[Set[str]], Iterable[Document]]) -> Iterator[Document]:
+    """Those of the ids `wanted`; nothing is read where none is."""
+    return (document for document in documents(wanted) if document.doc_id in wanted) if wanted else iter(())
 
 
 def _cut(documents: Iterable[Document], sentence_tokens: int) -> dict[str, Cut]:
@@ -299,8 +304,7 @@ def _windows_from(
     Raises JobError (65) where a document has no such sentence.
     """
     begins = _by_document(places)
-    absent = begins.keys() - cut.keys()
-    others = (document for document in documents(absent) if document.doc_id in absent)
+    others = _only(begins.keys() - cut.keys(), documents)
     made: dict[Place, Passage] = {}
     for part in chain([cut], iter(lambda: _cut(islice(others, 1_000), sentence_tokens), {})):  # not all are held cut at once
         made |= {place: passage(*part[place[0]], run) for place, run in _runs(begins, part, rules.max_tokens)}
