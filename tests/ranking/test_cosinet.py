@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from indexing.dense import find_model
 from ranking import listwise
 from ranking.checkpoint import load, save
-from ranking.cosinet import Cosinet, CosinetModel, relatedness
+from ranking.cosinet import Cosinet, CosinetModel, CosinetPassages, relatedness
 from ranking.embeddings import Embeddings
 from ranking.listwise import FORMS, Form, NumberedList, collate
 from ranking.lookup import LookUp, Taps
@@ -317,6 +317,18 @@ def test_without_a_checkpoint_the_shipped_one_is_taken() -> None:
     came = replace(ranked("Nobody read it.", "She wrote the book in 1901."), question=Question("q", "Who wrote the book?"))
     (left,) = shipped.rerank([came])
     assert left.candidates[0].text == "She wrote the book in 1901."
+
+
+def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path) -> None:
+    texts = [f"{text} {SENTENCES[n - 1]}" for n, text in enumerate(SENTENCES)]
+    asked = ranked(*texts)
+    passages = [Passage(f"d#{n}", "d", "", "", 0, len(text), text, ()) for n, text in enumerate(texts)]
+    hits = [replace(asked.candidates[n].hit, rank=n + 1, passage=passage) for n, passage in enumerate(passages)]
+    came = replace(asked, candidates=tuple(Candidate(hit, None, n) for n, hit in enumerate(hits)))
+    folder = saved(tmp_path, "birnn")
+    (left,) = CosinetPassages.load(Resources(str(folder), lambda: pytest.fail("no encoder is needed"))).rerank([came])
+    (as_sentences,) = loaded(folder).rerank([asked])
+    assert {c.position: c.score for c in left.candidates} == {c.position: c.score for c in as_sentences.candidates}
 
 
 @pytest.mark.parametrize(
