@@ -35,7 +35,8 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
-    this = Step(out, "candidates", OUTPUTS, {"form": form}, {file.name: sha256(file) for file in files})
+    inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
+    this = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
     if this.is_complete():
         return f"candidates {out} (complete)"
     this.begin()

@@ -56,6 +56,15 @@ def test_what_is_complete_is_not_written_again_and_another_s_place_not_taken(tmp
     assert "6 questions, 30 candidates" in write_candidates([given, other], tmp_path / "both")
 
 
+def test_of_two_data_sets_of_one_name_a_change_of_either_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    given = [dataset(tmp_path / "a"), dataset(tmp_path, first=10)]
+    write_candidates(given, tmp_path / "run")
+    dataset(tmp_path / "a", questions=4)
+    with pytest.raises(JobError, match="holds the output of another job"):
+        write_candidates(given, tmp_path / "run")
+
+
 def test_a_question_id_of_two_data_sets_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     given, same = dataset(tmp_path), dataset(tmp_path, "same.parquet")
     with pytest.raises(JobError, match=r"same.parquet: question id 'q0' is in .*set.parquet already") as e:
