@@ -142,7 +142,7 @@ def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
     assert f"{seconds:,.1f} s, {counts['cascade_microseconds_per_question'] / 1000:,.1f} ms a question" in rerank.summary(
         sample_run
     )
-    assert seconds > 0.1
+    assert seconds > 0
 
 
 def test_a_plan_may_begin_with_cosinet_on_passages(sample_run, tmp_path):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import time
+import threading
 from pathlib import Path
 
 import apache_beam as beam
@@ -52,9 +52,15 @@ def test_one_process_is_this_one():
 
 
 def test_progress_tells_units_done_and_left_as_json_lines(capsys):
-    done = iter([0, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4])
-    with progress("index", 9, lambda: next(done), interval_s=0.05):
-        time.sleep(0.08)
+    told_once, done = threading.Event(), iter([0, 3])
+
+    def units_done() -> int:
+        if (number := next(done, None)) is None:
+            told_once.set()
+        return 4 if number is None else number
+
+    with progress("index", 9, units_done, interval_s=0.01):
+        assert told_once.wait(60)
     told = json.loads(capsys.readouterr().err.splitlines()[0])
     assert told["step"] == "index"
     assert (told["units_done"], told["units"]) == (3, 9)
