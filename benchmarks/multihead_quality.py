@@ -65,6 +65,7 @@ TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
 HEAD_LAYERS = (2, 3)
 EXITS, DROP = (2, 3, 4, 5), 0.3
 TEACHERS, HYDRA = ("t6", "t4", "t3"), ("h0", "h1", "h2")
+TESTS = ("wikiqa", "squad")
 METRICS = {"MAP": "map", "MRR": "mrr", "P@1": "p1"}
 STRATEGIES = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs"}
 
@@ -193,6 +194,12 @@ def pruned(work: Path) -> Training:
     return Training(f"ct_mhs-{SEEDS[0]}", "wikiqa-train", begun, SEEDS[0], {"teachers": list(TEACHERS), "strategy": "mhs"})
 
 
+def ensembles() -> dict[str, tuple[str, ...]]:
+    """Each one's members."""
+    made = {"ensemble_teachers": TEACHERS, "ensemble_hydra": HYDRA}
+    return made | {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS}
+
+
 class Found(NamedTuple):
     """A model's scores of a set, and what they cost; [n] each, NaN where a candidate was dropped."""
 
@@ -260,11 +267,13 @@ def main() -> None:
         result["best_teacher"] = best
         names = [*teachers, *trained(students(work, best))]
         last = pool.submit(train, work, pruned(work))
-        passes = {(name, test): pool.submit(scored, work, name, test) for name in names for test in sets}
+        members = {name for each in ensembles().values() for name in each}
+        passes = {(name, "wikiqa-dev"): pool.submit(scored, work, name, "wikiqa-dev") for name in sorted(members)}
+        passes |= {(name, test): pool.submit(scored, work, name, test) for name in names for test in TESTS}
         tell([last])
-        passes |= {(pruned(work).name, test): pool.submit(scored, work, pruned(work).name, test) for test in sets}
+        passes |= {(pruned(work).name, test): pool.submit(scored, work, pruned(work).name, test) for test in TESTS}
         for name in (f"ct-{SEEDS[0]}", pruned(work).name):
-            passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in sets}
+            passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in TESTS}
         heads = [pool.submit(scored, work, f"mhs-{SEEDS[0]}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
         found = {key: future.result() for key, future in passes.items()}
         of_heads = [future.result().scores for future in heads]
@@ -279,15 +288,13 @@ def main() -> None:
 def report(sets: dict[str, Questions], found: dict[tuple[str, str], Found], best: str) -> Iterator[tuple[str, Any]]:
     """Every figure but the agreement."""
     scores = {key: each.scores for key, each in found.items()}
-    groups = {"ensemble_teachers": TEACHERS, "ensemble_hydra": HYDRA}
-    groups |= {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS}
-    for name, members in groups.items():
+    for name, members in ensembles().items():
         weights, _ = tuned(beside(sets["wikiqa-dev"], [scores[m, "wikiqa-dev"] for m in members]), "MAP", "answerable")
         yield f"weights_{key_of(name, best)}", " ".join(f"{weight:g}" for weight in weights)
-        for test in sets:
+        for test in TESTS:
             columns = [scores[member, test] for member in members]
             scores[name, test] = np.stack(columns, 1) @ np.array(weights)
-    for test in ("wikiqa", "squad"):
+    for test in TESTS:
         values: dict[str, list[float]] = defaultdict(list)
         each = {name: per_question(sets[test], column) for (name, of), column in scores.items() if of == test}
         for name, metrics in each.items():
