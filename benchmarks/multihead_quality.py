@@ -5,7 +5,7 @@ another third of the wrong candidates; and, for Hydra, `h0` to `h2`, of 6 layers
 transferred from TRANSFER questions of SQuAD-sent (1 epoch) and adapted to WikiQA (EPOCHS). They score WikiQA's training set
 by `answermill candidates` and `rerank`; from that table students of 6, 4 and 3 layers learn in the adapt (§3.2), each from
 the transferred body of its size: `alone`; `kd_single` with the teacher that is best on dev; `kd_sum`; `kd_rr`; `mhs`, B_(n-1)
-3H_1; and with 6 layers `hydra`, and `kd_<teacher>` with each teacher. With the first of SEEDS alone: `mhs_none`, heads without
+3H_1; and with 6 layers `hydra`, and `kd_<teacher>` with each teacher. With the first seed alone: `mhs_none`, heads without
 a teacher, and `mhs_single`, all with the best (Table 3); `mhs_b4` and `mhs_b3`, B_4 3H_2 and B_3 3H_3 (Table 4); and those of
 `ct` below. α and τ are not searched: ALPHA, TAU.
 
@@ -15,13 +15,13 @@ body, three heads after it; `.._a3` lets α = .3 leave at each exit, `cost_..` i
 
 Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; of `wikiqa` test, and of the first QUESTIONS
 questions of SQuAD-sent's test set, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
-number they have 6. With several SEEDS the students' figures are means over them, `.._std` the deviations, and `.._first` the
+number they have 6. The students' figures are means over their SEEDS, `.._std` the deviations, and `.._first` the
 first seed's; teachers have one seed. `p_..` are Wilcoxon's p of WikiQA's average precision, first seed; `agreement_<i>_<j>` is
 Fig. 3, head i with teacher j.
 
-Settings are small so that it can be had: about four hours of one core with AMX, half of that with two. A further seed or a
-second of EPOCHS adds much of it again, `SIZES = (6,)` saves a quarter, a larger TRANSFER costs 0.5 s per thousand tokens and
-teacher.
+Settings are small so that it can be had: about five hours of one core with AMX, half of that with two. A third seed of the
+students of 4 and 3 layers would add half an hour, a second of EPOCHS most of it again, a larger TRANSFER 0.5 s per thousand
+tokens and teacher.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ from ranking.reranker import Resources
 from ranking.significance import compare
 from schemas.labels import LabelledCandidate
 
-SEEDS, SIZES = (0, 1, 2), (6, 4, 3)
+FIRST = 0
+SEEDS = {6: (FIRST, 1, 2), 4: (FIRST, 1), 3: (FIRST, 1)}  # of the students of so many layers
 TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
 EPOCHS, ALPHA, TAU = 1, 0.5, 3.0
 TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
@@ -165,8 +166,8 @@ def table(work: Path) -> None:
 def students(work: Path, best: str) -> Iterator[Training]:
     """Named <model>[_<layers>]-<seed>; they begin with a transfer of their size."""
     all_three: dict[str, Any] = {"teachers": list(TEACHERS), "strategy": "mhs"}
-    for seed in SEEDS:
-        for size in SIZES:
+    for size, seeds in SEEDS.items():
+        for seed in seeds:
             end = f"{'' if size == 6 else f'_{size}'}-{seed}"
             begun = {"encoder": str(work / ("h0-transfer" if size == 6 else f"t{size}-transfer"))}
             plain, heads = {"reranker": "pointwise", **begun}, {"reranker": "multihead", **begun}
@@ -179,7 +180,7 @@ def students(work: Path, best: str) -> Iterator[Training]:
                 yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
             if size == 6:
                 yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
-            if size == 6 and seed == SEEDS[0]:
+            if size == 6 and seed == FIRST:
                 single = {"teachers": [best], "strategy": "single"}
                 yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
                 yield Training(f"mhs_single{end}", "wikiqa-train", heads, seed, single)
@@ -190,14 +191,14 @@ def students(work: Path, best: str) -> Iterator[Training]:
 
 
 def pruned(work: Path) -> Training:
-    begun = {"reranker": "multihead", "encoder": str(work / f"ct-{SEEDS[0]}")}
-    return Training(f"ct_mhs-{SEEDS[0]}", "wikiqa-train", begun, SEEDS[0], {"teachers": list(TEACHERS), "strategy": "mhs"})
+    begun = {"reranker": "multihead", "encoder": str(work / f"ct-{FIRST}")}
+    return Training(f"ct_mhs-{FIRST}", "wikiqa-train", begun, FIRST, {"teachers": list(TEACHERS), "strategy": "mhs"})
 
 
 def ensembles() -> dict[str, tuple[str, ...]]:
     """Each one's members."""
     made = {"ensemble_teachers": TEACHERS, "ensemble_hydra": HYDRA}
-    return made | {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS}
+    return made | {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS[6]}
 
 
 class Found(NamedTuple):
@@ -250,6 +251,7 @@ def main() -> None:
     prepare(data, work)
     sets = {name: questions(work / f"{name}.parquet") for name in ("wikiqa-dev", "wikiqa", "squad")}
     result: dict[str, float | int | str] = {f"{name}_questions": len(rows) for name, rows in sets.items()}
+    result |= {f"seeds_{size}": len(seeds) for size, seeds in SEEDS.items()}
     with processes() as pool:
 
         def trained(each: Iterator[Training]) -> list[str]:
@@ -272,9 +274,9 @@ def main() -> None:
         passes |= {(name, test): pool.submit(scored, work, name, test) for name in names for test in TESTS}
         tell([last])
         passes |= {(pruned(work).name, test): pool.submit(scored, work, pruned(work).name, test) for test in TESTS}
-        for name in (f"ct-{SEEDS[0]}", pruned(work).name):
+        for name in (f"ct-{FIRST}", pruned(work).name):
             passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in TESTS}
-        heads = [pool.submit(scored, work, f"mhs-{SEEDS[0]}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
+        heads = [pool.submit(scored, work, f"mhs-{FIRST}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
         found = {key: future.result() for key, future in passes.items()}
         of_heads = [future.result().scores for future in heads]
     result |= report(sets, found, best)
@@ -306,7 +308,6 @@ def report(sets: dict[str, Questions], found: dict[tuple[str, str], Found], best
                 yield f"{test}_{key}_std", statistics.stdev(over_seeds)
                 yield f"{test}_{key}_first", over_seeds[0]
         if test == "wikiqa":
-            seed = SEEDS[0]
             for ours, theirs in (
                 ("mhs", "alone"),
                 ("mhs", f"kd_{best}"),
@@ -314,12 +315,12 @@ def report(sets: dict[str, Questions], found: dict[tuple[str, str], Found], best
                 ("mhs", "hydra"),
                 ("mhs", "ensemble"),
             ):
-                c = compare(each[f"{theirs}-{seed}"]["map"], each[f"{ours}-{seed}"]["map"])
-                other = key_of(f"{theirs}-{seed}", best)
+                c = compare(each[f"{theirs}-{FIRST}"]["map"], each[f"{ours}-{FIRST}"]["map"])
+                other = key_of(f"{theirs}-{FIRST}", best)
                 yield f"p_{ours}_over_{other}", c.wilcoxon_p
                 yield f"spearman_{ours}_{other}", c.spearman if c.spearman is not None else "none"
     for (name, test), made in found.items():
-        if test == "wikiqa" and name.startswith(("ct", f"mhs-{SEEDS[0]}", f"alone-{SEEDS[0]}")) and f"-{SEEDS[0]}" in name:
+        if test == "wikiqa" and name.startswith(("ct", f"mhs-{FIRST}", f"alone-{FIRST}")):
             yield f"cost_{key_of(name, best)}", made.cost
 
 
