@@ -15,21 +15,23 @@ body, three heads after it; `.._a3` lets α = .3 leave at each exit, `cost_..` i
 
 Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; of `wikiqa` test, and of the first QUESTIONS
 questions of SQuAD-sent's test set, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
-number they have 6. The students' figures are means over their SEEDS, `.._std` the deviations, and `.._first` the
-first seed's; teachers have one seed. `p_..` are Wilcoxon's p of WikiQA's average precision, first seed; `agreement_<i>_<j>` is
-Fig. 3, head i with teacher j.
+number they have 6. The figures of students are means over SEEDS, `.._std` the deviations, and `.._first` the first seed's;
+teachers, and students that the first seed alone has, have one number. `p_..` are Wilcoxon's p of WikiQA's average precision,
+first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j.
 
-Settings are small so that it can be had: about four and a half hours of one core with AMX, half of that with two. Each further
-seed of the students of 4 and 3 layers would add half an hour, a second of EPOCHS most of it again, a larger TRANSFER 0.5 s per
-thousand tokens and teacher.
+Settings are small so that it can be had: `minutes` is what the run took, shorter where --work held trainings of an earlier
+one. A second of EPOCHS would take most of it again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import statistics
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,7 +61,8 @@ from ranking.significance import compare
 from schemas.labels import LabelledCandidate
 
 FIRST = 0
-SEEDS = {6: (FIRST, 1, 2), 4: (FIRST,), 3: (FIRST,)}  # of the students of so many layers
+SEEDS = (FIRST, 1, 2)  # of the students
+SIZES = (6, 4, 3)  # their layers
 TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
 EPOCHS, ALPHA, TAU = 1, 0.5, 3.0
 TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
@@ -166,28 +169,27 @@ def table(work: Path) -> None:
 def students(work: Path, best: str) -> Iterator[Training]:
     """Named <model>[_<layers>]-<seed>; they begin with a transfer of their size."""
     all_three: dict[str, Any] = {"teachers": list(TEACHERS), "strategy": "mhs"}
-    for size, seeds in SEEDS.items():
-        for seed in seeds:
-            end = f"{'' if size == 6 else f'_{size}'}-{seed}"
-            begun = {"encoder": str(work / ("h0-transfer" if size == 6 else f"t{size}-transfer"))}
-            plain, heads = {"reranker": "pointwise", **begun}, {"reranker": "multihead", **begun}
-            yield Training(f"alone{end}", "wikiqa-train", plain, seed)
-            for teacher in TEACHERS if size == 6 else (best,):
-                taught = {"teachers": [teacher], "strategy": "single"}
-                yield Training(f"kd_{teacher}{end}", "wikiqa-train", plain, seed, taught)
-            for name, strategy in STRATEGIES.items():
-                taught = all_three | {"strategy": strategy}
-                yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
-            if size == 6:
-                yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
-            if size == 6 and seed == FIRST:
-                single = {"teachers": [best], "strategy": "single"}
-                yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
-                yield Training(f"mhs_single{end}", "wikiqa-train", heads, seed, single)
-                for layers in HEAD_LAYERS:
-                    split = heads | {"head_layers": layers}
-                    yield Training(f"mhs_b{size - layers}{end}", "wikiqa-train", split, seed, all_three)
-                yield Training(f"ct{end}", "wikiqa-train", {"reranker": "cascade", "exits": [*EXITS, 6], **begun}, seed)
+    for seed, size in itertools.product(SEEDS, SIZES):
+        end = f"{'' if size == 6 else f'_{size}'}-{seed}"
+        begun = {"encoder": str(work / ("h0-transfer" if size == 6 else f"t{size}-transfer"))}
+        plain, heads = {"reranker": "pointwise", **begun}, {"reranker": "multihead", **begun}
+        yield Training(f"alone{end}", "wikiqa-train", plain, seed)
+        for teacher in TEACHERS if size == 6 else (best,):
+            taught = {"teachers": [teacher], "strategy": "single"}
+            yield Training(f"kd_{teacher}{end}", "wikiqa-train", plain, seed, taught)
+        for name, strategy in STRATEGIES.items():
+            taught = all_three | {"strategy": strategy}
+            yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
+        if size == 6:
+            yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
+        if size == 6 and seed == FIRST:
+            single = {"teachers": [best], "strategy": "single"}
+            yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
+            yield Training(f"mhs_single{end}", "wikiqa-train", heads, seed, single)
+            for layers in HEAD_LAYERS:
+                split = heads | {"head_layers": layers}
+                yield Training(f"mhs_b{size - layers}{end}", "wikiqa-train", split, seed, all_three)
+            yield Training(f"ct{end}", "wikiqa-train", {"reranker": "cascade", "exits": [*EXITS, 6], **begun}, seed)
 
 
 def pruned(work: Path) -> Training:
@@ -198,7 +200,7 @@ def pruned(work: Path) -> Training:
 def ensembles() -> dict[str, tuple[str, ...]]:
     """Each one's members."""
     made = {"ensemble_teachers": TEACHERS, "ensemble_hydra": HYDRA}
-    return made | {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS[6]}
+    return made | {f"ensemble-{seed}": tuple(f"kd_{teacher}-{seed}" for teacher in TEACHERS) for seed in SEEDS}
 
 
 class Found(NamedTuple):
@@ -246,12 +248,13 @@ def main() -> None:
     given = arguments(
         "multihead_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/multihead_quality"}
     )
+    began = time.monotonic()
     data, work = given.data.resolve(), (given.work or Path("out/multihead_quality")).resolve()
     work.mkdir(parents=True, exist_ok=True)
     prepare(data, work)
     sets = {name: questions(work / f"{name}.parquet") for name in ("wikiqa-dev", "wikiqa", "squad")}
     result: dict[str, float | int | str] = {f"{name}_questions": len(rows) for name, rows in sets.items()}
-    result |= {f"seeds_{size}": len(seeds) for size, seeds in SEEDS.items()}
+    result["seeds"] = len(SEEDS)
     with processes() as pool:
 
         def trained(each: Iterator[Training]) -> list[str]:
@@ -259,31 +262,34 @@ def main() -> None:
             tell([pool.submit(train, work, one) for one in wanted])
             return [one.name for one in wanted]
 
+        def scoring(names: Iterable[str], *tests: str, drop: float = 0.0) -> dict[tuple[str, str], Future[Found]]:
+            end = ":a3" if drop else ""
+            return {(name + end, t): pool.submit(scored, work, name, t, drop) for name in names for t in tests}
+
         trained(transfers())
         teachers = trained(adapts(work))
         table(work)
-        waiting = {name: pool.submit(scored, work, name, "wikiqa-dev") for name in teachers}
-        dev = {name: future.result().scores for name, future in waiting.items()}
+        passes = scoring(teachers, "wikiqa-dev")
+        dev = {name: passes[name, "wikiqa-dev"].result().scores for name in TEACHERS}
         means = {name: float(per_question(sets["wikiqa-dev"], values)["map"].mean()) for name, values in dev.items()}
         best = max(TEACHERS, key=lambda name: means[name])
         result["best_teacher"] = best
-        names = [*teachers, *trained(students(work, best))]
-        last = pool.submit(train, work, pruned(work))
+        names = trained(students(work, best))
+        last = pruned(work)
+        waiting = pool.submit(train, work, last)
         members = {name for each in ensembles().values() for name in each}
-        passes = {(name, "wikiqa-dev"): pool.submit(scored, work, name, "wikiqa-dev") for name in sorted(members)}
-        passes |= {(name, test): pool.submit(scored, work, name, test) for name in names for test in TESTS}
-        tell([last])
-        passes |= {(pruned(work).name, test): pool.submit(scored, work, pruned(work).name, test) for test in TESTS}
-        for name in (f"ct-{FIRST}", pruned(work).name):
-            passes |= {(f"{name}:a3", test): pool.submit(scored, work, name, test, DROP) for test in TESTS}
+        passes |= scoring(sorted(members.difference(teachers)), "wikiqa-dev")
+        passes |= scoring((*teachers, *names), *TESTS)
         heads = [pool.submit(scored, work, f"mhs-{FIRST}", "wikiqa", 0.0, n) for n in range(len(TEACHERS))]
+        tell([waiting])
+        passes |= scoring([last.name], *TESTS) | scoring([f"ct-{FIRST}", last.name], *TESTS, drop=DROP)
         found = {key: future.result() for key, future in passes.items()}
         of_heads = [future.result().scores for future in heads]
     result |= report(sets, found, best)
     matrix = agreement(beside(sets["wikiqa"], of_heads), beside(sets["wikiqa"], [found[t, "wikiqa"].scores for t in TEACHERS]))
     for (i, j), value in np.ndenumerate(matrix):
         result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
-    result["trained_by"] = trained_by(work)
+    result |= {"minutes": (time.monotonic() - began) / 60, "trained_by": trained_by(work)}
     finish("multihead_quality", result, given.save)
 
 
@@ -308,17 +314,13 @@ def report(sets: dict[str, Questions], found: dict[tuple[str, str], Found], best
                 yield f"{test}_{key}_std", statistics.stdev(over_seeds)
                 yield f"{test}_{key}_first", over_seeds[0]
         if test == "wikiqa":
-            for ours, theirs in (
-                ("mhs", "alone"),
-                ("mhs", f"kd_{best}"),
-                ("mhs", "kd_sum"),
-                ("mhs", "hydra"),
-                ("mhs", "ensemble"),
-            ):
-                c = compare(each[f"{theirs}-{FIRST}"]["map"], each[f"{ours}-{FIRST}"]["map"])
-                other = key_of(f"{theirs}-{FIRST}", best)
-                yield f"p_{ours}_over_{other}", c.wilcoxon_p
-                yield f"spearman_{ours}_{other}", c.spearman if c.spearman is not None else "none"
+            for size in SIZES:
+                end = f"{'' if size == 6 else f'_{size}'}-{FIRST}"
+                for model in ("alone", f"kd_{best}", "kd_sum", "kd_rr", *(("hydra", "ensemble") if size == 6 else ())):
+                    c = compare(each[model + end]["map"], each["mhs" + end]["map"])
+                    other = key_of(model + end, best)
+                    yield f"p_mhs_over_{other}", c.wilcoxon_p
+                    yield f"spearman_mhs_{other}", c.spearman if c.spearman is not None else "none"
     for (name, test), made in found.items():
         if test == "wikiqa" and name.startswith(("ct", f"mhs-{FIRST}", f"alone-{FIRST}")):
             yield f"cost_{key_of(name, best)}", made.cost
