@@ -235,6 +235,20 @@ def test_a_document_is_read_once() -> None:
     assert by_split(built) == by_split(world.build(Rules(documents_apart=False)))
 
 
+def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read() -> None:
+    world, asked = World(seed=1), []
+
+    def documents(ids):
+        asked.append(set(ids))
+        return world.documents
+
+    labelled = {label.doc_id for label in world.labels if label.label}
+    hits = [hit for hit in world.hits if hit.passage.doc_id in labelled]
+    built = build(world.labels, world.questions, documents, lambda ids: hits, Rules(documents_apart=False))
+    assert any(row.source == "retrieved" for _, rows in built.rows() for row in rows)
+    assert len(asked) == 1 and labelled <= asked[0]
+
+
 def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> None:
     texts = [document(n, 4) for n in range(2)]
     passages = [of for text in texts for of in Splitter(words=5).split(text)]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
@@ -68,6 +70,25 @@ def test_units_are_counted_while_the_step_runs_and_none_before_and_after(tmp_pat
     assert step.reports.count() == 2
     finish(step)
     assert step.reports.count() == 0
+
+
+def test_none_are_counted_where_the_folder_is_removed_while_it_is_looked_at(tmp_path, monkeypatch):
+    step = make(tmp_path)
+    step.begin()
+    work(step, 0, "a")
+
+    def removed_first(look):
+        def listing(folder):
+            if step.work.exists():
+                step.work.rename(tmp_path / "removed")
+            return look(folder)
+
+        return listing
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, removed_first(getattr(os, name)))
+    assert step.reports.count() == 0
+    assert (tmp_path / "removed").exists()
 
 
 @pytest.mark.parametrize("change", [{"depth": 20}, {"sources": ["bm25"]}])
