@@ -26,7 +26,8 @@ one that is complete is skipped, one that was stopped goes on where it was. What
 `answermill run JOB.toml --out RUN -- --runner=FlinkRunner --flink_master=HOST:PORT`.
 
 Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad data or too many rejects, 66 input missing,
-69 Java or model missing, 73 another job's output is in the way, 74 input/output error, 78 settings.
+69 Java or model missing, 73 another job's output is in the way or another process writes into the folder, 74 input/output
+error, 78 settings.
 """
 
 app = App(name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown")

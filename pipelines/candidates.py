@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
+from pipelines.claim import claimed
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.records import PartWriter, sha256
@@ -29,29 +30,30 @@ QUESTIONS = 256  # of a part
 def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
     """Write documents/, questions/ and retrieved/ of the run, unless they are there; returns a line for people.
 
-    Raises JobError: 65 where a question's id stands in two of the files, 73 where `out` holds another job's output; else as
-    `read_dataset` does.
+    Raises JobError: 65 where a question's id stands in two of the files, 73 where `out` holds another job's output, or
+    another process is writing there; else as `read_dataset` does.
     """
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
     this = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
-    if this.is_complete():
-        return f"candidates {out} (complete)"
-    this.begin()
-    reports, questions, candidates = [], 0, 0
-    lists = _lists(files, form)
-    for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
-        asked, retrieved = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
-        with asked, retrieved:
-            asked.write([ranked.question for ranked in block])
-            for ranked in block:
-                retrieved.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-        reports.append(Report(unit, {"questions": asked.part, "retrieved": retrieved.part}))
-        questions += len(block)
-        candidates += sum(len(ranked.candidates) for ranked in block)
-    this.finish(reports, {"questions": questions, "candidates": candidates})
+    with claimed(out):
+        if this.is_complete():
+            return f"candidates {out} (complete)"
+        this.begin()
+        reports, questions, candidates = [], 0, 0
+        lists = _lists(files, form)
+        for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
+            asked, retrieved = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
+            with asked, retrieved:
+                asked.write([ranked.question for ranked in block])
+                for ranked in block:
+                    retrieved.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
+            reports.append(Report(unit, {"questions": asked.part, "retrieved": retrieved.part}))
+            questions += len(block)
+            candidates += sum(len(ranked.candidates) for ranked in block)
+        this.finish(reports, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
         f"candidates {names}: {questions:,} questions, {candidates:,} candidates; now `answermill rerank JOB.toml --out {out}`"

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from indexing.agreement import resolve
 from pipelines.ballots import Agreed, Ballots
+from pipelines.claim import claimed
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.exports import Export
 from pipelines.packs.spreadsheet import Spreadsheet
@@ -88,7 +89,8 @@ def collect(run: Path, files: Sequence[Path], rules: Rules | None = None, form: 
     """Read the exports, replace RUN/collected, and tell the figures, line by line.
 
     Raises JobError: 66 where tasks/ or an export is missing, 65 where an export is cut off or no annotation in it can be used,
-    73 where RUN/collected holds something else, or an adjudication.csv that somebody has written in.
+    73 where RUN/collected holds something else, or an adjudication.csv that somebody has written in, or another process
+    is writing into the run.
     """
     rules = rules or Rules()
     tasks = Folder.open(run / "tasks", Task, "annotate")
@@ -116,7 +118,8 @@ def collect(run: Path, files: Sequence[Path], rules: Rules | None = None, form: 
         for e, count in zip(exports, used, strict=True)
     ]
     settings = {"resolve": rules.resolve, "min_votes": rules.min_votes, "adjudicator": rules.adjudicator, "form": form}
-    counts = _write(run, tasks, ballots, rules, agreed, settings, sources)
+    with claimed(run):
+        counts = _write(run, tasks, ballots, rules, agreed, settings, sources)
     yield from _lines(run, counts, agreed, len(files))
 
 

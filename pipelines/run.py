@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipelines import annotate, collect, index, ingest, propagate, rerank, retrieve
+from pipelines.claim import claimed
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.job import Job
 from pipelines.records import read_manifest
@@ -71,11 +72,14 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
 
 
 def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str]) -> Iterator[str]:
-    """Check, then run the steps in order; yields each one's summary line as it ends."""
+    """Check, then run the steps in order; yields each one's summary line as it ends.
+
+    Raises JobError (73) where another process is writing into the folder; else as `check` and the steps do.
+    """
     check(job, run, steps)
-    run.mkdir(parents=True, exist_ok=True)
-    for name in steps:
-        yield STEPS[name](job, run, beam_options)
+    with claimed(run):
+        for name in steps:
+            yield STEPS[name](job, run, beam_options)
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:

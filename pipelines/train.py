@@ -6,7 +6,7 @@ import hashlib
 import json
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from pipelines.claim import claimed
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.progress import print_line, progress
@@ -33,8 +34,8 @@ CARD = "README.md"
 def run(job: TrainJob, out: Path) -> Iterator[str]:
     """Train into `out`, or go on there; yields lines for people.
 
-    Raises JobError: 65 and 66 where the data are wrong or missing, 73 where `out` holds something else, 78 where the settings
-    cannot be meant; ModelMissing where the embeddings' transformer cannot be had.
+    Raises JobError: 65 and 66 where the data are wrong or missing, 73 where `out` holds something else or another process
+    trains there, 78 where the settings cannot be meant; ModelMissing where the embeddings' transformer cannot be had.
     """
     files = [job.path(written) for written in (*job.data.train, *job.data.dev)]
     if job.model is not None:
@@ -50,6 +51,11 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     digests = {str(file): sha256(file) for file in files}
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+    with claimed(out):
+        yield from _run(job, out, digests, fingerprint)
+
+
+def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str) -> Iterator[str]:
     done = finished(out)
     if done is not None or (out.exists() and not (out / STATE).is_dir() and any(out.iterdir())):
         if done is None or done.fingerprint != fingerprint:
@@ -158,7 +164,7 @@ def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, digests: dict[str, str], told: str, seconds: float
+    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], told: str, seconds: float
 ) -> Iterator[str]:
     best = history.best
     assert best is not None

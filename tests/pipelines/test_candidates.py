@@ -9,6 +9,7 @@ import pytest
 
 from pipelines import rerank
 from pipelines.candidates import QUESTIONS, write_candidates
+from pipelines.claim import claimed
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.evaluate import evaluate
 from pipelines.job import Job
@@ -54,6 +55,13 @@ def test_what_is_complete_is_not_written_again_and_another_s_place_not_taken(tmp
         write_candidates([given, other], tmp_path / "run")
     assert e.value.code == OUTPUT_EXISTS
     assert "6 questions, 30 candidates" in write_candidates([given, other], tmp_path / "both")
+
+
+def test_a_run_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
+    given = dataset(tmp_path)
+    with claimed(tmp_path / "run"), pytest.raises(JobError, match="another process is writing here"):
+        write_candidates([given], tmp_path / "run")
+    assert "3 questions" in write_candidates([given], tmp_path / "run")
 
 
 def test_of_two_data_sets_of_one_name_a_change_of_either_is_seen(tmp_path: Path) -> None:

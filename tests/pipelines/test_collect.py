@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.__main__ import main
+from pipelines.claim import claimed
 from pipelines.collect import OUTPUTS, Rules, collect
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.records import Folder, PartWriter
@@ -273,6 +274,15 @@ def test_a_collect_that_fails_leaves_the_earlier_one(run: Path, tmp_path: Path) 
     with pytest.raises(JobError, match=r"cut.jsonl:2: no whole JSON object"):
         list(collect(run, [tmp_path / "x.csv", cut]))
     assert content(run) == before
+
+
+def test_a_run_that_another_process_writes_is_left_alone(run: Path, tmp_path: Path) -> None:
+    file = sheet(tmp_path, "votes.csv", THREE)
+    with claimed(run), pytest.raises(JobError, match="another process is writing here"):
+        list(collect(run, [file]))
+    assert not (run / "collected").exists()
+    list(collect(run, [file]))
+    assert labels(run)
 
 
 def test_work_that_somebody_has_done_is_never_replaced(run: Path, tmp_path: Path) -> None:

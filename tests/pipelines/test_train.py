@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from indexing.dense import DEFAULT, ModelMissing, find_model
+from pipelines.claim import claimed
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate import evaluate
@@ -100,6 +101,13 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
     assert e.value.code == OUTPUT_EXISTS
     with pytest.raises(JobError, match="holds something else"):
         list(run(load_job(folder / "train.toml"), folder))
+
+
+def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
+    with claimed(folder / "out"), pytest.raises(JobError, match="another process is writing here") as e:
+        list(run(load_job(folder / "train.toml"), folder / "out"))
+    assert e.value.code == OUTPUT_EXISTS
+    assert list((folder / "out").iterdir()) == []
 
 
 def test_a_training_that_was_stopped_ends_with_the_same_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

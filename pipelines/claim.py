@@ -1,0 +1,37 @@
+"""One process at a time writes into a folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.progress import print_line
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Keep all others out of `folder`, which is made, until the block ends or this process does, however it ends.
+
+    The lock is the operating system's and on the folder itself, so that nothing is left to delete after a kill. Where the
+    file system knows no locks a line on stderr says so. Raises JobError (73) where another holds the folder, or it is a file.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise JobError(f"{folder} is a file; give a folder", OUTPUT_EXISTS) from None
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{folder}: another process is writing here; wait until it ends, or give another --out"
+            raise JobError(message, OUTPUT_EXISTS) from None
+        except OSError as e:
+            print_line(f"{folder} cannot be locked ({e.strerror}): see to it that nothing else writes there")
+        yield
+    finally:
+        os.close(held)
