@@ -279,7 +279,7 @@ def write_packs(job: Job, run: Path) -> bool:
     settings = {
         "tasks": tasks.digest(),
         "since": earlier.digest() if earlier is not None else None,
-        "guidelines": packs.digest(guidelines),
+        "guidelines": digest(guidelines),
         **wanted.model_dump(include={"tools", "predictions", "tasks_per_file"}),
     }
     if packs.written(run / PACKS, settings):

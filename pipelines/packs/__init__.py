@@ -7,7 +7,6 @@ own, since tools set that number for a whole project.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping
@@ -85,11 +84,6 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], setup: Setu
     write_text(temporary / SUMMARY, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     temporary.rename(folder)
     return many
-
-
-def digest(text: str) -> str:
-    """Stands for a text in `settings`."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _kind(annotators: int) -> str:
