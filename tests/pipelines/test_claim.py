@@ -38,6 +38,31 @@ def test_a_folder_that_a_process_writes_into_is_refused_until_that_process_is_go
     assert list(run.iterdir()) == []
 
 
+def test_a_folder_that_nothing_was_written_into_is_removed_where_it_was_made(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="mine"), claimed(tmp_path / "run"):
+        raise RuntimeError("mine")
+    assert not (tmp_path / "run").exists()
+    with claimed(tmp_path / "run"):
+        (tmp_path / "run" / "part").touch()
+    assert (tmp_path / "run" / "part").exists()
+    (tmp_path / "empty").mkdir()
+    with claimed(tmp_path / "empty"):
+        pass
+    assert (tmp_path / "empty").is_dir()
+
+
+def test_a_folder_that_its_holder_removes_meanwhile_is_not_taken_for_held(tmp_path: Path, monkeypatch) -> None:
+    lock = fcntl.flock
+
+    def remove_first(held: int, how: int) -> None:
+        (tmp_path / "run").rmdir()
+        lock(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with pytest.raises(JobError, match="another process is writing here"), claimed(tmp_path / "run"):
+        pass
+
+
 def test_it_is_free_again_when_the_block_fails(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), claimed(tmp_path):
         raise RuntimeError("mine")

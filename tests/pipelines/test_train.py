@@ -104,10 +104,11 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
 
 
 def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
-    with claimed(folder / "out"), pytest.raises(JobError, match="another process is writing here") as e:
-        list(run(load_job(folder / "train.toml"), folder / "out"))
+    with claimed(folder / "out"):
+        with pytest.raises(JobError, match="another process is writing here") as e:
+            list(run(load_job(folder / "train.toml"), folder / "out"))
+        assert list((folder / "out").iterdir()) == []
     assert e.value.code == OUTPUT_EXISTS
-    assert list((folder / "out").iterdir()) == []
 
 
 def test_a_training_that_was_stopped_ends_with_the_same_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
