@@ -5,6 +5,7 @@ from text to scores: `pointwise` of 6 layers of MiniLM-L6; B_5 3H_1 that begins 
 ensemble, three such `pointwise` one after the other. Classifiers are random, which costs what trained ones cost. Times are
 medians over the rounds; a ratio is the median of the rounds' ratios. `over_body` is B_5 3H_1's time over the plain body's: 8
 layers to 6 (the paper: 14 layers to 12 take 2.6 to 2.0); `ensemble_over_mhs` the ensemble's over its own (6.1 to 2.6).
+`first_token_over_body` is a B_5 3H_1 made of a plain transformer, whose classifiers read the first token as the paper's do.
 `pruned_over_body` is a B_5 3H_1 whose exits after layers 2 to 5 drop three in ten each.
 """
 
@@ -20,7 +21,7 @@ from benchmarks.harness import arguments, finish, peak_gb
 from indexing.dense import DEFAULT, find_model
 from ranking.cascade import CascadeModel
 from ranking.encoder import LayeredEncoder
-from ranking.multihead import MultiHead, split_model
+from ranking.multihead import MultiHead, split, split_model
 from ranking.pairs import Tokeniser
 from ranking.pointwise import Pointwise
 from schemas.ranked import RankedList
@@ -38,6 +39,7 @@ def runs(lists: Sequence[RankedList]) -> Runs:
     body = Pointwise(plain, tokeniser)
     ensemble = [Pointwise(plain, tokeniser) for _ in range(HEADS)]
     students = {f"b{6 - layers}_3h{layers}": MultiHead(split_model(plain, HEADS, layers), tokeniser) for layers in (1, 2)}
+    students["first_token"] = MultiHead(split(plain.encoder, HEADS, 1), tokeniser)
     pruned = MultiHead(split_model(plain, HEADS, 1, EXITS), tokeniser, (ALPHA,) * len(EXITS))
 
     def all_of_them() -> None:
@@ -61,6 +63,7 @@ def main() -> None:
     result |= {f"{name}_pairs_per_s": pairs / statistics.median(each) for name, each in taken.items()}
     result |= {
         "over_body": over(taken["b5_3h1"], taken["body"]),
+        "first_token_over_body": over(taken["first_token"], taken["body"]),
         "b4_3h2_over_body": over(taken["b4_3h2"], taken["body"]),
         "ensemble_over_mhs": over(taken["ensemble"], taken["b5_3h1"]),
         "pruned_over_body": over(taken["pruned"], taken["body"]),

@@ -44,6 +44,9 @@ GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 num
 class Classifier(nn.Module):
     """C_ρ(i): the mean encoding [texts, d] → a score per text [texts]."""
 
+    reads_first: ClassVar[bool] = False
+    """Whether it is given the encodings of the texts' first tokens alone [texts, d]."""
+
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)

@@ -190,16 +190,20 @@ class LayeredEncoder(nn.Module):
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
-    def run_through(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed) -> Tensor:
-        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after them."""
+    def run_through(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
+        """`run` over other layers of this shape, such as copies of its own: h [n, d] before them → after them.
+
+        `first_only`: → of each text's first token alone [texts, d], the same bits for less of the last layer's work.
+        """
         if torch.is_grad_enabled() or not len(layers):
-            return _run(layers, hidden, tokens)
-        made, text = torch.empty_like(hidden), 0
+            return _run(layers, hidden, tokens, first_only)
+        made, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
+            next_text = text + len(some.lengths)
             try:
-                made[rows] = _run(layers, hidden[rows], some)
-                text += len(some.lengths)
+                made[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
+                text = next_text
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
                     raise
@@ -229,9 +233,9 @@ class LayeredEncoder(nn.Module):
         return made.requires_grad_(False).eval()
 
 
-def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed) -> Tensor:
-    for layer in layers:
-        hidden = layer(hidden, tokens)
+def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool) -> Tensor:
+    for n, layer in enumerate(layers, 1):
+        hidden = layer(hidden, tokens, first_only and n == len(layers))
     return hidden
 
 
@@ -248,10 +252,14 @@ class Layer(nn.Module):
         self.narrow = nn.Linear(shape.inner, shape.width)
         self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
 
-    def forward(self, hidden: Tensor, tokens: Packed) -> Tensor:
+    def forward(self, hidden: Tensor, tokens: Packed, first_only: bool = False) -> Tensor:
         projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
         dropout = self.shape.attention_dropout if self.training else 0.0
-        return by_rows(self._after_attention, self.shape, attend(projected, tokens, self.shape.heads, dropout), hidden)
+        attended = attend(projected, tokens, self.shape.heads, dropout)
+        if first_only:
+            first = tokens.starts[:-1].long()
+            attended, hidden = attended[first], hidden[first]
+        return by_rows(self._after_attention, self.shape, attended, hidden)
 
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
         hidden = self.norm(self._drop(self.output(attended)) + hidden)

@@ -38,7 +38,12 @@ Form = Literal["first", "mean"]
 
 
 class FirstToken(Classifier):
-    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts]."""
+    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts].
+
+    No other token's is needed, so that the layer below it computes no other.
+    """
+
+    reads_first: ClassVar[bool] = True
 
     def __init__(self, width: int, dropout: float) -> None:
         nn.Module.__init__(self)
@@ -46,7 +51,7 @@ class FirstToken(Classifier):
         self.dropout = nn.Dropout(dropout)
 
     def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
-        return hidden[tokens.starts[:-1].long()]
+        return hidden
 
     def forward(self, first: Tensor) -> Tensor:
         scores: Tensor = self.score(self.dropout(F.gelu(self.first(self.dropout(first)))))
@@ -117,7 +122,8 @@ class MultiHeadModel(CascadeModel):
             return super().logits(hidden, tokens, exit)
         made = []
         for head in cast(Sequence[Head], self.heads):
-            made.append(classified(head.classifier, self.encoder.run_through(head.layers, hidden, tokens), tokens))
+            encoded = self.encoder.run_through(head.layers, hidden, tokens, head.classifier.reads_first)
+            made.append(classified(head.classifier, encoded, tokens))
         return made
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:

@@ -252,6 +252,32 @@ def test_in_pieces_gives_what_at_once_gives_to_the_bit(minilm: Path) -> None:
             assert torch.equal(hidden, run(encoder, tokens))
 
 
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_first_tokens_alone_have_the_bits_that_they_have_among_all(minilm: Path, precision: torch.dtype) -> None:
+    tokens = Tokeniser(minilm).pairs(PAIRS).pack()
+    encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
+    encoder._tokens_at_once = len(tokens.ids) // 3  # some texts at a time
+    first = tokens.starts[:-1].long()
+    with torch.inference_mode():
+        hidden = encoder.embed(tokens)
+        made = encoder.run_through(encoder.layers, hidden, tokens, first_only=True)
+        assert torch.equal(made, encoder.run_through(encoder.layers, hidden, tokens)[first])
+        assert torch.equal(hidden, encoder.embed(tokens))
+
+
+def test_first_tokens_alone_give_the_gradients_that_they_give_among_all(folders: dict[str, Path]) -> None:
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
+    encoder = LayeredEncoder.load(folders["bert"]).eval()
+    gradients = []
+    for first_only in (True, False):
+        encoder.zero_grad()
+        made = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
+        (made if first_only else made[tokens.starts[:-1].long()]).square().sum().backward()
+        gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
+    for name, gradient in gradients[1].items():
+        assert (gradients[0][name] - gradient).abs().max() <= 1e-5 * gradient.abs().max(), name
+
+
 def test_the_first_layers_alone_are_the_first_layers(minilm: Path) -> None:
     tokens = Tokeniser(minilm).pairs(PAIRS[:5]).pack()
     whole, cut = LayeredEncoder.load(minilm).eval(), LayeredEncoder.load(minilm, layers=2).eval()

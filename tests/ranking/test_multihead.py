@@ -119,6 +119,19 @@ def test_a_score_is_the_same_alone_and_in_a_batch(family: str) -> None:
     assert [len(r.candidates) for r in together] == [7, 3, 17]
 
 
+def test_the_last_layer_below_a_first_token_s_classifier_computes_no_other_token() -> None:
+    plain, first = split_model(CascadeModel(encoder(), (4,)), 3, 2), model(3, 2)
+    for given, last in ((plain, False), (first, True)):
+        made = MultiHead(given, tokeniser())
+        rows = {}
+        for n, layer in enumerate(made._model.heads[0].layers):
+            layer.register_forward_hook(lambda _, given, out, n=n, rows=rows: rows.update({n: (len(given[0]), len(out))}))
+        made.rerank(lists(9))
+        tokens = rows[0][0]
+        assert tokens > 9 * 5
+        assert rows == {0: (tokens, tokens), 1: (tokens, 9 if last else tokens)}
+
+
 def test_the_body_runs_once_for_all_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     made = MultiHead(model(3, 1), tokeniser())
     ran: list[int] = []
