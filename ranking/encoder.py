@@ -282,7 +282,11 @@ def fast(device: torch.device | str) -> torch.dtype:
 def pool(hidden: Tensor, tokens: Packed) -> Tensor:
     """The mean of each text's encodings, [texts, d] in fp32."""
     lengths = torch.from_numpy(tokens.lengths).to(hidden.device)
-    sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+    if hidden.is_cuda:
+        sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+    else:  # that one is slow on a processor
+        groups = [hidden[row : row + texts * length].view(texts, length, -1) for row, texts, length in tokens.groups]
+        sums = torch.cat([group.sum(1, dtype=torch.float32) for group in groups]) if groups else hidden.float()
     return sums / lengths[:, None]
 
 
