@@ -41,8 +41,8 @@ def claimed(folder: Path) -> Iterator[None]:
 def _lock(held: int, folder: Path) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free = folder.is_dir() and os.path.samestat(os.fstat(held), folder.stat())  # else its holder has just removed it
-    except BlockingIOError:
+        free = os.path.samestat(os.fstat(held), folder.stat())  # else its holder has removed it, and a third made it again
+    except (BlockingIOError, FileNotFoundError):
         free = False
     except OSError as e:
         print_line(f"{folder} cannot be locked ({e.strerror}): see to it that nothing else writes there")

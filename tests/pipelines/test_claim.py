@@ -51,11 +51,14 @@ def test_a_folder_that_nothing_was_written_into_is_removed_where_it_was_made(tmp
     assert (tmp_path / "empty").is_dir()
 
 
-def test_a_folder_that_its_holder_removes_meanwhile_is_not_taken_for_held(tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("made_again", [False, True])
+def test_a_folder_that_its_holder_removes_meanwhile_is_not_ours(tmp_path: Path, monkeypatch, made_again: bool) -> None:
     lock = fcntl.flock
 
     def remove_first(held: int, how: int) -> None:
         (tmp_path / "run").rmdir()
+        if made_again:
+            (tmp_path / "run").mkdir()
         lock(held, how)
 
     monkeypatch.setattr(fcntl, "flock", remove_first)
