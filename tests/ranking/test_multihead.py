@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers import ElectraConfig
+from transformers.models.electra.modeling_electra import ElectraClassificationHead
 
 from indexing.dense import DEFAULT, find_model
 from ranking.cascade import Cascade, CascadeModel
 from ranking.distil import Distillation
 from ranking.encoder import LayeredEncoder, Shape
 from ranking.lists import ranked_list
-from ranking.multihead import Average, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
+from ranking.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
 from ranking.pairs import Tokeniser
 from ranking.pairtask import PairTask
 from ranking.pointwise import Pointwise
@@ -130,6 +132,18 @@ def test_the_last_layer_below_a_first_token_s_classifier_computes_no_other_token
         tokens = rows[0][0]
         assert tokens > 9 * 5
         assert rows == {0: (tokens, tokens), 1: (tokens, 9 if last else tokens)}
+
+
+def test_the_classifier_on_the_first_token_is_electra_s() -> None:
+    torch.manual_seed(0)
+    shape = {"hidden_size": 16, "num_attention_heads": 2, "num_labels": 2}
+    theirs, ours = ElectraClassificationHead(ElectraConfig(**shape)).eval(), FirstToken(16, 0.0).eval()
+    ours.first.load_state_dict(theirs.dense.state_dict())
+    ours.score.weight.data = theirs.out_proj.weight.data[1:] - theirs.out_proj.weight.data[:1]
+    ours.score.bias.data = theirs.out_proj.bias.data[1:] - theirs.out_proj.bias.data[:1]
+    first = torch.randn(5, 16)
+    logits = theirs(first[:, None])
+    assert torch.allclose(ours(first), logits[:, 1] - logits[:, 0], atol=1e-6)
 
 
 def test_the_body_runs_once_for_all_heads(monkeypatch: pytest.MonkeyPatch) -> None:
