@@ -35,8 +35,9 @@ from pipelines.datasets import read_dataset
 from pipelines.scores import by_question
 from ranking.cascade import Cascade, CascadeModel, load, save
 from ranking.checkpoint import SHIPPED
-from ranking.encoder import LayeredEncoder, Shape, fast
+from ranking.encoder import LayeredEncoder, fast
 from ranking.export import export
+from ranking.families import Shape
 from ranking.lists import ranked_list
 from ranking.pairs import Tokeniser
 from ranking.pointwise import Pointwise

@@ -29,7 +29,8 @@ from torch import Tensor
 from benchmarks.harness import arguments, finish, peak_gb, say
 from indexing.dense import DEFAULT, find_model
 from ranking.bits import Attention, Codes, pack, sizes, unpack
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.pairs import Packed
 
 CANDIDATES, ENCODED = 500, 50

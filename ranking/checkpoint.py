@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ranking.embeddings import Embeddings, Store
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.listwise import Form
 from ranking.pairs import Tokeniser
 from ranking.reranker import Resources

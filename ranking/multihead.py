@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from ranking import checkpoint
 from ranking.cascade import Cascade, CascadeModel, Classifier, classified, for_each
 from ranking.checkpoint import WordsOf
-from ranking.encoder import Layer, LayeredEncoder, Shape, fast
+from ranking.encoder import Layer, LayeredEncoder, fast
+from ranking.families import Shape
 from ranking.pairs import Packed, Tokeniser
 from ranking.reranker import Resources
 from ranking.schedule import check

@@ -19,7 +19,8 @@ from pipelines.job import Job, load
 from pipelines.records import Folder, sha256
 from pipelines.run import run_steps, steps_of
 from ranking import hashing, peasi
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.hashing import AnswerCoder, Hashing, HashingModel, Variant
 from ranking.pairs import Tokeniser
 from ranking.peasi import PeasiModel

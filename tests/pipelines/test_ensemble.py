@@ -22,7 +22,8 @@ from pipelines.heads import write_heads
 from pipelines.job import Job
 from pipelines.run import run_steps
 from pipelines.scores import read_scores
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.multihead import save, split
 from ranking.pairs import Tokeniser
 from schemas.labels import LabelledCandidate

@@ -10,7 +10,8 @@ from indexing.dense import DEFAULT, find_model
 from pipelines.__main__ import main
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS
 from ranking.cascade import CascadeModel, save
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.pairs import Tokeniser
 
 

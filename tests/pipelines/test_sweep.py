@@ -9,7 +9,8 @@ import pytest
 
 from pipelines.errors import SETTINGS, USAGE, JobError
 from pipelines.sweep import points, sweep
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 
 JOB = """
 [hashing]

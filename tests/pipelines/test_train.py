@@ -26,7 +26,8 @@ from pipelines.tasks import task_of
 from pipelines.train import run
 from pipelines.trainjob import load_job
 from ranking import peasi
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.lists import ranked_list, ranked_passages
 from ranking.peasi import PeasiModel
 from ranking.pointwise import Pointwise

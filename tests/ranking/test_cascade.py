@@ -15,7 +15,8 @@ from indexing.dense import DEFAULT, find_model
 from ranking import cascade
 from ranking.cascade import Cascade, CascadeModel, Sequential, load, save, survivors
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.lists import ranked_list
 from ranking.pairs import Tokeniser
 from ranking.pairtask import PairTask

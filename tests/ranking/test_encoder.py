@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from indexing.dense import find_model
 from ranking import encoder as module
-from ranking.encoder import LayeredEncoder, Shape, exact_windows, fast, pool
+from ranking.encoder import LayeredEncoder, exact_windows, fast, pool
+from ranking.families import Shape, translated
 from ranking.pairs import Packed, Tokeniser
 
 TEXTS = [
@@ -228,7 +229,7 @@ def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, P
     (expected * weight).sum().backward()
     (made * weight).sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
-    theirs = module._translated(gradients, encoder.shape)  # the names of gradients are those of weights
+    theirs = translated(gradients, encoder.shape)  # the names of gradients are those of weights
     ours = dict(encoder.named_parameters())
     assert ours.keys() == theirs.keys()
     for name, parameter in ours.items():

@@ -17,8 +17,9 @@ from tokenizers.processors import RobertaProcessing
 from indexing.dense import DEFAULT, find_model
 from ranking.cascade import CascadeModel, load, save
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
 from ranking.export import export
+from ranking.families import Shape
 from ranking.pairs import Tokeniser
 from ranking.reranker import Resources
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from indexing.dense import DEFAULT, find_model
 from ranking import hashing
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.hashing import Hashing, HashingModel, Variant, sign
 from ranking.lists import ranked_list
 from ranking.pairs import Packed, Tokeniser

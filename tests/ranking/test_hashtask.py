@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 from indexing.dense import DEFAULT, find_model
 from ranking import hashing
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.hashing import HashingModel, Variant, sign
 from ranking.hashtask import HashTask
 from ranking.pairs import Tokeniser

@@ -15,7 +15,8 @@ from transformers.models.electra.modeling_electra import ElectraClassificationHe
 from indexing.dense import DEFAULT, find_model
 from ranking.cascade import Cascade, CascadeModel
 from ranking.distil import Distillation
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.lists import ranked_list
 from ranking.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
 from ranking.pairs import Tokeniser

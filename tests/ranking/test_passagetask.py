@@ -19,7 +19,8 @@ from torch import Tensor
 from indexing.dense import DEFAULT, find_model
 from ranking import peasi
 from ranking.confidence import Calibration
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.pairs import Tokeniser
 from ranking.passagetask import PassageTask, calibrated, dev_lists
 from ranking.peasi import PeasiModel, Reader, Variant, first

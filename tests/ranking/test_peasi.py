@@ -23,7 +23,8 @@ from ranking.cascade import CascadeModel
 from ranking.cascade import save as save_cascade
 from ranking.checkpoint import WordsOf
 from ranking.confidence import Calibration
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.overlap import Overlap
 from ranking.pairs import Tokeniser
 from ranking.peasi import (

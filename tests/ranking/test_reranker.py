@@ -16,7 +16,8 @@ from ranking import cascade, hashing, multihead, peasi
 from ranking.cascade import CascadeModel
 from ranking.checkpoint import save
 from ranking.embeddings import Embeddings
-from ranking.encoder import LayeredEncoder, Shape
+from ranking.encoder import LayeredEncoder
+from ranking.families import Shape
 from ranking.hashing import HashingModel
 from ranking.listtask import MODELS
 from ranking.pairs import Tokeniser

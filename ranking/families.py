@@ -1,0 +1,157 @@
+"""What Hugging Face's `config.json` and `model.safetensors` hold of the families that `LayeredEncoder` computes. Only this file
+knows the names there; ours are those of its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor
+
+Family = Literal["bert", "roberta", "electra"]
+_FAMILIES: tuple[Family, ...] = ("bert", "roberta", "electra")
+
+# Our names → Hugging Face's
+_TABLES = {
+    "words": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
+    "types": "embeddings.token_type_embeddings",
+}
+_ATTENTION = ("query", "key", "value")  # one linear layer here
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All of an encoder but its weights; `dataclasses.asdict` and `Shape(**…)` are its way to a checkpoint and back."""
+
+    layers: int
+    width: int
+    """d: numbers per token."""
+    heads: int
+    inner: int
+    """Numbers per token between the two linear layers that follow attention."""
+    vocabulary: int
+    family: Family = "bert"
+    positions: int = 512
+    """The most tokens of a text."""
+    offset: int = 0
+    """Rows of the position table before a text's first: 2 in RoBERTa."""
+    types: int = 2
+    embedded: int | None = None
+    """Numbers per token before they are projected to `width` (small ELECTRA); None = `width`, without projection."""
+    epsilon: float = 1e-12
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.family not in _FAMILIES:
+            raise ValueError(f"unknown family {self.family!r}; known: {', '.join(_FAMILIES)}")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is no multiple of {self.heads} heads")
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Self:
+        """From Hugging Face's config.json. Raises ValueError on a model that is not computed here."""
+        if "auto_map" in config:
+            raise ValueError("its config.json wants code of its own run (auto_map); give a model without")
+        family = config.get("model_type")
+        if family == "albert":
+            raise ValueError(
+                "it holds an ALBERT, whose layers are one and the same: there are no last ones to split off as heads or to "
+                f"train for an exit; give one of {', '.join(_FAMILIES)}. It can still teach: [distil] reads scores from a table"
+            )
+        if family not in _FAMILIES:
+            raise ValueError(f"it holds a model of type {family!r}; give one of {', '.join(_FAMILIES)}")
+        computed = {"hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}
+        for key, value in computed.items():
+            if config.get(key, value) != value:
+                raise ValueError(f"{key} is {config[key]!r}; only {value!r} is computed here, give another model")
+        offset = int(config.get("pad_token_id", 1)) + 1 if family == "roberta" else 0
+        width = int(config["hidden_size"])
+        embedded = int(config.get("embedding_size") or width)
+        return cls(
+            layers=int(config["num_hidden_layers"]),
+            width=width,
+            heads=int(config["num_attention_heads"]),
+            inner=int(config["intermediate_size"]),
+            vocabulary=int(config["vocab_size"]),
+            family=family,
+            positions=int(config["max_position_embeddings"]) - offset,
+            offset=offset,
+            types=int(config["type_vocab_size"]),
+            embedded=embedded if embedded != width else None,
+            epsilon=float(config.get("layer_norm_eps", 1e-12)),
+            dropout=float(config.get("hidden_dropout_prob", 0.1)),
+            attention_dropout=float(config.get("attention_probs_dropout_prob", 0.1)),
+        )
+
+    def config(self) -> dict[str, Any]:
+        """For Hugging Face's config.json: `of` read backwards."""
+        made: dict[str, Any] = {
+            "model_type": self.family,
+            "num_hidden_layers": self.layers,
+            "hidden_size": self.width,
+            "num_attention_heads": self.heads,
+            "intermediate_size": self.inner,
+            "vocab_size": self.vocabulary,
+            "max_position_embeddings": self.positions + self.offset,
+            "type_vocab_size": self.types,
+            "layer_norm_eps": self.epsilon,
+            "hidden_dropout_prob": self.dropout,
+            "attention_probs_dropout_prob": self.attention_dropout,
+            "hidden_act": "gelu",
+            "pad_token_id": max(self.offset - 1, 0),
+        }
+        return made | ({"embedding_size": self.embedded or self.width} if self.family == "electra" else {})
+
+
+def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
+    prefix = "" if "embeddings.word_embeddings.weight" in weights else f"{shape.family}."
+
+    def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
+        """(weight or bias, its values); normalisation has older names for them."""
+        for name, older in (("weight", "gamma"), ("bias", "beta")):
+            found = weights.get(f"{prefix}{theirs}.{name}", weights.get(f"{prefix}{theirs}.{older}"))
+            if found is None:
+                raise KeyError(f"{prefix}{theirs}.{name}")
+            yield name, found.float()
+
+    made = {f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()}
+    for ours, theirs in _modules(shape).items():
+        made |= {f"{ours}.{name}": values for name, values in both(theirs)}
+    for n in range(shape.layers):
+        parts = [dict(both(f"encoder.layer.{n}.attention.self.{part}")) for part in _ATTENTION]
+        for name in ("weight", "bias"):
+            made[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
+    return made
+
+
+def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+    """Our names to Hugging Face's, in fp32; weights of layers that the shape has not are left out."""
+    made = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
+    for name in ("weight", "bias"):
+        made |= {f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()}
+        for n in range(shape.layers):
+            parts = zip(_ATTENTION, weights[f"layers.{n}.attention.{name}"].chunk(3), strict=True)
+            made |= {f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts}
+    if shape.family != "electra":  # nothing reads it, but who loads the whole class asks for it
+        made |= {"pooler.dense.weight": torch.zeros(shape.width, shape.width), "pooler.dense.bias": torch.zeros(shape.width)}
+    return {name: values.detach().float().cpu().contiguous() for name, values in made.items()}
+
+
+def _modules(shape: Shape) -> dict[str, str]:
+    """What has a weight and a bias, `_ATTENTION` aside."""
+    made = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
+    for n in range(shape.layers):
+        theirs = f"encoder.layer.{n}"
+        made |= {
+            f"layers.{n}.output": f"{theirs}.attention.output.dense",
+            f"layers.{n}.norm": f"{theirs}.attention.output.LayerNorm",
+            f"layers.{n}.widen": f"{theirs}.intermediate.dense",
+            f"layers.{n}.narrow": f"{theirs}.output.dense",
+            f"layers.{n}.final_norm": f"{theirs}.output.LayerNorm",
+        }
+    return made
