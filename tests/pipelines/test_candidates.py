@@ -15,6 +15,7 @@ from pipelines.evaluate import evaluate
 from pipelines.job import Job
 from pipelines.records import Folder
 from pipelines.run import run_steps
+from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 
@@ -35,6 +36,8 @@ def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: P
     given = dataset(tmp_path, questions=QUESTIONS + 2)
     told = write_candidates([given], tmp_path / "run")
     assert told.startswith(f"candidates set.parquet: {QUESTIONS + 2} questions, {5 * (QUESTIONS + 2):,} candidates")
+    asked = Folder.open(tmp_path / "run" / "questions", Question, "candidates").read()
+    assert [row.question_id for row in asked] == [f"q{n}" for n in range(QUESTIONS + 2)]
     job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
     lines = list(run_steps(job, tmp_path / "run", ["rerank"], ()))
     assert f"{QUESTIONS + 2} questions" in lines[0]
