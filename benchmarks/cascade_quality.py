@@ -10,7 +10,7 @@ Chosen in a few trials of the cascade that no command repeats: its rates, epochs
 size by the training loss of the first quarter, where dev told no difference.
 
 Trainings are those of `answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was
-stopped goes on. A cascade's or SR's row at a share α is replayed from one pass (`ranking/replay.py`).
+stopped goes on. A cascade's or SR's row at a share α is replayed from one pass (`ranking/cascade/replay.py`).
 
 Test sets: WikiQA (adapted models); with the transferred ones the first QUESTIONS answerable questions of SQuAD-sent and SelQA,
 and `long`: WikiQA's questions with 100 to 400 candidates each, the sentences of the passages that BM25 finds in `corpus-wiki`.
@@ -33,18 +33,18 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
-from indexing.dense import find_model
+from indexing.shards.dense import find_model
+from pipelines.config.training_file import TrainJob
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
-from pipelines.train import run
-from pipelines.trainjob import TrainJob
-from ranking.cascade import Cascade, Sequential, load
-from ranking.exits import ExitScores
+from pipelines.evaluate.scores import by_question
+from pipelines.train.train import run
+from ranking.cascade.cascade import Cascade, Sequential, load
+from ranking.cascade.exits import ExitScores
+from ranking.cascade.replay import Replayed, replay
+from ranking.cascade.schedule import relative_cost
+from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
-from ranking.metrics import METRICS
-from ranking.replay import Replayed, replay
 from ranking.reranker import Resources
-from ranking.schedule import relative_cost
 from schemas.labels import LabelledCandidate
 
 DEPTH = 6

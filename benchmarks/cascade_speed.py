@@ -30,19 +30,19 @@ import transformers
 from sentence_transformers import CrossEncoder
 
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds
-from indexing.dense import DEFAULT, find_model
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
-from ranking.cascade import Cascade, CascadeModel, load, save
+from pipelines.evaluate.scores import by_question
+from ranking.cascade.cascade import Cascade, CascadeModel, load, save
+from ranking.cascade.cross_encoder import export
+from ranking.cascade.pointwise import Pointwise
+from ranking.cascade.schedule import relative_cost
 from ranking.checkpoint import SHIPPED
-from ranking.encoder import LayeredEncoder, fast
-from ranking.export import export
-from ranking.families import Shape
 from ranking.lists import ranked_list
-from ranking.pairs import Tokeniser
-from ranking.pointwise import Pointwise
 from ranking.reranker import Resources
-from ranking.schedule import relative_cost
+from ranking.transformer.encoder import LayeredEncoder, fast
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.ranked import RankedList
 
 SET = "squad/squad-sent-test.parquet"

@@ -26,12 +26,12 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.codes import StoredAnswer
-from indexing.dense import find_model
-from pipelines.job import load
-from pipelines.rerank import load_plan
-from ranking import hashing
-from ranking.hashing import AnswerCoder
+from indexing.shards.answer_codes import StoredAnswer
+from indexing.shards.dense import find_model
+from pipelines.config.job_file import load
+from pipelines.steps.rerank import load_plan
+from ranking.hashing import hashing
+from ranking.hashing.hashing import AnswerCoder
 from ranking.reranker import Outcome, Resources, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.cosinet_quality import SEEDS, VECTORS, WORK, Run, beside_the_paper, parameters, rate, summary, train_all
 from benchmarks.harness import arguments, finish
-from ranking.listwise import FORMS
+from ranking.cosinet.heads import FORMS
 
 PAPER = {  # MAP, MRR (Table 4)
     "pointwise": (72.03, 73.39),

@@ -25,14 +25,14 @@ import numpy as np
 import torch
 
 from benchmarks.harness import arguments, finish, processes, revision, say
-from indexing.dense import find_model
+from indexing.shards.dense import find_model
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
-from ranking.embeddings import Embeddings, derive
-from ranking.listtask import MODELS, ListTask, vocabulary
-from ranking.listwise import FORMS, Form
-from ranking.train import Dev, Recipe, train
-from ranking.vector_files import read
+from pipelines.evaluate.scores import by_question
+from ranking.cosinet.heads import FORMS, Form
+from ranking.training.list_models import MODELS, ListTask, vocabulary
+from ranking.training.loop import Dev, Recipe, train
+from ranking.word_vectors.embeddings import Embeddings, derive
+from ranking.word_vectors.vector_files import read
 from schemas.labels import LabelledCandidate
 
 SEEDS = range(5)

@@ -20,20 +20,20 @@ import numpy as np
 import torch
 
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.dense import find_model, load_encoder
+from indexing.shards.dense import find_model, load_encoder
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
+from pipelines.evaluate.scores import by_question
 from ranking.checkpoint import SHIPPED
 from ranking.checkpoint import load as load_model
-from ranking.cosinet import Cosinet, CosinetModel
-from ranking.embeddings import derive
+from ranking.cosinet.cosinet import Cosinet, CosinetModel
+from ranking.cosinet.heads import collate
+from ranking.cosinet.table_lookup import LookUp
 from ranking.lists import ranked_list
-from ranking.listtask import ListTask, vocabulary
-from ranking.listwise import collate
-from ranking.lookup import LookUp
 from ranking.reranker import Resources
-from ranking.train import Dev, Recipe, train
-from ranking.words import Lexicon
+from ranking.training.list_models import ListTask, vocabulary
+from ranking.training.loop import Dev, Recipe, train
+from ranking.word_vectors.embeddings import derive
+from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList
 
 PLAIN_LISTS, BLOCK, PROCESSES = 200, 64, 2

@@ -13,8 +13,8 @@ import tracemalloc
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, say, seconds
+from pipelines.convert.statistics import PUBLISHED, Statistics, rows, statistics_of
 from pipelines.datasets import read_dataset
-from pipelines.datasets.statistics import PUBLISHED, Statistics, rows, statistics_of
 
 QUESTIONS, PER_QUESTION = 1_000, 400  # like ASNQ's, where 57,242 questions have 413 each
 

@@ -22,19 +22,19 @@ import torch
 
 from benchmarks.harness import arguments, finish, say
 from benchmarks.retrieval import is_right, questions
-from indexing import bm25, java
-from indexing.dense import find_model, load_encoder
-from pipelines import run
+from indexing.shards import bm25, jvm
+from indexing.shards.dense import find_model, load_encoder
+from pipelines.config.job_file import Job
 from pipelines.datasets import read_dataset
-from pipelines.job import Job
-from pipelines.records import Folder
-from pipelines.scores import by_question
-from ranking.cosinet import Cosinet
+from pipelines.evaluate.scores import by_question
+from pipelines.execution.records import Folder
+from pipelines.steps import chain
+from ranking.baselines.overlap import Overlap
+from ranking.baselines.similarity import Similarity
+from ranking.cosinet.cosinet import Cosinet
 from ranking.lists import ranked_list
-from ranking.overlap import Overlap
 from ranking.reranker import Reranker, Resources, SentenceEncoder, order_by, to_sentences
-from ranking.similarity import Similarity
-from ranking.words import Words
+from ranking.word_vectors.words import Words
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList
 
@@ -134,10 +134,10 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
     texts, gold = questions(data)
     texts = {key: text for key, text in texts.items() if key.startswith(of)}
     made = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
-    for line in run.run_steps(made, folder / "run", ["ingest"], ()):
+    for line in chain.run_steps(made, folder / "run", ["ingest"], ()):
         say(line)
     passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
-    java.start(java.find_java())
+    jvm.start(jvm.find_java())
     bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
     ids = sorted(texts)[:: max(1, len(texts) // most)]
     found = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], depth, None)

@@ -28,14 +28,14 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.harness import arguments, finish, processes, revision, say, trained_by
-from indexing.dense import find_model
+from indexing.shards.dense import find_model
+from pipelines.config.training_file import TrainJob
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
-from pipelines.train import run
-from pipelines.trainjob import TrainJob
-from ranking.hashing import Hashing
+from pipelines.evaluate.scores import by_question
+from pipelines.train.train import run
+from ranking.evaluation.metrics import Judged, measure
+from ranking.hashing.hashing import Hashing
 from ranking.lists import ranked_list
-from ranking.metrics import Judged, measure
 from ranking.reranker import Resources
 from schemas.labels import LabelledCandidate
 

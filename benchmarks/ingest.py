@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.extract import Extractor
-from pipelines import ingest
-from pipelines.job import Job
-from pipelines.runner import configure_logging
-from pipelines.step import total
+from indexing.documents.main_text import Extractor
+from pipelines.config.job_file import Job
+from pipelines.execution.runner import configure_logging
+from pipelines.execution.step import total
+from pipelines.steps import ingest
 
 
 def plain(job: Job, run: Path) -> Counter[str]:

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say, seconds
-from pipelines.evaluate import evaluate
-from ranking.metrics import Judged, measure
+from pipelines.evaluate.evaluate import evaluate
+from ranking.evaluation.metrics import Judged, measure
 
 QUESTIONS, CANDIDATES, TIED = 5_000, 100, 10_000
 

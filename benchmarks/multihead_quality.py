@@ -42,22 +42,22 @@ import torch
 
 from benchmarks.cascade_quality import SQUAD, WIKIQA, questions
 from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
-from indexing.dense import find_model
-from pipelines.candidates import write_candidates
-from pipelines.job import Job
-from pipelines.run import run_steps
-from pipelines.train import run
-from pipelines.trainjob import TrainJob
-from ranking.cascade import Cascade
+from indexing.shards.dense import find_model
+from pipelines.config.job_file import Job
+from pipelines.config.training_file import TrainJob
+from pipelines.convert.as_run import write_candidates
+from pipelines.steps.chain import run_steps
+from pipelines.train.train import run
+from ranking.cascade.cascade import Cascade
 from ranking.checkpoint import kind_of
-from ranking.ensemble import Scored, agreement, tuned
+from ranking.evaluation.ensemble import Scored, agreement, tuned
+from ranking.evaluation.metrics import Floats, Judged, measure
+from ranking.evaluation.significance import compare
 from ranking.lists import ranked_list
-from ranking.metrics import Floats, Judged, measure
-from ranking.multihead import MultiHead
-from ranking.multihead import load as load_student
+from ranking.multihead.multihead import MultiHead
+from ranking.multihead.multihead import load as load_student
 from ranking.registry import find
 from ranking.reranker import Resources
-from ranking.significance import compare
 from schemas.labels import LabelledCandidate
 
 FIRST = 0

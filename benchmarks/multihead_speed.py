@@ -18,12 +18,12 @@ import torch
 
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
 from benchmarks.harness import arguments, finish, peak_gb
-from indexing.dense import DEFAULT, find_model
-from ranking.cascade import CascadeModel
-from ranking.encoder import LayeredEncoder
-from ranking.multihead import MultiHead, split, split_model
-from ranking.pairs import Tokeniser
-from ranking.pointwise import Pointwise
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.cascade.cascade import CascadeModel
+from ranking.cascade.pointwise import Pointwise
+from ranking.multihead.multihead import MultiHead, split, split_model
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Tokeniser
 from schemas.ranked import RankedList
 
 SET = "squad/squad-sent-test.parquet"

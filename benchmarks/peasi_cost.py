@@ -21,9 +21,9 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.dense import find_model
-from ranking.cascade import Cascade
-from ranking.peasi import Extractor, PassageReranker
+from indexing.shards.dense import find_model
+from ranking.cascade.cascade import Cascade
+from ranking.peasi.peasi import Extractor, PassageReranker
 from ranking.reranker import Resources, to_passages
 from schemas.ranked import RankedList
 

@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from benchmarks.harness import say
-from indexing import bm25, java
-from indexing.given import fold
-from indexing.windows import Group
-from pipelines import run
-from pipelines.job import Job
-from pipelines.passages import Rules, build
-from pipelines.records import Folder
-from pipelines.tables import read_passages
+from indexing.labels.given_labels import fold
+from indexing.labels.windows import Group
+from indexing.shards import bm25, jvm
+from pipelines.config.job_file import Job
+from pipelines.execution.records import Folder
+from pipelines.inputs.tables import read_passages
+from pipelines.publish.training_passages import Rules, build
+from pipelines.steps import chain
 from schemas.corpus import Document, Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from schemas.ranked import Hit
@@ -82,14 +82,14 @@ def prepare(data: Path, work: Path) -> None:
     if all((work / f"{name}.parquet").is_file() for name in TABLES):
         return
     job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
-    for line in run.run_steps(job, work / "run", ["ingest"], ()):
+    for line in chain.run_steps(job, work / "run", ["ingest"], ()):
         say(line)
     passages = list(Folder.open(work / "run/passages", Passage, "ingest").read())
     documents = {document.doc_id: document for document in Folder.open(work / "run/documents", Document, "ingest").read()}
     of_document: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         of_document[passage.doc_id].append(passage)
-    java.start(java.find_java())
+    jvm.start(jvm.find_java())
     if not (work / "bm25").is_dir():
         bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
     asked = questions(data)

@@ -33,16 +33,16 @@ from benchmarks.cascade_quality import small_dev
 from benchmarks.cascade_quality import training as as2_training
 from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
 from benchmarks.peasi_data import prepare
-from indexing.dense import find_model
-from pipelines.tables import read_passages
-from pipelines.train import run as train_run
-from pipelines.trainjob import TrainJob
-from ranking.cascade import Cascade
-from ranking.cascade import load as load_as2
-from ranking.confidence import risk_coverage
+from indexing.shards.dense import find_model
+from pipelines.config.training_file import TrainJob
+from pipelines.inputs.tables import read_passages
+from pipelines.train.train import run as train_run
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade import load as load_as2
+from ranking.evaluation.confidence import risk_coverage
+from ranking.evaluation.metrics import Judged, measure
 from ranking.lists import ranked_passages
-from ranking.metrics import Judged, measure
-from ranking.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
+from ranking.peasi.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
 from ranking.reranker import Resources, to_sentences
 from schemas.labels import LabelledPassage
 

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say
-from pipelines.records import Folder, PartWriter
-from pipelines.step import Report, Step
+from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.step import Report, Step
 from schemas.corpus import Passage, Sentence
 from schemas.labels import SentenceLabel
 

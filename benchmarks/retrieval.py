@@ -23,12 +23,12 @@ import pyarrow.parquet as pq
 from ir_measures import AP, R
 
 from benchmarks.harness import arguments, finish, peak_gb, say
-from indexing import bm25, java
-from indexing.given import fold
-from pipelines import run
-from pipelines.job import Job
-from pipelines.records import Folder, read_batches
-from pipelines.runner import configure_logging
+from indexing.labels.given_labels import fold
+from indexing.shards import bm25, jvm
+from pipelines.config.job_file import Job
+from pipelines.execution.records import Folder, read_batches
+from pipelines.execution.runner import configure_logging
+from pipelines.steps import chain
 from schemas.corpus import Passage
 from schemas.ranked import Hit, ScoredCandidate
 
@@ -67,9 +67,9 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
         }
     )
     taken = {}
-    for step in run.steps_of(job):
+    for step in chain.steps_of(job):
         began = time.perf_counter()
-        for line in run.run_steps(job, folder / "run", [step], ()):
+        for line in chain.run_steps(job, folder / "run", [step], ()):
             say(line)
         taken[step] = time.perf_counter() - began
     return taken
@@ -154,7 +154,7 @@ def main() -> None:
             "dense_index_passages_per_s": counts["passages"] / (counts["dense_ms"] / 1000),
             **{f"{step}_s": seconds for step, seconds in taken.items()},
         }
-        java.start(java.find_java())
+        jvm.start(jvm.find_java())
         result["cacm_map"], result["cacm_r1000"] = collection(data / "retrieval/cacm", folder)
         result["cacm_map_published"] = 0.3123
         result["cranfield_map"], _ = collection(data / "retrieval/cranfield", folder)

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, seconds
-from indexing.given import fold
+from indexing.labels.given_labels import fold
 from pipelines import sample
-from pipelines.job import load
-from pipelines.records import Folder
-from pipelines.rerank import load_plan, ranked_lists
+from pipelines.config.job_file import load
+from pipelines.execution.records import Folder
+from pipelines.steps.rerank import load_plan, ranked_lists
 from ranking.reranker import run_stages
 from schemas.ranked import Hit
 

@@ -19,10 +19,10 @@ import torch
 
 from benchmarks.cascade_quality import DEV_QUESTIONS, questions
 from benchmarks.harness import arguments, finish, say, seconds
-from pipelines.tune import Aims, tune_files
+from pipelines.evaluate.tune import Aims, tune_files
+from ranking.cascade.replay import replay
+from ranking.cascade.schedule import grid
 from ranking.checkpoint import SHIPPED
-from ranking.replay import replay
-from ranking.schedule import grid
 from schemas.labels import LabelledCandidate
 
 QUESTIONS = 1_500

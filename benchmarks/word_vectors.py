@@ -1,4 +1,5 @@
-"""How word vectors are derived from the bundled MiniLM (`ranking/embeddings.py`, `word_encoder`), chosen on dev sets alone.
+"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/embeddings.py`,
+`word_encoder`), chosen on dev sets alone.
 
 Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where equal words
 match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and SQuAD-sent dev, and the mean of the
@@ -25,15 +26,15 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.harness import arguments, finish, say
-from indexing.dense import DEFAULT, find_model
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import read_dataset
-from pipelines.scores import by_question
-from ranking.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_transformer, word_encoder
-from ranking.listtask import vocabulary
-from ranking.listwise import NumberedList, rerank
-from ranking.lookup import Relatedness
-from ranking.train import Dev
-from ranking.words import Lexicon
+from pipelines.evaluate.scores import by_question
+from ranking.cosinet.heads import NumberedList, rerank
+from ranking.cosinet.table_lookup import Relatedness
+from ranking.training.list_models import vocabulary
+from ranking.training.loop import Dev
+from ranking.word_vectors.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_transformer, word_encoder
+from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList
 
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}

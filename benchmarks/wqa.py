@@ -30,18 +30,19 @@ import numpy as np
 
 from benchmarks.harness import arguments, finish, say
 from benchmarks.peasi_data import Question, is_answer, questions
-from indexing import strata
-from indexing.given import fold
-from pipelines import collect, run
-from pipelines.job import load
-from pipelines.passages import Rules, write_passages
-from pipelines.records import Folder
+from indexing.annotation import sampling
+from indexing.labels.given_labels import fold
+from pipelines.annotate import collect
+from pipelines.config.job_file import load
+from pipelines.execution.records import Folder
+from pipelines.publish.training_passages import Rules, write_passages
+from pipelines.steps import chain
 from schemas.annotation import ResolvedLabel, Task
 from schemas.corpus import Passage
 from schemas.labels import PassageLabel
 from schemas.ranked import ScoredCandidate
 
-RECIPE = Path(run.__file__).with_name("jobs") / "wqa.toml"
+RECIPE = Path(chain.__file__).parents[1] / "jobs" / "wqa.toml"
 DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 100, 1_000, 20, 0
 ERRORS = {"ann": 0.01, "ben": 0.03, "cat": 0.06}
 CONTROLS = 0.2  # share of the answered questions whose answers are given as controls
@@ -66,7 +67,7 @@ def crawl(data: Path, folder: Path, wanted: set[str]) -> None:
     """crawl/wiki.jsonl.gz: the wanted documents of corpus-wiki and, in the order of a hash, others; with addresses."""
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    rows.sort(key=lambda row: (row["doc_id"] not in wanted, strata.draw(SEED, row["doc_id"])))
+    rows.sort(key=lambda row: (row["doc_id"] not in wanted, sampling.draw(SEED, row["doc_id"])))
     (folder / "crawl").mkdir()
     with gzip.open(folder / "crawl/wiki.jsonl.gz", "wt", encoding="utf-8") as file:
         for row in rows[:DOCUMENTS]:
@@ -83,7 +84,7 @@ def ask(data: Path, folder: Path, asked: list[Question]) -> None:
     rows = [(question.question_id, question.text) for question in asked]
     rows += [(f"nq:{n}", text) for n, text in enumerate(random.Random(SEED).sample(others, OTHERS))]
     write_lines(folder / "questions.jsonl", ({"question_id": key, "text": text} for key, text in rows))
-    chosen = [question for question in asked if strata.draw(SEED, "controls", question.question_id) < CONTROLS]
+    chosen = [question for question in asked if sampling.draw(SEED, "controls", question.question_id) < CONTROLS]
     known = ({"question_id": q.question_id, "sentence": text, "label": 1} for q in chosen for text in sorted(q.gold))
     write_lines(folder / "controls.jsonl", known)
 
@@ -101,7 +102,7 @@ def annotated(packs: Path, tasks: dict[str, Task], truth: Truth) -> Iterator[tup
             right = truth(task.question_id, task.doc_id, task.sentence)
             row |= {"id": n, "annotations": []}
             for name, error in ERRORS.items():
-                says = right != (strata.draw(SEED, name, task.task_id) < error)
+                says = right != (sampling.draw(SEED, name, task.task_id) < error)
                 value = {"choices": ["correct" if says else "wrong"]}
                 result = [{"from_name": "answer", "to_name": "sentence", "type": "choices", "value": value}]
                 row["annotations"].append({"completed_by": name, "was_cancelled": False, "result": result})
@@ -127,13 +128,13 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     sentences = sum(map(len, population.values()))
     found = []
     for seed in range(DRAWS):
-        rules = strata.Rules(seed=seed)
+        rules = sampling.Rules(seed=seed)
         judged = [
             Simulated(question, list(labels.values())[chosen.number], chosen.stratum, chosen.probability)
             for question, labels in population.items()
-            for chosen in strata.choose(question, list(labels), {}, rules)
+            for chosen in sampling.choose(question, list(labels), {}, rules)
         ]
-        overall, _ = strata.estimate(judged)
+        overall, _ = sampling.estimate(judged)
         naive = sum(row.label for row in judged) / len(judged)
         found.append((overall.correct, overall.prevalence, overall.recall, naive))
     values = np.array(found)
@@ -192,7 +193,7 @@ def main() -> None:
 
 def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     known = [question for question in questions(data) if question.gold and question.split in ("squad", "wikiqa")]
-    asked = sorted(known, key=lambda question: strata.draw(SEED, question.question_id))[:ANSWERED]
+    asked = sorted(known, key=lambda question: sampling.draw(SEED, question.question_id))[:ANSWERED]
     truth, folder = Truth(asked), work / "run"
     if not (work / "questions.jsonl").is_file():
         work.mkdir(parents=True, exist_ok=True)
@@ -208,9 +209,9 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     ]
     job = load(work / "wqa.toml", settings)
     result: dict[str, float | int | str] = {}
-    for name in run.steps_of(job):
+    for name in chain.steps_of(job):
         if name != "propagate":
-            for line in run.run_steps(job, folder, [name], ()):
+            for line in chain.run_steps(job, folder, [name], ()):
                 say(line)
     tasks = {task.task_id: task for task in Folder.open(folder / "tasks", Task, "annotate").read()}
     (work / "exports").mkdir(exist_ok=True)
@@ -220,7 +221,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         exports[-1].write_text(json.dumps(rows), encoding="utf-8")
     for line in collect.collect(folder, exports, collect.Rules("weighted")):
         say(line)
-    for line in run.run_steps(job, folder, ["propagate"], ()):
+    for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)
     shutil.rmtree(work / "data", ignore_errors=True)
     made = json.loads(write_passages(folder, work / "data", Rules(max_tokens=WINDOW_TOKENS, seed=SEED)))
@@ -229,7 +230,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     right = [row.label == truth(row.question_id, row.doc_id, row.sentence) for row in labels]
     agreement = json.loads((folder / "collected/agreement.json").read_text(encoding="utf-8"))
     say(json.dumps(agreement)[:2_000])
-    overall, _ = strata.estimate(labels)
+    overall, _ = sampling.estimate(labels)
     result |= {
         "questions": len({row.question_id for row in labels}),
         "documents": len({row.doc_id for row in labels}),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.harness import arguments, finish, say
-from ranking.metrics import Judged, measure
+from ranking.evaluation.metrics import Judged, measure
 
 QUESTIONS, CANDIDATES, TWICE = 30, 10, 8
 

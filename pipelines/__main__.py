@@ -102,8 +102,8 @@ def train(job: Annotated[Path, Parameter(help="the training file")], *, out: Out
     `answermill keys --of train` lists the keys of a training file. The checkpoint is used by `checkpoint = "FOLDER"` in
     `[[rerank.stages]]`, and by `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
-    from pipelines.train import run as run_training
-    from pipelines.trainjob import load_job
+    from pipelines.config.training_file import load_job
+    from pipelines.train.train import run as run_training
 
     for line in run_training(load_job(job, settings), out):
         sys.stdout.write(line + "\n")
@@ -124,7 +124,7 @@ def candidates(
     So every stage of a plan scores them, and scored/, which has the data sets' own ids, is the table of a distillation:
     `[distil] tables = ["RUN"]` in a training file, with the stages' names as teachers.
     """
-    from pipelines.candidates import write_candidates
+    from pipelines.convert.as_run import write_candidates
 
     sys.stdout.write(write_candidates(files, out, form) + "\n")
 
@@ -185,8 +185,8 @@ def evaluate(
     With --coverage all questions that have labels count, whatever the protocol, those that nothing answers too. The answer is
     the first candidate, its score the confidence.
     """
-    from pipelines.evaluate import check_plots
-    from pipelines.evaluate import evaluate as run_evaluation
+    from pipelines.evaluate.evaluate import check_plots
+    from pipelines.evaluate.evaluate import evaluate as run_evaluation
 
     check_plots(coverage)
     made = run_evaluation(
@@ -227,7 +227,7 @@ def compare(
     json: Annotated[Path | None, Parameter(help="write everything, all flipped questions included, as JSON")] = None,
 ) -> int:
     """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
-    from pipelines.compare import compare_files
+    from pipelines.evaluate.compare import compare_files
 
     made = compare_files(a, b, labels=labels, protocol=protocol, metrics=metrics, rounds=rounds, seed=seed)
     worse = made.worse_by(metric) if margin is not None else 0.0
@@ -259,7 +259,7 @@ def ensemble(
 
     Prints each model alone, all alike, and the best weights as `answermill evaluate SCORED --by '…'` takes them.
     """
-    from pipelines.ensemble import tune_ensemble
+    from pipelines.evaluate.ensemble import tune_ensemble
 
     made = tune_ensemble(scores, labels, stages, metric, protocol, parts, trials, seed)
     if json:
@@ -280,8 +280,8 @@ def agreement(
     ] = (),
 ) -> None:
     """Say how often a student's heads answer as their teachers do: of a head's correct answers, the share of each teacher's."""
-    from pipelines.ensemble import agree
-    from pipelines.evaluate import check_plots
+    from pipelines.evaluate.ensemble import agree
+    from pipelines.evaluate.evaluate import check_plots
 
     check_plots(plot)
     made = agree(scores, labels, heads, teachers)
@@ -296,7 +296,7 @@ def heads(
     out: Annotated[Path, Parameter(help="folder to write; must be empty where it is there")],
 ) -> None:
     """Write each head of a multiple-heads student as a checkpoint of its own, OUT/1, OUT/2, …, to be stages of their own."""
-    from pipelines.heads import write_heads
+    from pipelines.train.heads import write_heads
 
     sys.stdout.writelines(line + "\n" for line in write_heads(checkpoint, out))
 
@@ -330,7 +330,7 @@ def tune(
     exit_scores.parquet. The guarantee holds for questions of the dev set's kind, on half of which it is tested; a dev set that
     already chose the checkpoint gives a weaker one: --held-out shows what is left of it.
     """
-    from pipelines.tune import Aims, shares, tune_files
+    from pipelines.evaluate.tune import Aims, shares, tune_files
 
     aims = Aims(shares(grid), budget, metric, delta, epsilon, seed)
     made = tune_files(checkpoint, dev, aims, held_out=held_out, form=form)
@@ -365,7 +365,7 @@ def sweep(
     once. What is trained is not repeated, and what was stopped goes on. --out gets a folder for each training, sweep.json, and
     a plot for each key, KEY.svg and KEY.png.
     """
-    from pipelines.sweep import sweep as run_sweep
+    from pipelines.train.sweep import sweep as run_sweep
 
     for line in run_sweep(job, over, out, settings, labels, metrics):
         sys.stdout.write(line + "\n")
@@ -382,7 +382,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
-    from pipelines.export import export_files
+    from pipelines.train.export import export_files
 
     sys.stdout.writelines(line + "\n" for line in export_files(checkpoint, out, exit))
 
@@ -416,7 +416,7 @@ def dataset(
     yahooQA's splits are published as a pickle. It runs code when it is opened, so it is not opened here; if you trust it, write
     it as JSON: `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
-    from pipelines.convert import convert
+    from pipelines.convert.convert import convert
 
     options = {
         "questions": questions,
@@ -472,8 +472,8 @@ def collect(
     Open tasks come as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its labels,
     and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
     """
-    from pipelines.collect import Rules
-    from pipelines.collect import collect as collect_exports
+    from pipelines.annotate.collect import Rules
+    from pipelines.annotate.collect import collect as collect_exports
 
     for line in collect_exports(run, exports, Rules(resolve, min_votes, adjudicator), form):
         sys.stdout.write(line + "\n")
@@ -518,7 +518,7 @@ def passages(
     train, and what is left out so is counted. Prints the counts as one JSON object, which --out also gets, last, as
     passages.json.
     """
-    from pipelines.passages import Rules, write_passages
+    from pipelines.publish.training_passages import Rules, write_passages
 
     rules = Rules(group, places, max_tokens, negatives, split, seed, similar, keep_documents_apart)
     sys.stdout.write(write_passages(run, out, rules, split_file))
@@ -548,8 +548,8 @@ def publish(
     `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints the table of the
     card, in the form of WQA's Table 1.
     """
-    from pipelines.card import Card
-    from pipelines.publish import publish as publish_files
+    from pipelines.publish.card import Card
+    from pipelines.publish.publish import publish as publish_files
 
     for line in publish_files(data, out, forms, Card(name, licence, sources), run):
         sys.stdout.write(line + "\n")
@@ -572,7 +572,7 @@ def recipe(
 @app.command
 def status(run: Annotated[Path, Parameter(help="folder of a run")]) -> None:
     """Show rows and state of every step of a run."""
-    from pipelines.run import status as folders
+    from pipelines.steps.chain import status as folders
 
     rows = [("step", "folder", "rows", "state"), *folders(run)]
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
@@ -597,10 +597,10 @@ def doctor(*, out: Out = Path()) -> int:
 @app.command
 def keys(*, of: Annotated[Literal["job", "train"], Parameter(help="a job file, or a training file")] = "job") -> None:
     """List every key of a job file, or of a training file, with its type, default and meaning."""
-    from pipelines.job import keys as all_keys
+    from pipelines.config.job_file import keys as all_keys
 
     if of == "train":
-        from pipelines.trainjob import TrainJob
+        from pipelines.config.training_file import TrainJob
 
         listed = all_keys(TrainJob)
     else:
@@ -612,7 +612,7 @@ def keys(*, of: Annotated[Literal["job", "train"], Parameter(help="a job file, o
 @app.command
 def columns() -> None:
     """Print the data dictionary: every column of every folder."""
-    from pipelines.run import FOLDERS
+    from pipelines.steps.chain import FOLDERS
 
     for folder, record in (item for outputs in FOLDERS.values() for item in outputs.items()):
         sys.stdout.write(f"{folder}/  {' '.join((record.__doc__ or '').split())}\n")
@@ -621,12 +621,12 @@ def columns() -> None:
 
 
 def _run(job_file: Path, out: Path, settings: Sequence[str], step: str | None) -> None:
-    from pipelines.job import load
+    from pipelines.config.job_file import load
 
     job = load(job_file, settings)
     logging.disable(logging.WARNING)  # Beam says on import which of Google's libraries are missing
-    from pipelines import run as whole
-    from pipelines.runner import configure_logging
+    from pipelines.execution.runner import configure_logging
+    from pipelines.steps import chain as whole
 
     logging.disable(logging.NOTSET)
     configure_logging()
@@ -655,9 +655,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail("stopped; the same command goes on where it was", 130)
     except RuntimeError as e:
-        from indexing.dense import ModelMissing
-        from indexing.java import JavaMissing
-        from indexing.shards import ShardDamaged, ShardMismatch
+        from indexing.shards.dense import ModelMissing
+        from indexing.shards.jvm import JavaMissing
+        from indexing.shards.shard import ShardDamaged, ShardMismatch
 
         if isinstance(e, JavaMissing | ModelMissing):
             _fail(str(e), UNAVAILABLE)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexing.java import JavaMissing, anserini_jar, find_java, lucene_version
+from indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
 
 LEAST_DISK_GB = 5
 

@@ -17,12 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ranking.embeddings import Embeddings, Store
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.listwise import Form
-from ranking.pairs import Tokeniser
+from ranking.cosinet.heads import Form
 from ranking.reranker import Resources
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
+from ranking.word_vectors.embeddings import Embeddings, Store
 
 FORMAT = 1
 SHIPPED = Path(__file__).with_name("checkpoints")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 
-from ranking.cascade import Cascade, Sequential
-from ranking.compare_aggregate import CompareAggregate
-from ranking.complete import Complete
-from ranking.cosinet import Cosinet, CosinetPassages
-from ranking.hashing import Hashing
-from ranking.multihead import MultiHead
-from ranking.overlap import Overlap
-from ranking.peasi import Extractor, PassageReranker
-from ranking.pointwise import Pointwise
+from ranking.baselines.complete import Complete
+from ranking.baselines.overlap import Overlap
+from ranking.baselines.similarity import Similarity
+from ranking.cascade.cascade import Cascade, Sequential
+from ranking.cascade.pointwise import Pointwise
+from ranking.cosinet.compare_aggregate import CompareAggregate
+from ranking.cosinet.cosinet import Cosinet, CosinetPassages
+from ranking.hashing.hashing import Hashing
+from ranking.multihead.multihead import MultiHead
+from ranking.peasi.peasi import Extractor, PassageReranker
 from ranking.reranker import Reranker
-from ranking.similarity import Similarity
 
 RERANKERS: Mapping[str, type[Reranker]] = {
     Cascade.name: Cascade,

@@ -18,9 +18,9 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete run of the job on the sample web; for reading only."""
-    from pipelines.job import load
-    from pipelines.run import run_steps, steps_of
+    from pipelines.config.job_file import load
     from pipelines.sample import copy_to
+    from pipelines.steps.chain import run_steps, steps_of
 
     folder = tmp_path_factory.mktemp("sample")
     job = load(copy_to(folder))

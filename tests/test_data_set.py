@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.given import fold
+from indexing.labels.given_labels import fold
 from pipelines import sample
 from pipelines.__main__ import main
-from pipelines.records import Folder
+from pipelines.execution.records import Folder
 from schemas.annotation import ResolvedLabel
 from schemas.labels import PassageLabel
-from tests.pipelines.test_train import write_tiny
+from tests.pipelines.train.test_train import write_tiny
 
 ANSWERS = """
 [[rerank.stages]]

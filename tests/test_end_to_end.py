@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from indexing.bm25 import GlobalStatistics
-from indexing.dense import load_encoder
-from indexing.given import fold
-from indexing.hits import fuse, merge
-from pipelines import rerank, retrieve
-from pipelines.job import Job, load
-from pipelines.records import Folder
-from pipelines.run import run_steps, status, steps_of
+from indexing.labels.given_labels import fold
+from indexing.shards.bm25 import GlobalStatistics
+from indexing.shards.dense import load_encoder
+from indexing.shards.fusion import fuse, merge
+from pipelines.config.job_file import Job, load
+from pipelines.execution.records import Folder
 from pipelines.sample import copy_to
+from pipelines.steps import rerank, retrieve
+from pipelines.steps.chain import run_steps, status, steps_of
+from ranking.cascade.schedule import cost
 from ranking.reranker import run_stages
-from ranking.schedule import cost
 from schemas.corpus import Document, Question
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import Hit, ScoredCandidate
@@ -56,7 +56,7 @@ def again(tmp_path: Path, *overrides: str, beam: tuple[str, ...] = ()) -> Path:
 
 
 def gold() -> dict[str, set[str]]:
-    source = Path(retrieve.__file__).parent / "sample" / "questions.toml"
+    source = Path(retrieve.__file__).parents[1] / "sample" / "questions.toml"
     asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
     return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked}
 

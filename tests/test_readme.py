@@ -12,8 +12,8 @@ import pytest
 from cyclopts import CycloptsError
 
 from pipelines.__main__ import app, main
-from pipelines.job import keys
-from pipelines.run import FOLDERS
+from pipelines.config.job_file import keys
+from pipelines.steps.chain import FOLDERS
 from ranking.registry import RERANKERS
 
 ROOT = Path(__file__).parents[1]

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.pages import MAX_BODY, Place, RawPage, date
-from indexing.stream import Input
+from indexing.crawl.gzip_stream import Input
+from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
 from schemas.corpus import Rejected
 
 _ID, _TEXT = ("id", "_id", "doc_id"), ("text", "contents", "body")

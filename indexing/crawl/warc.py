@@ -24,9 +24,9 @@ from fastwarc.stream_io import BrotliReader
 from isal import isal_zlib
 from resiliparse.parse.encoding import detect_mime
 
-from indexing.pages import MAX_BODY, Place, RawPage, date
-from indexing.stream import CHUNK, GZIP, Input, inflated_head, inflates
-from indexing.tables import line_pages, parquet_pages, tsv_row
+from indexing.crawl.gzip_stream import CHUNK, GZIP, Input, inflated_head, inflates
+from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
+from indexing.crawl.rows import line_pages, parquet_pages, tsv_row
 from schemas.corpus import Rejected
 
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance

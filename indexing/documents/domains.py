@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 
-from indexing.documents import domain_of
-from indexing.pages import RawPage
+from indexing.crawl.raw_page import RawPage
+from indexing.documents.parse import domain_of
 from schemas.corpus import Rejected
 
 Counted = tuple[str, int]

@@ -86,9 +86,9 @@ class Extractor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
-        here = str(Path(__file__).resolve().parents[1])
+        here = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join([here, *(p for p in sys.path if p)])
-        code = f"from indexing.extract import serve; serve({self._deadline_s!r}, {self._memory_gb!r})"
+        code = f"from indexing.documents.main_text import serve; serve({self._deadline_s!r}, {self._memory_gb!r})"
         self._child = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,

@@ -19,9 +19,9 @@ from py3langid import langid
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
-from indexing.extract import ExtractionFailed, Extractor
-from indexing.given import fold
-from indexing.pages import RawPage
+from indexing.crawl.raw_page import RawPage
+from indexing.documents.main_text import ExtractionFailed, Extractor
+from indexing.labels.given_labels import fold
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))

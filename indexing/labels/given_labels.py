@@ -3,7 +3,7 @@
 A label names its sentence by id, by text, or by both. By id it is of one sentence, whose text, if the label gives one,
 must still be the same (letter case and white space folded); by text alone it is of every sentence with that text. In one
 folder: `given.arrow`, the labels in the order of their lines; `ids-*`, those with a sentence id, by it; `texts-*`, those
-by text alone, one row for each text and question (indexing/lookup.py).
+by text alone, one row for each text and question (indexing/labels/hash_join.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.lookup import Buckets, Ints
+from indexing.labels.hash_join import Buckets, Ints
 
 GIVEN = pa.schema(
     [

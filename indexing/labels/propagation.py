@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.given import GivenLabels, fold_all
-from indexing.lookup import Ints
+from indexing.labels.given_labels import GivenLabels, fold_all
+from indexing.labels.hash_join import Ints
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 
 COLUMNS = ("passage_id", "doc_id", "sentences")

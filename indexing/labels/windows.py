@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels import Labelled
-from indexing.passages import Splitter
+from indexing.labels.propagation import Labelled
+from indexing.passages.passages import Splitter
 from schemas.corpus import Document, Passage, Sentence
 from schemas.labels import WindowLabel
 

@@ -6,7 +6,7 @@
 
 Both are files of Arrow IPC that are mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by
 hash. A model is named by the digest of its checkpoint; shard.json says which there are, with their sizes and checksums. What
-the bits mean is the model's business (`ranking/bits.py`); here they are bytes.
+the bits mean is the model's business (`ranking/hashing/bits.py`); here they are bytes.
 """
 
 from __future__ import annotations

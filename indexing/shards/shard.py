@@ -30,11 +30,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing import codes
-from indexing.bm25 import ANALYZER, Bm25Index, Bm25Writer
-from indexing.codes import AnswerCodes, AnswerEncoder, CodesName, ShardCodes
-from indexing.dense import DenseIndex, DenseWriter
-from indexing.java import Java, anserini_jar, find_java, lucene_version, start
+from indexing.shards import answer_codes
+from indexing.shards.answer_codes import AnswerCodes, AnswerEncoder, CodesName, ShardCodes
+from indexing.shards.bm25 import ANALYZER, Bm25Index, Bm25Writer
+from indexing.shards.dense import DenseIndex, DenseWriter
+from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from schemas.corpus import Passage
 
 FORMAT = 1
@@ -127,7 +127,7 @@ def _write(
 ) -> ShardReport:
     seconds_bm25 = seconds_dense = seconds_codes = 0.0
     vectors = DenseWriter(encoder.dimension) if encoder else None
-    writers = [codes.CodeWriter(made, each) for each in answers]
+    writers = [answer_codes.CodeWriter(made, each) for each in answers]
     rows = 0
     clock = time.perf_counter
     with (
@@ -283,7 +283,7 @@ def stored_codes(folders: Sequence[Path], model: str, verify: bool = True) -> An
     for folder in folders:
         written = _read(folder)
         held = written.get("codes", [])
-        if any(each["format"] != codes.FORMAT for each in held):
+        if any(each["format"] != answer_codes.FORMAT for each in held):
             raise ShardMismatch(f"{folder}: its answer codes were written by another version of this program; {_again(folder)}")
         names = {each["model"]: CodesName(**each) for each in held}
         if not names:
@@ -293,7 +293,7 @@ def stored_codes(folders: Sequence[Path], model: str, verify: bool = True) -> An
                 f"{folder}: its answer codes are of checkpoint {', '.join(sorted(names))}, the job's is {model}. Run this "
                 "job's index in another --out; or rerank in a folder without shards/, where every answer is encoded anew"
             )
-        inside = codes.folder_of(Path(), model).as_posix()
+        inside = answer_codes.folder_of(Path(), model).as_posix()
         _verify(folder, {name: file for name, file in written["files"].items() if name.startswith(inside)}, verify)
         found.append(ShardCodes(folder, names[model]))
     return AnswerCodes(found) if found else None

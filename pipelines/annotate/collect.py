@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from indexing.agreement import resolve
-from pipelines.ballots import Agreed, Ballots
-from pipelines.claim import claimed
+from indexing.annotation.agreement import resolve
+from pipelines.annotate.exports import Export
+from pipelines.annotate.packs.spreadsheet import Spreadsheet
+from pipelines.annotate.votes import Agreed, Ballots
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.exports import Export
-from pipelines.packs.spreadsheet import Spreadsheet
-from pipelines.progress import progress
-from pipelines.records import Folder, PartWriter, sha256, write_text
-from pipelines.step import WORK, Report, Step
+from pipelines.execution.lock import claimed
+from pipelines.execution.progress import progress
+from pipelines.execution.records import Folder, PartWriter, sha256, write_text
+from pipelines.execution.step import WORK, Report, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.corpus import Rejected
 from schemas.record import Record

@@ -17,16 +17,16 @@ from typing import Any
 import apache_beam as beam
 import pyarrow.compute as pc
 
-from indexing.given import Contradiction, fold
-from indexing.strata import Chosen, Rules, choose, draw
-from pipelines import packs
+from indexing.annotation.sampling import Chosen, Rules, choose, draw
+from indexing.labels.given_labels import Contradiction, fold
+from pipelines.annotate import packs
+from pipelines.annotate.packs.tool import Model, Setup
+from pipelines.config.job_file import Annotate, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.job import Annotate, Job
-from pipelines.packs.tool import Model, Setup
-from pipelines.records import Folder, Part, PartWriter, read_batches, sha256
-from pipelines.runner import carry
-from pipelines.step import Report, Step, total
-from pipelines.tables import label_batches
+from pipelines.execution.records import Folder, Part, PartWriter, read_batches, sha256
+from pipelines.execution.runner import carry
+from pipelines.execution.step import Report, Step, total
+from pipelines.inputs.tables import label_batches
 from ranking.registry import find
 from schemas.annotation import Task
 from schemas.ranked import Hit, ScoredCandidate

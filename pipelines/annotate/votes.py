@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from indexing import agreement
-from indexing.agreement import Figure, Share, Votes
+from indexing.annotation import agreement
+from indexing.annotation.agreement import Figure, Share, Votes
+from pipelines.annotate.exports.tools import Given
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.exports.tools import Given
-from pipelines.records import Folder, read_batches
+from pipelines.execution.records import Folder, read_batches
 from schemas.annotation import Task
 from schemas.corpus import Rejected
 

@@ -22,7 +22,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from pipelines.job import Count, Section, load
+from pipelines.config.job_file import Count, Section, load
 
 
 class Model(Section):

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from pipelines.claim import claimed
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.records import PartWriter, sha256
-from pipelines.scores import by_question
-from pipelines.step import Report, Step
+from pipelines.evaluate.scores import by_question
+from pipelines.execution.lock import claimed
+from pipelines.execution.records import PartWriter, sha256
+from pipelines.execution.step import Report, Step
 from ranking.lists import ranked_list
 from schemas.corpus import Document, Question
 from schemas.labels import LabelledCandidate

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pipelines.convert.statistics import PUBLISHED, Statistics, Tokens, rows
 from pipelines.datasets import read_dataset, recognise
-from pipelines.datasets.statistics import PUBLISHED, Statistics, Tokens, rows
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.progress import print_line
-from pipelines.records import ROWS_PER_GROUP, whole_file
+from pipelines.execution.progress import print_line
+from pipelines.execution.records import ROWS_PER_GROUP, whole_file
 from schemas.labels import LabelledCandidate
 
 TELL_S = 30.0

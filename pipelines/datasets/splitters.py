@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from indexing.passages import Span, sentence_spans
+from indexing.passages.passages import Span, sentence_spans
 
 Splitter = Callable[[str], Iterable[Span]]
 
 
 def splitter_of(name: str | Splitter) -> Splitter:
-    """'rules': indexing.passages; 'spacy': spaCy's blank English sentencizer; or any function that gives spans in order.
+    """'rules': ours (indexing/passages); 'spacy': spaCy's blank English sentencizer; or any function that gives spans in order.
 
     Cosinet §5.1 names "the SpaCy sentence tokenizer" (2.1), which may be the parser of a model that cannot be had any more.
     """

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.evaluate import evaluate
-from pipelines.records import write_text
-from ranking.metrics import METRICS, Protocol
-from ranking.significance import EQUAL, Comparison, compare
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.execution.records import write_text
+from ranking.evaluation.metrics import METRICS, Protocol
+from ranking.evaluation.significance import EQUAL, Comparison, compare
 from schemas.evaluation import QuestionScore
 
 FLIPS_BY = "P@1"

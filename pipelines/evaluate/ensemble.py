@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
-from pipelines.plot import plot_agreement
-from pipelines.progress import progress
-from pipelines.records import write_text
-from pipelines.scores import read_labels, read_scores
-from ranking.ensemble import Scored, agreement, tuned
-from ranking.metrics import Floats, Protocol, check_metric
+from pipelines.evaluate.plot import plot_agreement
+from pipelines.evaluate.scores import read_labels, read_scores
+from pipelines.execution.progress import progress
+from pipelines.execution.records import write_text
+from ranking.evaluation.ensemble import Scored, agreement, tuned
+from ranking.evaluation.metrics import Floats, Protocol, check_metric
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:

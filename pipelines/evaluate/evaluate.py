@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
-from pipelines.plot import FORMS, plot_coverage
-from pipelines.records import write_text
-from pipelines.scores import FINAL, Joined, Rows, by_question, join, read_labels, read_scores
-from ranking.confidence import RiskCoverage, first_answers, risk_coverage
+from pipelines.evaluate.plot import FORMS, plot_coverage
+from pipelines.evaluate.scores import FINAL, Joined, Rows, by_question, join, read_labels, read_scores
+from pipelines.execution.records import write_text
+from ranking.baselines.overlap import RULES, WORDS, rule_scores
+from ranking.evaluation.confidence import RiskCoverage, first_answers, risk_coverage
+from ranking.evaluation.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
 from ranking.lists import ranked_list
-from ranking.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
-from ranking.overlap import RULES, WORDS, rule_scores
 from ranking.registry import RERANKERS, find
 from ranking.reranker import Resources, SentenceEncoder
 from schemas.evaluation import QuestionScore
@@ -212,13 +212,13 @@ def _order(lists: Sequence[RankedList]) -> Iterator[tuple[int, str, str, float, 
 
 
 def _model(name: str) -> Path:
-    from indexing.dense import find_model  # imports torch
+    from indexing.shards.dense import find_model  # imports torch
 
     return find_model(name)
 
 
 def _default_encoder() -> SentenceEncoder:
-    from indexing.dense import load_encoder  # imports torch
+    from indexing.shards.dense import load_encoder  # imports torch
 
     return load_encoder(threads=1)
 

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ranking.confidence import RiskCoverage
-from ranking.metrics import Floats
+from ranking.evaluation.confidence import RiskCoverage
+from ranking.evaluation.metrics import Floats
 
 FORMS = (".svg", ".png")
 _SIZE, _DPI = (8, 5), 120

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
-from pipelines.records import MANIFEST, Folder, read_batches, read_manifest
-from ranking.metrics import UNJUDGED, Judged
+from pipelines.execution.records import MANIFEST, Folder, read_batches, read_manifest
+from ranking.evaluation.metrics import UNJUDGED, Judged
 from schemas.labels import DocumentLabel, LabelledCandidate, PassageLabel, SentenceLabel
 from schemas.ranked import ScoredCandidate
 from schemas.record import Record

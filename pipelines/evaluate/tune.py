@@ -15,21 +15,21 @@ from typing import Any, cast
 
 import pyarrow.parquet as pq
 
-from indexing.dense import find_model, load_encoder
+from indexing.shards.dense import find_model, load_encoder
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
-from pipelines.plot import Mark, plot
-from pipelines.progress import progress
-from pipelines.records import write_text
-from pipelines.scores import by_question
-from ranking.exits import ExitModel, ExitRows, ExitScores
-from ranking.guarantee import Guaranteed, guarantee
+from pipelines.evaluate.plot import Mark, plot
+from pipelines.evaluate.scores import by_question
+from pipelines.execution.progress import progress
+from pipelines.execution.records import write_text
+from ranking.cascade.exits import ExitModel, ExitRows, ExitScores
+from ranking.cascade.guarantee import Guaranteed, guarantee
+from ranking.cascade.replay import Replayed, replay
+from ranking.cascade.schedule import Schedule, check, cost, grid
+from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
-from ranking.metrics import METRICS
 from ranking.registry import find
-from ranking.replay import Replayed, replay
 from ranking.reranker import Resources
-from ranking.schedule import Schedule, check, cost, grid
 from schemas.labels import LabelledCandidate
 from schemas.record import Record
 from schemas.schedule import ExitScore, ScheduleScore

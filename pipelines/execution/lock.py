@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.progress import print_line
+from pipelines.execution.progress import print_line
 
 
 @contextmanager

@@ -20,8 +20,8 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProv
 from google.protobuf.struct_pb2 import Struct
 
 from pipelines.errors import USAGE, JobError
-from pipelines.progress import progress
-from pipelines.step import Step
+from pipelines.execution.progress import progress
+from pipelines.execution.step import Step
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 

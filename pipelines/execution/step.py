@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.records import Manifest, Part, read_manifest, sweep, write_text
+from pipelines.execution.records import Manifest, Part, read_manifest, sweep, write_text
 from schemas.record import Record
 
 WORK = "_work"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from indexing.given import GIVEN, Contradiction, GivenLabels
+from indexing.labels.given_labels import GIVEN, Contradiction, GivenLabels
+from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.job import Job
-from pipelines.records import Folder, read_batches, sha256
-from pipelines.tables import label_batches
+from pipelines.execution.records import Folder, read_batches, sha256
+from pipelines.inputs.tables import label_batches
 from schemas.annotation import ResolvedLabel
 
 COLLECTED = "collected/labels"

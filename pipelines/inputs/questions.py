@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from indexing.passages import Splitter
-from indexing.questions import QuestionRules, refusal
+from indexing.passages.passages import Splitter
+from indexing.passages.question_rules import QuestionRules, refusal
+from pipelines.config.job_file import Retrieve
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
-from pipelines.job import Retrieve
-from pipelines.tables import GivenQuestion, read_given_questions
+from pipelines.inputs.tables import GivenQuestion, read_given_questions
 from schemas.corpus import Question, Rejected
 
 

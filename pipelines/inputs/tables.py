@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from indexing.given import GIVEN
-from indexing.splits import SPLITS, Split
+from indexing.annotation.splits import SPLITS, Split
+from indexing.labels.given_labels import GIVEN
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from schemas.corpus import Question
 from schemas.labels import LabelledPassage

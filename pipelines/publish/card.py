@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indexing.splits import SPLITS, Split
-from pipelines.records import Manifest
+from indexing.annotation.splits import SPLITS, Split
+from pipelines.execution.records import Manifest
 
 _SHOWN_FILES = 20
 _HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")

@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from indexing.given import fold
-from indexing.splits import SPLITS, Split
+from indexing.annotation.splits import SPLITS, Split
+from indexing.labels.given_labels import fold
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.records import whole_file, whole_text
+from pipelines.execution.records import whole_file, whole_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 Rows: TypeAlias = Sequence[LabelledPassage]

@@ -18,14 +18,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.given import fold
-from indexing.splits import SPLITS, Split
-from pipelines.card import Card, Origin, Statistics
+from indexing.annotation.splits import SPLITS, Split
+from indexing.labels.given_labels import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.forms import FORMS, Rows, judged, sentences
-from pipelines.passages import SUMMARY
-from pipelines.progress import progress
-from pipelines.records import read_batches, read_manifest, sha256, write_text
+from pipelines.execution.progress import progress
+from pipelines.execution.records import read_batches, read_manifest, sha256, write_text
+from pipelines.publish.card import Card, Origin, Statistics
+from pipelines.publish.formats import FORMS, Rows, judged, sentences
+from pipelines.publish.training_passages import SUMMARY
 from schemas.labels import LabelledPassage
 
 CARD = "README.md"

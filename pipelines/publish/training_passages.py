@@ -24,13 +24,13 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from indexing.passages import Splitter
-from indexing.splits import CLAIMS, SPLITS, Split, near_duplicates, owners, split
-from indexing.windows import Group, Line, Run, choose, least_tokens, passage, windows
+from indexing.annotation.splits import CLAIMS, SPLITS, Split, near_duplicates, owners, split
+from indexing.labels.windows import Group, Line, Run, choose, least_tokens, passage, windows
+from indexing.passages.passages import Splitter
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.progress import progress
-from pipelines.records import Folder, sha256, whole_file, write_text
-from pipelines.tables import read_splits
+from pipelines.execution.progress import progress
+from pipelines.execution.records import Folder, sha256, whole_file, write_text
+from pipelines.inputs.tables import read_splits
 from schemas.corpus import Document, Passage, Question, Sentence
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from schemas.ranked import Hit

@@ -8,15 +8,15 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from indexing.codes import AnswerCodes
-from indexing.dense import find_model
-from indexing.shards import stored_codes
+from indexing.shards.answer_codes import AnswerCodes
+from indexing.shards.dense import find_model
+from indexing.shards.shard import stored_codes
+from pipelines.config.job_file import Job, StageSettings
 from pipelines.errors import SETTINGS, JobError
-from pipelines.job import Job, StageSettings
-from pipelines.records import read_manifest, sha256
-from ranking import hashing
+from pipelines.execution.records import read_manifest, sha256
 from ranking.checkpoint import SHIPPED, checkpoint_of
-from ranking.hashing import AnswerCoder, Hashing
+from ranking.hashing import hashing
+from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.reranker import Resources, SentenceEncoder
 
 

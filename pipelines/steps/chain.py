@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines import annotate, collect, index, ingest, propagate, rerank, retrieve
-from pipelines.claim import claimed
+from pipelines.annotate import collect, tasks
+from pipelines.config.job_file import Job
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.job import Job
-from pipelines.records import read_manifest
-from pipelines.step import WORK, Reports
+from pipelines.execution.lock import claimed
+from pipelines.execution.records import read_manifest
+from pipelines.execution.step import WORK, Reports
+from pipelines.steps import index, ingest, propagate, rerank, retrieve
 from schemas.record import Record
 
 STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
@@ -21,7 +22,7 @@ STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
     "index": index.index,
     "retrieve": retrieve.retrieve,
     "rerank": rerank.rerank,
-    "annotate": annotate.annotate,
+    "annotate": tasks.annotate,
     "propagate": propagate.run_step,
 }
 FOLDERS: dict[str, Mapping[str, type[Record]]] = {
@@ -29,7 +30,7 @@ FOLDERS: dict[str, Mapping[str, type[Record]]] = {
     "index": index.OUTPUTS,
     "retrieve": retrieve.OUTPUTS,
     "rerank": rerank.OUTPUTS,
-    "annotate": annotate.OUTPUTS,
+    "annotate": tasks.OUTPUTS,
     "collect": collect.OUTPUTS,
     "propagate": propagate.OUTPUTS,
 }
@@ -64,7 +65,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     if "rerank" in steps:
         rerank.check_stages(job)
     if "annotate" in steps:
-        annotate.check(job)
+        tasks.check(job)
     if "propagate" in steps[1:]:  # alone it refuses by itself before any worker starts
         propagate.check(job, run)
     if {"index", "retrieve"} & set(steps):

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 from apache_beam.transforms.combiners import Top
 
-from indexing.domains import Counted, count, listed, table
-from indexing.warc import read_pages
+from indexing.crawl.warc import read_pages
+from indexing.documents.domains import Counted, count, listed, table
+from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.job import Ingest, Job
-from pipelines.progress import progress
-from pipelines.records import write_text
-from pipelines.runner import pipeline
-from pipelines.step import Report, Reports, total
+from pipelines.execution.progress import progress
+from pipelines.execution.records import write_text
+from pipelines.execution.runner import pipeline
+from pipelines.execution.step import Report, Reports, total
 
 if TYPE_CHECKING:
-    from pipelines.ingest import InputFile
+    from pipelines.steps.ingest import InputFile
 
 DOMAINS = "domains.tsv"
 """In the run: the domains that were kept, each with its pages in the crawl."""

@@ -13,15 +13,15 @@ from typing import Any
 
 import apache_beam as beam
 
-from indexing import shards
-from indexing.codes import AnswerEncoder
-from indexing.dense import Encoder, load_encoder
-from indexing.java import find_java
-from pipelines import codes
-from pipelines.job import Job
-from pipelines.records import Folder, Part, read_part, sha256
-from pipelines.runner import carry
-from pipelines.step import Report, Step, total
+from indexing.shards import shard
+from indexing.shards.answer_codes import AnswerEncoder
+from indexing.shards.dense import Encoder, load_encoder
+from indexing.shards.jvm import find_java
+from pipelines.config.job_file import Job
+from pipelines.execution.records import Folder, Part, read_part, sha256
+from pipelines.execution.runner import carry
+from pipelines.execution.step import Report, Step, total
+from pipelines.steps import answer_bits
 from schemas.corpus import Passage
 from schemas.record import Record
 
@@ -54,7 +54,7 @@ def step(job: Job, run: Path) -> Step:
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
     inputs = {"passages": passages.digest()}
-    stored = sorted(codes.planned(job))
+    stored = sorted(answer_bits.planned(job))
     if stored:
         inputs["checkpoints of hashing"] = ", ".join(stored)
     return Step(run, "index", OUTPUTS, settings, inputs)
@@ -86,7 +86,7 @@ class BuildShard(beam.DoFn):
 
     def setup(self) -> None:
         self._encoder = passage_encoder(self._job)
-        self._coders = codes.coders(self._job)
+        self._coders = answer_bits.coders(self._job)
 
     def process(self, unit: ShardRange) -> None:
         build(unit, self._job, self._passages, self._encoder, self._coders, self._step)
@@ -97,10 +97,10 @@ def build(
 ) -> None:
     """Build one shard and report it."""
     folder = this.run / "shards" / unit.name
-    settings = shards.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    settings = shard.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    made = shards.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
-    part = Part(unit.name, made.passages, made.bytes, sha256(folder / shards.SHARD_FILE))
+    made = shard.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
+    part = Part(unit.name, made.passages, made.bytes, sha256(folder / shard.SHARD_FILE))
     counts = {
         "passages": made.passages,
         "bytes": made.bytes,

@@ -18,19 +18,19 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from indexing import duplicates
-from indexing.documents import DocumentRules, domain_of, parse
-from indexing.extract import Extractor
-from indexing.pages import Place, RawPage
-from indexing.passages import Splitter
-from indexing.warc import read_pages
-from pipelines import domains
+from indexing.crawl.raw_page import Place, RawPage
+from indexing.crawl.warc import read_pages
+from indexing.documents import exact_duplicates
+from indexing.documents.main_text import Extractor
+from indexing.documents.parse import DocumentRules, domain_of, parse
+from indexing.passages.passages import Splitter
+from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.job import Ingest, Job
-from pipelines.progress import progress
-from pipelines.records import Folder, PartWriter, read_batches, read_part, sha256
-from pipelines.runner import pipeline
-from pipelines.step import Report, Reports, Step, total
+from pipelines.execution.progress import progress
+from pipelines.execution.records import Folder, PartWriter, read_batches, read_part, sha256
+from pipelines.execution.runner import pipeline
+from pipelines.execution.step import Report, Reports, Step, total
+from pipelines.steps import domain_filter
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 
@@ -85,8 +85,8 @@ def step(job: Job, run: Path) -> Step:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
         stat = file.path.stat()
         inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
-    if (given := domains.list_file(job, job.ingest)) is not None:
-        domains.read_list(given, job.ingest.domains)
+    if (given := domain_filter.list_file(job, job.ingest)) is not None:
+        domain_filter.read_list(given, job.ingest.domains)
         inputs["domain_list"] = sha256(given)
     settings = job.ingest.model_dump(exclude={"input", "domain_list", "page_seconds", "max_reject_share"})
     return Step(run, "ingest", OUTPUTS, settings, inputs)
@@ -103,7 +103,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     files = find_files(job, settings)
     done = this.reports.read()
     left = [file for file in files if file.number not in done]
-    kept = domains.choose(job, settings, files, this.work, beam_options)
+    kept = domain_filter.choose(job, settings, files, this.work, beam_options)
     with (
         progress("ingest", 2 * len(files), lambda: this.reports.count() + _parsed(this.work).count()),
         pipeline(beam_options, job.workers.processes, len(files)) as root,
@@ -112,7 +112,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     counts = total(this.reports.read().values())
     check(counts, settings, len(files))
     if kept is not None:
-        domains.publish(run, this.work)
+        domain_filter.publish(run, this.work)
     this.finish(this.reports.read().values(), counts)
     return summary(run)
 
@@ -225,8 +225,8 @@ def parse_file(
                 rejects.write([result])
     counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
     report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts)
-    if kept is not None and domains.reports(work).read_one(file.number) is None:
-        domains.reports(work).write(Report(file.number, {}, tally))
+    if kept is not None and domain_filter.reports(work).read_one(file.number) is None:
+        domain_filter.reports(work).write(Report(file.number, {}, tally))
     _parsed(work).write(report)
     return report
 
@@ -235,8 +235,8 @@ def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int],
     """A parsed file's documents as ((what, bucket), (unit, rows, keys)): 16 bytes per document, for its text and for its id."""
     found: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
     for batch in read_batches(work / "documents", report.parts["documents"], ["text_hash", "doc_id"], rows=8_192):
-        found["duplicate"].append(duplicates.text_keys(batch.column("text_hash").to_pylist()))
-        found["duplicate_id"].append(duplicates.id_keys(batch.column("doc_id").to_pylist()))
+        found["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
+        found["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
     for reason, arrays in found.items():
         if arrays:
             keys = np.concatenate(arrays)  # [documents, 2]
@@ -252,7 +252,7 @@ def find_duplicates(
     """The rows of each unit whose key came before, in an earlier unit or row: (unit, (reason, rows))."""
     members = sorted(members, key=lambda member: member[0])
     rows = {unit: rows for unit, rows, _ in members}
-    for unit, lost in duplicates.losers([(unit, keys) for unit, _, keys in members]).items():
+    for unit, lost in exact_duplicates.losers([(unit, keys) for unit, _, keys in members]).items():
         if len(lost):
             yield unit, (bucket[0], rows[unit][lost])
 

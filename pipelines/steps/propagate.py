@@ -1,6 +1,7 @@
 """Propagate: labels of sentences in; labels of sentences, passages, documents and windows out (WQA §3.3).
 
-The given labels become sorted files in the work folder (indexing/given.py); a part of passages/ is one unit of work, which
+The given labels become sorted files in the work folder (indexing/labels/given_labels.py); a part
+of passages/ is one unit of work, which
 looks its own sentences up in them, some thousand passages at a time: a document's passages all stand in one part. Where
 labels hold for other sentences of the same text, a first pass over the parts finds the texts of the labelled ones.
 
@@ -24,18 +25,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexing.conflicts import conflicts
-from indexing.given import FOUND, GivenLabels
-from indexing.labels import COLUMNS, NONE, Labelled, Sentences, found, label
-from indexing.lookup import Ints
-from indexing.passages import Splitter
-from indexing.windows import window_labels
+from indexing.labels.conflicts import conflicts
+from indexing.labels.given_labels import FOUND, GivenLabels
+from indexing.labels.hash_join import Ints
+from indexing.labels.propagation import COLUMNS, NONE, Labelled, Sentences, found, label
+from indexing.labels.windows import window_labels
+from indexing.passages.passages import Splitter
+from pipelines.config.job_file import Job, Propagate
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.job import Job, Propagate
-from pipelines.labels import COLLECTED, Labels
-from pipelines.records import MANIFEST, Folder, Part, PartWriter, read_batches, write_text
-from pipelines.runner import carry
-from pipelines.step import Report, Step, total
+from pipelines.execution.records import MANIFEST, Folder, Part, PartWriter, read_batches, write_text
+from pipelines.execution.runner import carry
+from pipelines.execution.step import Report, Step, total
+from pipelines.inputs.labels import COLLECTED, Labels
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
 from schemas.record import Record

@@ -13,18 +13,18 @@ from typing import Any
 
 import apache_beam as beam
 
-from indexing.dense import find_model
-from pipelines import codes
+from indexing.shards.dense import find_model
+from pipelines.config.job_file import Job, Rerank, StageSettings
 from pipelines.errors import SETTINGS, JobError
-from pipelines.index import passage_encoder
-from pipelines.job import Job, Rerank, StageSettings
-from pipelines.records import Folder, Part, PartWriter, read_batches, read_part, write_text
-from pipelines.runner import carry
-from pipelines.step import Report, Step, total
-from ranking.cascade import Cascade, Sequential
-from ranking.hashing import Hashing
-from ranking.multihead import MultiHead
-from ranking.peasi import Extractor, PassageReranker
+from pipelines.execution.records import Folder, Part, PartWriter, read_batches, read_part, write_text
+from pipelines.execution.runner import carry
+from pipelines.execution.step import Report, Step, total
+from pipelines.steps import answer_bits
+from pipelines.steps.index import passage_encoder
+from ranking.cascade.cascade import Cascade, Sequential
+from ranking.hashing.hashing import Hashing
+from ranking.multihead.multihead import MultiHead
+from ranking.peasi.peasi import Extractor, PassageReranker
 from ranking.registry import find
 from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
 from schemas.corpus import Document, Question
@@ -71,8 +71,8 @@ def _check_confidence(stages: Sequence[StageSettings]) -> None:
 
 def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any], run: Path | None = None) -> Resources:
     """What the stage's reranker may ask for; with `run` the codes in its shards, whose checksums were compared before."""
-    answers = codes.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
-    return Resources(codes.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers)
+    answers = answer_bits.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
+    return Resources(answer_bits.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers)
 
 
 def check_stages(job: Job) -> None:
@@ -95,7 +95,7 @@ def check_stages(job: Job) -> None:
 
 def checkpoint_digests(job: Job) -> dict[str, str]:
     """Stage → what stands for its checkpoint's content, for the stages that have one: trained again, it is another input."""
-    digests = {stage.key: codes.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
+    digests = {stage.key: answer_bits.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
     return {f"checkpoint of {key}": digest for key, digest in digests.items() if digest is not None}
 
 
@@ -116,7 +116,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     this.begin()
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = this.reports.read()
-    codes.check(job, run)
+    answer_bits.check(job, run)
     left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
     reports = this.reports.read()

@@ -18,19 +18,19 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
-from indexing.bm25 import GlobalStatistics
-from indexing.dense import Encoder, find_model
-from indexing.hits import Best, Fused, fuse, merge
-from indexing.java import anserini_jar, find_java
-from indexing.shards import Shard
+from indexing.shards.bm25 import GlobalStatistics
+from indexing.shards.dense import Encoder, find_model
+from indexing.shards.fusion import Best, Fused, fuse, merge
+from indexing.shards.jvm import anserini_jar, find_java
+from indexing.shards.shard import Shard
+from pipelines.config.job_file import Job, Retrieve
 from pipelines.errors import SETTINGS, JobError
-from pipelines.index import passage_encoder
-from pipelines.job import Job, Retrieve
-from pipelines.progress import progress
-from pipelines.questions import Chosen, choose, told
-from pipelines.records import Folder, PartWriter, sha256
-from pipelines.runner import pipeline
-from pipelines.step import Report, Step, total
+from pipelines.execution.progress import progress
+from pipelines.execution.records import Folder, PartWriter, sha256
+from pipelines.execution.runner import pipeline
+from pipelines.execution.step import Report, Step, total
+from pipelines.inputs.questions import Chosen, choose, told
+from pipelines.steps.index import passage_encoder
 from schemas.corpus import Passage, Question, Rejected
 from schemas.ranked import Hit
 from schemas.record import Record

@@ -1,4 +1,4 @@
-"""What a training file's section makes: a task of `ranking/train.py`, and what is to say of it."""
+"""What a training file's section makes: a task of `ranking/training/loop.py`, and what is to say of it."""
 
 from __future__ import annotations
 
@@ -12,29 +12,33 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from indexing.dense import find_model
+from indexing.shards.dense import find_model
+from pipelines.config.training_file import Body, Hashing, Model, Peasi, TrainJob, Transformer
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
-from pipelines.scores import by_question
-from pipelines.trainjob import Body, Hashing, Model, Peasi, TrainJob, Transformer
-from ranking import cascade, hashing, multihead, peasi, vector_files
-from ranking.cascade import CascadeModel, grown
+from pipelines.evaluate.scores import by_question
+from ranking.cascade import cascade
+from ranking.cascade.cascade import CascadeModel, grown
+from ranking.cascade.schedule import check
 from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
-from ranking.distil import NO_TEACHER, Distillation
-from ranking.embeddings import Embeddings, Store, derive
-from ranking.encoder import LayeredEncoder
-from ranking.hashing import HashingModel
-from ranking.hashtask import HashTask
-from ranking.listtask import ListTask, vocabulary
-from ranking.multihead import MultiHeadModel, split, split_model
-from ranking.pairs import Tokeniser
-from ranking.pairtask import PairTask
-from ranking.passagetask import PassageTask, dev_lists
-from ranking.peasi import PeasiModel
+from ranking.hashing import hashing
+from ranking.hashing.hashing import HashingModel
+from ranking.multihead import multihead
+from ranking.multihead.multihead import MultiHeadModel, split, split_model
+from ranking.peasi import peasi
+from ranking.peasi.peasi import PeasiModel
 from ranking.reranker import Resources, SentenceEncoder
-from ranking.schedule import check
-from ranking.train import Dev, Task
-from ranking.words import Words
+from ranking.training.cross_encoders import PairTask
+from ranking.training.distillation import NO_TEACHER, Distillation
+from ranking.training.list_models import ListTask, vocabulary
+from ranking.training.loop import Dev, Task
+from ranking.training.passages import PassageTask, dev_lists
+from ranking.training.triplets import HashTask
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Tokeniser
+from ranking.word_vectors import vector_files
+from ranking.word_vectors.embeddings import Embeddings, Store, derive
+from ranking.word_vectors.words import Words
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 Questions = Sequence[Sequence[LabelledCandidate]]

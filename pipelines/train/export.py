@@ -6,9 +6,9 @@ from pathlib import Path
 
 import transformers
 
-from indexing.dense import find_model, load_encoder
+from indexing.shards.dense import find_model, load_encoder
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
-from ranking.export import export
+from ranking.cascade.cross_encoder import export
 from ranking.reranker import Resources
 
 

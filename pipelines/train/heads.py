@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indexing.dense import find_model, load_encoder
+from indexing.shards.dense import find_model, load_encoder
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
 from ranking.checkpoint import words_of
-from ranking.multihead import load, save
+from ranking.multihead.multihead import load, save
 from ranking.reranker import Resources
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.config.training_file import TrainJob, load_job
 from pipelines.errors import USAGE, JobError
-from pipelines.evaluate import evaluate
-from pipelines.plot import FORMS, plot_sweep
-from pipelines.records import write_text
-from pipelines.train import run
-from pipelines.trainjob import TrainJob, load_job
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.plot import FORMS, plot_sweep
+from pipelines.execution.records import write_text
+from pipelines.train.train import run
 from ranking.checkpoint import kind_of
-from ranking.train import finished
+from ranking.training.loop import finished
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.given import fold
+from indexing.labels.given_labels import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.records import MANIFEST, Folder, read_batches
+from pipelines.execution.records import MANIFEST, Folder, read_batches
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 

@@ -14,18 +14,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pipelines.claim import claimed
+from pipelines.config.training_file import TrainJob
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.progress import print_line, progress
-from pipelines.records import sha256, write_text
-from pipelines.scores import by_question
-from pipelines.step import code_version
-from pipelines.tables import read_passages
-from pipelines.tasks import task_of
-from pipelines.teachers import table_file, teach
-from pipelines.trainjob import TrainJob
-from ranking.train import STATE, Dev, History, Progress, Recipe, Task, finished, train
+from pipelines.evaluate.scores import by_question
+from pipelines.execution.lock import claimed
+from pipelines.execution.progress import print_line, progress
+from pipelines.execution.records import sha256, write_text
+from pipelines.execution.step import code_version
+from pipelines.inputs.tables import read_passages
+from pipelines.train.builders import task_of
+from pipelines.train.teachers import table_file, teach
+from ranking.training.loop import STATE, Dev, History, Progress, Recipe, Task, finished, train
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 CARD = "README.md"

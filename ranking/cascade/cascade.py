@@ -28,12 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from ranking import checkpoint
+from ranking.cascade.exits import ExitRows
+from ranking.cascade.schedule import check, dropped
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder, pool
-from ranking.exits import ExitRows
-from ranking.pairs import Numbers, Packed, Pairs, Tokeniser
 from ranking.reranker import SCORE_DECIMALS, Resources, order_by
-from ranking.schedule import check, dropped
+from ranking.transformer.encoder import LayeredEncoder, pool
+from ranking.transformer.packing import Numbers, Packed, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
 Floats = npt.NDArray[np.float64]

@@ -20,9 +20,9 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from ranking.cascade import CascadeModel, Classifier, load
-from ranking.pairs import Tokeniser
+from ranking.cascade.cascade import CascadeModel, Classifier, load
 from ranking.reranker import Resources
+from ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")
 _PADDING = ("[PAD]", "<pad>")

@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ranking.metrics import Bools, Floats, Ints
+from ranking.cascade.schedule import check
+from ranking.evaluation.metrics import Bools, Floats, Ints
 from ranking.reranker import SCORE_DECIMALS
-from ranking.schedule import check
 from schemas.ranked import RankedList
 
 

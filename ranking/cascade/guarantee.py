@@ -25,9 +25,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ranking.exits import ExitScores
-from ranking.replay import Replayed, replay
-from ranking.schedule import Schedule
+from ranking.cascade.exits import ExitScores
+from ranking.cascade.replay import Replayed, replay
+from ranking.cascade.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ranking.cascade import Cascade
+from ranking.cascade.cascade import Cascade
 
 
 class Pointwise(Cascade):

@@ -21,9 +21,9 @@ from typing import Literal
 
 import numpy as np
 
-from ranking.exits import ExitScores
-from ranking.metrics import METRICS, Bools, Floats, Ints
-from ranking.schedule import Schedule, check, dropped
+from ranking.cascade.exits import ExitScores
+from ranking.cascade.schedule import Schedule, check, dropped
+from ranking.evaluation.metrics import METRICS, Bools, Floats, Ints
 
 _DIGITS = 12
 """Means are rounded to so many: schedules that do the same have the same value, in whatever order it was added up."""

@@ -36,10 +36,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.checkpoint import checkpoint_of, load
-from ranking.embeddings import Embeddings
-from ranking.listwise import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
+from ranking.cosinet.heads import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
 from ranking.reranker import Resources
-from ranking.words import Lexicon
+from ranking.word_vectors.embeddings import Embeddings
+from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList, Unit
 
 WINDOWS = (1, 2, 3, 4, 5)

@@ -22,11 +22,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.checkpoint import checkpoint_of, load
-from ranking.embeddings import Embeddings
-from ranking.listwise import Batch, Form, Head, embed, loss, real, rerank
-from ranking.lookup import LookUp
+from ranking.cosinet.heads import Batch, Form, Head, embed, loss, real, rerank
+from ranking.cosinet.table_lookup import LookUp
 from ranking.reranker import Resources
-from ranking.words import Lexicon
+from ranking.word_vectors.embeddings import Embeddings
+from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList, Unit
 
 KERNEL = 5

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 
 from ranking.reranker import order_by
-from ranking.words import Lexicon
+from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList
 
 Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.listwise import Head, NumberedList, score
+from ranking.cosinet.heads import Head, NumberedList, score
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]

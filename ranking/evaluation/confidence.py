@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ranking.metrics import Floats, Ints, Judged, measure
-from ranking.significance import EQUAL
+from ranking.evaluation.metrics import Floats, Ints, Judged, measure
+from ranking.evaluation.significance import EQUAL
 
 RIDGE = 1e-6
 """Of `Calibration.fit`."""

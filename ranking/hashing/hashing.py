@@ -32,11 +32,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking import checkpoint
-from ranking.bits import Attention, Bytes, Codes, pack
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder
-from ranking.pairs import Numbers, Packed, Pairs, Tokeniser
+from ranking.hashing.bits import Attention, Bytes, Codes, pack
 from ranking.reranker import AnswerStore, Resources, order_by
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Numbers, Packed, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
 Floats = npt.NDArray[np.float64]

@@ -25,13 +25,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking import checkpoint
-from ranking.cascade import Cascade, CascadeModel, Classifier, classified, for_each
+from ranking.cascade.cascade import Cascade, CascadeModel, Classifier, classified, for_each
+from ranking.cascade.schedule import check
 from ranking.checkpoint import WordsOf
-from ranking.encoder import Layer, LayeredEncoder, fast
-from ranking.families import Shape
-from ranking.pairs import Packed, Tokeniser
 from ranking.reranker import Resources
-from ranking.schedule import check
+from ranking.transformer.encoder import Layer, LayeredEncoder, fast
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Packed, Tokeniser
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "mean"]

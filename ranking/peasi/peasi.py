@@ -42,10 +42,10 @@ from torch import Tensor, nn
 
 from ranking import checkpoint
 from ranking.checkpoint import WordsOf
-from ranking.confidence import Calibration
-from ranking.encoder import LayeredEncoder
-from ranking.pairs import Numbers, Packed, Pairs, Tokeniser
+from ranking.evaluation.confidence import Calibration
 from ranking.reranker import Resources, order_by, to_sentences
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Numbers, Packed, Pairs, Tokeniser
 from schemas.ranked import Candidate, RankedList, Unit
 
 Floats = npt.NDArray[np.float64]

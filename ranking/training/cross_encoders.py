@@ -17,10 +17,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ranking.cascade import Cascade, CascadeModel
-from ranking.distil import NO_TEACHER, Distillation
-from ranking.pairs import Numbers, Packed, Tokeniser
+from ranking.cascade.cascade import Cascade, CascadeModel
 from ranking.reranker import Reranker
+from ranking.training.distillation import NO_TEACHER, Distillation
+from ranking.transformer.packing import Numbers, Packed, Tokeniser
 from schemas.labels import LabelledCandidate
 
 Sampling = Literal["uniform", "round_robin", "early"]

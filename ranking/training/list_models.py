@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel
-from ranking.cosinet import Cosinet, CosinetModel
-from ranking.embeddings import Embeddings
-from ranking.listwise import Batch, Form, collate
+from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
+from ranking.cosinet.cosinet import Cosinet, CosinetModel
+from ranking.cosinet.heads import Batch, Form, collate
 from ranking.reranker import Reranker
-from ranking.words import Lexicon, Words
+from ranking.word_vectors.embeddings import Embeddings
+from ranking.word_vectors.words import Lexicon, Words
 from schemas.labels import LabelledCandidate
 
 ListModel = CosinetModel | CompareAggregateModel

@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from ranking.evaluation.metrics import Judged, Protocol, measure
 from ranking.lists import ranked_list
-from ranking.metrics import Judged, Protocol, measure
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 

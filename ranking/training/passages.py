@@ -22,11 +22,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from ranking.confidence import Calibration
+from ranking.evaluation.confidence import Calibration
 from ranking.lists import ranked_passages
-from ranking.pairs import Packed, Tokeniser
-from ranking.pairtask import cut
-from ranking.peasi import (
+from ranking.peasi.peasi import (
     Asked,
     Extractor,
     PassageReranker,
@@ -37,7 +35,9 @@ from ranking.peasi import (
     per_list,
     windows,
 )
-from ranking.train import Dev, Ranks
+from ranking.training.cross_encoders import cut
+from ranking.training.loop import Dev, Ranks
+from ranking.transformer.packing import Packed, Tokeniser
 from schemas.labels import LabelledPassage
 
 Questions = Sequence[Sequence[LabelledPassage]]

@@ -25,10 +25,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.hashing import Hashing, HashingModel, sign
-from ranking.pairs import Numbers, Tokeniser
-from ranking.pairtask import cut
+from ranking.hashing.hashing import Hashing, HashingModel, sign
 from ranking.reranker import Reranker
+from ranking.training.cross_encoders import cut
+from ranking.transformer.packing import Numbers, Tokeniser
 from schemas.labels import LabelledCandidate
 
 Negatives = Literal["random", "hard"]

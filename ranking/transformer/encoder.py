@@ -27,8 +27,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ranking.families import Shape, translated, translated_back
-from ranking.pairs import Packed
+from ranking.transformer.huggingface import Shape, translated, translated_back
+from ranking.transformer.packing import Packed
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
 """Tokens of a packed batch that suit a device: on a CPU more of them only cost memory."""

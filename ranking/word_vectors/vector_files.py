@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy
 
-from ranking.embeddings import Embeddings, Vectors, masked
+from ranking.word_vectors.embeddings import Embeddings, Vectors, masked
 
 _LONGEST = 1 << 20  # bytes of a line that are read at once
 _LONGEST_WORD = 4_096  # bytes of a word in a binary file

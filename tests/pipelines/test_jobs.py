@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pipelines.__main__ import main
-from pipelines.job import Propagate, load
+from pipelines.config.job_file import Propagate, load
+from pipelines.config.training_file import TrainJob, load_job
 from pipelines.jobs import FOLDER
-from pipelines.rerank import plan_settings
-from pipelines.run import steps_of
-from pipelines.trainjob import TrainJob, load_job
+from pipelines.steps.chain import steps_of
+from pipelines.steps.rerank import plan_settings
 
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 

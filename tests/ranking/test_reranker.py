@@ -11,19 +11,22 @@ import numpy as np
 import pytest
 import torch
 
-from indexing.dense import DEFAULT, find_model
-from ranking import cascade, hashing, multihead, peasi
-from ranking.cascade import CascadeModel
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.cascade import cascade
+from ranking.cascade.cascade import CascadeModel
 from ranking.checkpoint import save
-from ranking.embeddings import Embeddings
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.hashing import HashingModel
-from ranking.listtask import MODELS
-from ranking.pairs import Tokeniser
-from ranking.peasi import PeasiModel
+from ranking.hashing import hashing
+from ranking.hashing.hashing import HashingModel
+from ranking.multihead import multihead
+from ranking.peasi import peasi
+from ranking.peasi.peasi import PeasiModel
 from ranking.registry import RERANKERS, find
 from ranking.reranker import Reranker, Resources, Stage, check_plan, order_by, run_stages, to_passages, to_sentences
+from ranking.training.list_models import MODELS
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
+from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
 

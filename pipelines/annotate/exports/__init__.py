@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.annotate.exports.files import ExportFile
+from pipelines.annotate.exports.tools import READERS, Given, Malformed, form_of
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.exports.files import ExportFile
-from pipelines.exports.tools import READERS, Given, Malformed, form_of
 
 FORMS = tuple(READERS)
 

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
+from pipelines.annotate.packs.spreadsheet import unquote
 from pipelines.datasets.lines import bad
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.packs.spreadsheet import unquote
 
 Kind = Literal["list", "lines", "csv"]
 Row: TypeAlias = tuple[int, Mapping[str, Any]]

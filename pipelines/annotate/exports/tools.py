@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.exports.files import Kind
+from pipelines.annotate.exports.files import Kind
 
 ANSWER = "answer"
 LABELS = {"correct": 1, "1": 1, "yes": 1, "true": 1, "wrong": 0, "0": 0, "no": 0, "false": 0}

@@ -14,10 +14,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pipelines.annotate.packs import argilla, label_studio, prodigy, spreadsheet
+from pipelines.annotate.packs.tool import Pack, Setup, Tool
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.packs import argilla, label_studio, prodigy, spreadsheet
-from pipelines.packs.tool import Pack, Setup, Tool
-from pipelines.records import write_text
+from pipelines.execution.records import write_text
 from schemas.annotation import Task
 
 TOOLS: Mapping[str, Tool] = {

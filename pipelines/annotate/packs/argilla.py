@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.packs.tool import ASKED, LABELS, QUESTION, Model, Setup, marked
+from pipelines.annotate.packs.tool import ASKED, LABELS, QUESTION, Model, Setup, marked
 from schemas.annotation import Task
 
 FIELDS = {"question": True, "sentence": True, "passage": True, "title": False, "url": False}

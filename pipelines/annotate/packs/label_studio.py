@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.packs.tool import ASKED, LABELS, QUESTION, Model, Setup, marked_html
+from pipelines.annotate.packs.tool import ASKED, LABELS, QUESTION, Model, Setup, marked_html
 from schemas.annotation import Task
 
 CONFIGURATION = f"""\

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.packs.tool import LABELS, Model, Setup, marked_html
+from pipelines.annotate.packs.tool import LABELS, Model, Setup, marked_html
 from schemas.annotation import Task
 
 

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 
-from pipelines.packs.tool import Model, Setup, marked
+from pipelines.annotate.packs.tool import Model, Setup, marked
 from schemas.annotation import Task
 
 COLUMNS = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url", "score", "label", "annotator")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from pipelines.records import sync, write_text
+from pipelines.execution.records import sync, write_text
 from schemas.annotation import Task
 
 QUESTION = "answer"

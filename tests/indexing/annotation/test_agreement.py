@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from indexing.agreement import (
+from indexing.annotation.agreement import (
     Share,
     Votes,
     annotators,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.strata import Rules, choose, draw, estimate
+from indexing.annotation.sampling import Rules, choose, draw, estimate
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.splits import SPLITS, connected, near_duplicates, owners, similar, split, words_of
+from indexing.annotation.splits import SPLITS, connected, near_duplicates, owners, similar, split, words_of
 
 LINKS = st.dictionaries(st.text("abcdef", min_size=1, max_size=3), st.sets(st.integers(0, 30), max_size=3), max_size=30)
 

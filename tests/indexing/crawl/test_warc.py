@@ -17,12 +17,12 @@ from fastwarc.stream_io import BrotliWriter
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from indexing import pages
-from indexing.pages import RawPage
-from indexing.warc import read_pages
+from indexing.crawl import raw_page
+from indexing.crawl.raw_page import RawPage
+from indexing.crawl.warc import read_pages
 from schemas.corpus import Rejected
 
-DATA = Path(__file__).parents[2].parent / "shared" / "data"
+DATA = Path(__file__).parents[3].parent / "shared" / "data"
 HTML = b"<html><title>t</title><p>Hello</p></html>"
 
 
@@ -346,4 +346,4 @@ def test_every_real_file_is_read_to_its_end(folder: str) -> None:
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:
-    assert pages.MAX_BODY == 10_000_000
+    assert raw_page.MAX_BODY == 10_000_000

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.domains import count, listed, table
-from indexing.pages import Place, RawPage
+from indexing.crawl.raw_page import Place, RawPage
+from indexing.documents.domains import count, listed, table
 
 
 def page(url: str) -> RawPage:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.extract import ExtractionFailed, Extractor
+from indexing.documents.main_text import ExtractionFailed, Extractor
 
 PAGE = """<html><head><title>The  Moon &amp;
  its phases</title><script>var title = "<title>no</title>";</script></head><body>

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.documents import DocumentRules, decode, domain_of, language_of, normalise, parse, word_count
-from indexing.extract import Extractor
-from indexing.pages import RawPage
-from indexing.warc import read_pages
+from indexing.crawl.raw_page import RawPage
+from indexing.crawl.warc import read_pages
+from indexing.documents.main_text import Extractor
+from indexing.documents.parse import DocumentRules, decode, domain_of, language_of, normalise, parse, word_count
 from schemas.corpus import Document, Rejected
 
-WEB = Path(__file__).parents[2].parent / "shared" / "data" / "web-html"
+WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
 ENGLISH = (
     "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 kilometres, "
     "about 30 times the diameter of the planet. Its gravity causes the tides of the oceans, and it lengthens the day a little."

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexing.conflicts import conflicts
-from indexing.given import FOUND, GIVEN, Contradiction, GivenLabels, fold, fold_all
-from indexing.labels import Sentences, found, label
+from indexing.labels.conflicts import conflicts
+from indexing.labels.given_labels import FOUND, GIVEN, Contradiction, GivenLabels, fold, fold_all
+from indexing.labels.propagation import Sentences, found, label
 from schemas.corpus import Passage, Sentence
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
 

@@ -11,9 +11,9 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexing.passages import Splitter
-from indexing.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
-from pipelines.records import Folder
+from indexing.labels.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
+from indexing.passages.passages import Splitter
+from pipelines.execution.records import Folder
 from schemas.corpus import Document
 
 SPLITTER = Splitter()

@@ -11,10 +11,10 @@ import spacy
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from indexing.passages import Splitter
+from indexing.passages.passages import Splitter
 from schemas.corpus import Document, Passage, Sentence
 
-CORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "corpus-wiki" / "documents.jsonl.gz"
+CORPUS = Path(__file__).parents[3].parent / "shared" / "data" / "corpus-wiki" / "documents.jsonl.gz"
 WORDS = st.sampled_from(
     ["Dr.", "U.S.", "e.g.", "No.", "5", "(", ")", '"', "...", "Word", "word.", "why?", "\n", "\xa0", "J.", "x", "[1]", "。"]
 )

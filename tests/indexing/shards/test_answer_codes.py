@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexing import codes, shards
-from indexing.codes import AnswerCodes, Bytes, CodeWriter, Numbers, ShardCodes, text_hash
-from indexing.shards import Shard, ShardDamaged, ShardMismatch, ShardSettings, stored_codes
+from indexing.shards import answer_codes, shard
+from indexing.shards.answer_codes import AnswerCodes, Bytes, CodeWriter, Numbers, ShardCodes, text_hash
+from indexing.shards.shard import Shard, ShardDamaged, ShardMismatch, ShardSettings, stored_codes
 from schemas.corpus import Passage, Sentence
 
 LIMIT = 7
@@ -85,12 +85,12 @@ def test_every_text_is_found_with_its_bits_and_stored_once(tmp_path: Path) -> No
 
 def test_a_row_says_hash_tokens_and_place_and_bits_are_of_fixed_size(tmp_path: Path) -> None:
     name = written(tmp_path, TEXTS).name
-    folder = codes.folder_of(tmp_path, name.model)
-    answers = pa.ipc.open_file(folder / codes.ANSWERS).read_all()
-    bits = pa.ipc.open_file(folder / codes.BITS).read_all()
+    folder = answer_codes.folder_of(tmp_path, name.model)
+    answers = pa.ipc.open_file(folder / answer_codes.ANSWERS).read_all()
+    bits = pa.ipc.open_file(folder / answer_codes.BITS).read_all()
     assert bits.schema.field("bits").type == pa.binary(8) and len(bits) == name.tokens == sum(answers["length"].to_pylist())
     assert answers["text_hash"].to_pylist() == sorted(map(text_hash, TEXTS))
-    assert (folder / codes.BITS).stat().st_size < 8 * name.tokens + 2_000
+    assert (folder / answer_codes.BITS).stat().st_size < 8 * name.tokens + 2_000
 
 
 def test_an_empty_shard_has_codes_of_nothing(tmp_path: Path) -> None:
@@ -103,17 +103,17 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards of 80 passages with codes by two models, and one without codes."""
     folder = tmp_path_factory.mktemp("shards")
     for number, some in enumerate((TEXTS[:81], TEXTS[80:161])):
-        report = shards.build(iter(passages(some)), folder / str(number), ShardSettings(), None, answers=[Words(), Other()])
+        report = shard.build(iter(passages(some)), folder / str(number), ShardSettings(), None, answers=[Words(), Other()])
         assert [each.answers for each in report.codes] == [81, 81] and report.passages == 80
-    shards.build(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
+    shard.build(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
     return folder
 
 
 def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: Path) -> None:
     Shard.open(built / "0")
-    files = json.loads((built / "0" / shards.SHARD_FILE).read_text())["files"]
+    files = json.loads((built / "0" / shard.SHARD_FILE).read_text())["files"]
     assert {name for name in files if name.startswith("codes/")} == {
-        f"codes/{model}/{file}" for model in (Words.model, Other.model) for file in (codes.ANSWERS, codes.BITS)
+        f"codes/{model}/{file}" for model in (Words.model, Other.model) for file in (answer_codes.ANSWERS, answer_codes.BITS)
     }
     found = stored_codes([built / n for n in "012"], Words.model)
     assert found is not None and len(found.shards) == 2
@@ -122,9 +122,9 @@ def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: 
 
 
 def test_the_same_passages_give_the_same_bytes(built: Path, tmp_path: Path) -> None:
-    shards.build(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, answers=[Words()])
-    for file in (codes.ANSWERS, codes.BITS):
-        name = codes.folder_of(Path(), Words.model) / file
+    shard.build(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, answers=[Words()])
+    for file in (answer_codes.ANSWERS, answer_codes.BITS):
+        name = answer_codes.folder_of(Path(), Words.model) / file
         assert (tmp_path / "again" / name).read_bytes() == (built / "0" / name).read_bytes()
 
 
@@ -132,17 +132,17 @@ def test_codes_of_another_model_or_format_are_refused(built: Path, tmp_path: Pat
     with pytest.raises(ShardMismatch, match=rf"{Words.model}, {Other.model}, the job's is {'c' * 32}. Run this job's index"):
         stored_codes([built / "0"], "c" * 32)
     shutil.copytree(built / "0", tmp_path / "0")
-    told = json.loads((tmp_path / "0" / shards.SHARD_FILE).read_text())
+    told = json.loads((tmp_path / "0" / shard.SHARD_FILE).read_text())
     told["codes"][0]["format"] = 0
-    (tmp_path / "0" / shards.SHARD_FILE).write_text(json.dumps(told))
+    (tmp_path / "0" / shard.SHARD_FILE).write_text(json.dumps(told))
     with pytest.raises(ShardMismatch, match=r"answer codes were written by another version.*run the index step again"):
         stored_codes([tmp_path / "0"], Words.model)
 
 
-@pytest.mark.parametrize("file", [codes.ANSWERS, codes.BITS])
+@pytest.mark.parametrize("file", [answer_codes.ANSWERS, answer_codes.BITS])
 def test_codes_cut_short_or_changed_are_refused(built: Path, tmp_path: Path, file: str) -> None:
     shutil.copytree(built / "0", tmp_path / "0")
-    path = codes.folder_of(tmp_path / "0", Words.model) / file
+    path = answer_codes.folder_of(tmp_path / "0", Words.model) / file
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     for verify in (True, False):

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import indexing
-from indexing.bm25 import Bm25Index, GlobalStatistics, build
-from indexing.hits import Best, merge
-from indexing.java import anserini_jar, find_java, start
+from indexing.shards.bm25 import Bm25Index, GlobalStatistics, build
+from indexing.shards.fusion import Best, merge
+from indexing.shards.jvm import anserini_jar, find_java, start
 
-SHARED = Path(__file__).parents[2].parent / "shared" / "data"
+SHARED = Path(__file__).parents[3].parent / "shared" / "data"
 WORDS = [
     "glacier",
     "cave",
@@ -244,7 +244,7 @@ def test_cacm_reaches_the_published_map(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("javac") is None, reason="needs a Java compiler (javac) on the path")
 def test_our_java_class_is_what_its_source_compiles_to(tmp_path: Path) -> None:
-    source = Path(indexing.__file__).parent / "lucene" / "answermill" / "GlobalSearcher.java"
+    source = Path(indexing.__file__).parent / "shards" / "lucene" / "answermill" / "GlobalSearcher.java"
     options = ["--release", "17", "-g:none", "-cp", str(anserini_jar()), "-d", str(tmp_path)]
     subprocess.run(["javac", *options, str(source)], check=True, capture_output=True)
     compiled = tmp_path / "answermill" / "GlobalSearcher.class"

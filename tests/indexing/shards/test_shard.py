@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexing import shards
-from indexing.dense import Encoder, load_encoder
-from indexing.shards import Shard, ShardDamaged, ShardMismatch, ShardSettings
+from indexing.shards import shard as shards
+from indexing.shards.dense import Encoder, load_encoder
+from indexing.shards.shard import Shard, ShardDamaged, ShardMismatch, ShardSettings
 from schemas.corpus import Passage, Sentence
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 WORDS = ["glacier", "cave", "ice", "water", "river", "stone", "wind", "light", "snow", "mountain"]
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from pipelines.__main__ import main
-from pipelines.claim import claimed
-from pipelines.collect import OUTPUTS, Rules, collect
+from pipelines.annotate.collect import OUTPUTS, Rules, collect
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.records import Folder, PartWriter
-from pipelines.run import status
-from pipelines.step import Report, Step
+from pipelines.execution.lock import claimed
+from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.step import Report, Step
+from pipelines.steps.chain import status
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.corpus import Rejected
 

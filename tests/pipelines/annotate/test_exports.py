@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from pipelines.annotate.exports import FORMS, Export
+from pipelines.annotate.exports.files import CHUNK
+from pipelines.annotate.packs.spreadsheet import quote, unquote
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
-from pipelines.exports import FORMS, Export
-from pipelines.exports.files import CHUNK
-from pipelines.packs.spreadsheet import quote, unquote
 
 Said = tuple[str, str, str, int | None, str]
 

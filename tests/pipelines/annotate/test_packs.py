@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import packs
+from pipelines.annotate import packs
+from pipelines.annotate.packs.spreadsheet import unquote
+from pipelines.annotate.packs.tool import LABELS, Model, Setup, marked, marked_html
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.packs.spreadsheet import unquote
-from pipelines.packs.tool import LABELS, Model, Setup, marked, marked_html
 from schemas.annotation import Task
 
 PASSAGE = "A <b>bold</b> start. =SUM(A1) is “the answer” & more.\nThe end."

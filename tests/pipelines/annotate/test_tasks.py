@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from indexing.given import fold
-from indexing.strata import estimate
+from indexing.annotation.sampling import estimate
+from indexing.labels.given_labels import fold
 from pipelines.__main__ import main
-from pipelines.annotate import annotate, digest
+from pipelines.annotate.tasks import annotate, digest
+from pipelines.config.job_file import Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.job import Job, load
-from pipelines.records import Folder
-from pipelines.run import check, steps_of
-from pipelines.step import WORK
-from pipelines.tables import label_batches
+from pipelines.execution.records import Folder
+from pipelines.execution.step import WORK
+from pipelines.inputs.tables import label_batches
+from pipelines.steps.chain import check, steps_of
 from schemas.annotation import ResolvedLabel, Task
 from schemas.ranked import Hit, ScoredCandidate
 
@@ -152,7 +152,7 @@ def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_pat
 
 
 def _annotate_and_stop(made: Job, run: Path) -> None:
-    from pipelines.annotate import Known, settings_of, step, write_part
+    from pipelines.annotate.tasks import Known, settings_of, step, write_part
 
     this = step(made, run)
     this.begin()

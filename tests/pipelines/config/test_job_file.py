@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.config.job_file import keys, load
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from pipelines.job import keys, load
-from pipelines.rerank import plan_settings
+from pipelines.steps.rerank import plan_settings
 
 GOOD = """
 [ingest]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines import rerank
-from pipelines.candidates import QUESTIONS, write_candidates
-from pipelines.claim import claimed
+from pipelines.config.job_file import Job
+from pipelines.convert.as_run import QUESTIONS, write_candidates
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.evaluate import evaluate
-from pipelines.job import Job
-from pipelines.records import Folder
-from pipelines.run import run_steps
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.execution.lock import claimed
+from pipelines.execution.records import Folder
+from pipelines.steps import rerank
+from pipelines.steps.chain import run_steps
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate

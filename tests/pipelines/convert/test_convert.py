@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.convert import convert
+from pipelines.convert.convert import convert
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 
@@ -55,7 +55,7 @@ def test_an_option_of_another_form_and_an_unknown_row_are_refused(files):
 
 
 def test_the_parquet_is_what_evaluate_takes_for_labels(files, tmp_path):
-    from pipelines.evaluate import evaluate
+    from pipelines.evaluate.evaluate import evaluate
 
     list(convert(files, None, {}, tmp_path / "set.parquet"))
     assert evaluate("RR", tmp_path / "set.parquet").means["P@1"][0] == 1

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import spacy
 
+from pipelines.convert.statistics import PUBLISHED, Statistics, rows, statistics_of
 from pipelines.datasets import read_dataset
-from pipelines.datasets.statistics import PUBLISHED, Statistics, rows, statistics_of
 from schemas.labels import LabelledCandidate
 
 

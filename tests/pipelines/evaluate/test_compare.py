@@ -5,9 +5,9 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.compare import compare_files
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.evaluate import evaluate
+from pipelines.evaluate.compare import compare_files
+from pipelines.evaluate.evaluate import evaluate
 from schemas.labels import LabelledCandidate
 
 QUESTIONS = {

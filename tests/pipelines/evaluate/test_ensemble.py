@@ -12,20 +12,20 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from indexing.dense import DEFAULT, find_model
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.__main__ import main
-from pipelines.candidates import write_candidates
-from pipelines.ensemble import agree, tune_ensemble
+from pipelines.config.job_file import Job
+from pipelines.convert.as_run import write_candidates
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, UNAVAILABLE, USAGE, JobError
-from pipelines.evaluate import evaluate
-from pipelines.heads import write_heads
-from pipelines.job import Job
-from pipelines.run import run_steps
-from pipelines.scores import read_scores
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.multihead import save, split
-from ranking.pairs import Tokeniser
+from pipelines.evaluate.ensemble import agree, tune_ensemble
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.scores import read_scores
+from pipelines.steps.chain import run_steps
+from pipelines.train.heads import write_heads
+from ranking.multihead.multihead import save, split
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.labels import LabelledCandidate
 
 
@@ -151,7 +151,7 @@ def test_the_search_tells_how_many_weights_it_has_tried(
         yield
         told.append((label, units, done()))
 
-    monkeypatch.setattr("pipelines.ensemble.progress", record)
+    monkeypatch.setattr("pipelines.evaluate.ensemble.progress", record)
     tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, trials)
     assert told == [("ensemble", total, 0), ("ensemble", total, total)]
 

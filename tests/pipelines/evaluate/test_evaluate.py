@@ -9,13 +9,13 @@ import pytest
 
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
-from pipelines.evaluate import check_plots, evaluate
-from pipelines.plot import plot_coverage
-from pipelines.records import Manifest, PartWriter
-from ranking.complete import Complete
-from ranking.confidence import risk_coverage
+from pipelines.evaluate.evaluate import check_plots, evaluate
+from pipelines.evaluate.plot import plot_coverage
+from pipelines.execution.records import Manifest, PartWriter
+from ranking.baselines.complete import Complete
+from ranking.baselines.overlap import Overlap
+from ranking.evaluation.confidence import risk_coverage
 from ranking.lists import ranked_list
-from ranking.overlap import Overlap
 from ranking.reranker import Resources, Stage, run_stages
 from schemas.evaluation import QuestionScore
 from schemas.labels import LabelledCandidate

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
-from pipelines.records import Folder
-from pipelines.scores import join, read_labels, read_scores
+from pipelines.evaluate.scores import join, read_labels, read_scores
+from pipelines.execution.records import Folder
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 

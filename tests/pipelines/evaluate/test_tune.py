@@ -11,18 +11,18 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.dense import find_model
+from indexing.shards.dense import find_model
 from pipelines.__main__ import main
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
-from pipelines.scores import by_question
-from pipelines.tune import Aims, shares, tune, tune_files
-from ranking.cascade import Cascade
+from pipelines.evaluate.scores import by_question
+from pipelines.evaluate.tune import Aims, shares, tune, tune_files
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.exits import ExitRows
+from ranking.cascade.schedule import relative_cost
 from ranking.checkpoint import SHIPPED
-from ranking.exits import ExitRows
 from ranking.lists import ranked_list
 from ranking.reranker import Resources
-from ranking.schedule import relative_cost
 from schemas.ranked import RankedList
 from schemas.schedule import ExitScore, ScheduleScore
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.claim import claimed
+from pipelines.config.job_file import Job
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.job import Job
-from pipelines.run import run_steps
+from pipelines.execution.lock import claimed
+from pipelines.steps.chain import run_steps
 
 JOB = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap"}]}})
 HOLD = """
 import pathlib, sys
-from pipelines.claim import claimed
+from pipelines.execution.lock import claimed
 with claimed(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -6,7 +6,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.records import MANIFEST, Folder, Manifest, PartWriter, read_manifest, read_part, sweep, whole_file, write_text
+from pipelines.execution.records import (
+    MANIFEST,
+    Folder,
+    Manifest,
+    PartWriter,
+    read_manifest,
+    read_part,
+    sweep,
+    whole_file,
+    write_text,
+)
 from schemas.corpus import Document, Question
 
 QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]

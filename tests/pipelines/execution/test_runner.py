@@ -11,8 +11,8 @@ import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
 from pipelines.errors import USAGE, JobError
-from pipelines.progress import progress
-from pipelines.runner import pipeline
+from pipelines.execution.progress import progress
+from pipelines.execution.runner import pipeline
 
 
 def process_ids(processes: int) -> set[int]:

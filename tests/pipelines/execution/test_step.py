@@ -5,8 +5,8 @@ import os
 import pytest
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.records import PartWriter, read_manifest
-from pipelines.step import WORK, Report, Step, total
+from pipelines.execution.records import PartWriter, read_manifest
+from pipelines.execution.step import WORK, Report, Step, total
 from schemas.corpus import Question
 
 

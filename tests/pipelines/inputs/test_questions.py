@@ -7,12 +7,12 @@ import random
 
 import pytest
 
-from pipelines import retrieve
+from pipelines.config.job_file import Retrieve, load
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
-from pipelines.job import Retrieve, load
-from pipelines.questions import choose
-from pipelines.records import Folder
+from pipelines.execution.records import Folder
+from pipelines.inputs.questions import choose
 from pipelines.sample import copy_to
+from pipelines.steps import retrieve
 from schemas.corpus import Question, Rejected
 
 ASKED = {"a": "Who wrote Emma in 1815?", "b": "the last of us", "c": "What is ____ called?", "d": "When did Rome burn down"}

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.tables import label_batches, read_questions, read_splits
+from pipelines.inputs.tables import label_batches, read_questions, read_splits
 from schemas.corpus import Question
 
 TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]

@@ -10,17 +10,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.given import fold
-from indexing.splits import SPLITS
+from indexing.annotation.splits import SPLITS
+from indexing.labels.given_labels import fold
 from pipelines.__main__ import main
-from pipelines.card import Card
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.forms import asnq_classes
-from pipelines.publish import publish
-from pipelines.records import whole_file
-from pipelines.scores import read_labels
-from pipelines.tables import read_questions
+from pipelines.evaluate.scores import read_labels
+from pipelines.execution.records import whole_file
+from pipelines.inputs.tables import read_questions
+from pipelines.publish.card import Card
+from pipelines.publish.formats import asnq_classes
+from pipelines.publish.publish import publish
 from schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 
 CARD = Card('A "set": ours', "CC BY 4.0", ("pages of a.example: CC BY-SA 4.0",))

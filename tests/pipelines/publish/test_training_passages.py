@@ -12,13 +12,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.given import fold
-from indexing.passages import Splitter
-from indexing.splits import SPLITS, Split
-from indexing.windows import last_that_fits
+from indexing.annotation.splits import SPLITS, Split
+from indexing.labels.given_labels import fold
+from indexing.labels.windows import last_that_fits
+from indexing.passages.passages import Splitter
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.passages import Rules, build
+from pipelines.publish.training_passages import Rules, build
 from schemas.corpus import Document
 from schemas.labels import LabelledPassage, SentenceLabel
 from schemas.ranked import Hit

@@ -8,10 +8,10 @@ from collections import Counter
 
 import pytest
 
-from pipelines import domains, ingest
+from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.job import load
-from pipelines.records import Folder
+from pipelines.execution.records import Folder
+from pipelines.steps import domain_filter, ingest
 from schemas.corpus import Document, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
@@ -59,7 +59,7 @@ def test_zero_keeps_all_and_more_than_there_are_keeps_all_with_a_domain(tmp_path
 
 def test_a_list_takes_the_place_of_counting(tmp_path, monkeypatch):
     (tmp_path / "ranks.csv").write_text("1,d.info\n2,absent.com\n3,www.c.net\n4,a.com\n")
-    monkeypatch.setattr(domains, "define", None)  # a pass of its own would fail
+    monkeypatch.setattr(domain_filter, "define", None)  # a pass of its own would fail
     ingest.ingest(job(tmp_path, domain_list="ranks.csv", domains=3), tmp_path / "run")
     assert outcome(tmp_path / "run") == ({"d.info": 1, "c.net": 3}, {"domain": 9, "missing_text": 1})
     assert (tmp_path / "run/domains.tsv").read_text() == "# domain\tpages\nc.net\t3\nd.info\t1\n"
@@ -71,7 +71,7 @@ def test_a_list_takes_the_place_of_counting(tmp_path, monkeypatch):
 def test_a_counting_that_was_killed_goes_on_and_ends_the_same(tmp_path, monkeypatch):
     whole, two = tmp_path / "whole", job(tmp_path, domains=2)
     ingest.ingest(two, whole)
-    read, done = domains.read_pages, []
+    read, done = domain_filter.read_pages, []
 
     def killed(path, *others):
         if done:
@@ -79,11 +79,11 @@ def test_a_counting_that_was_killed_goes_on_and_ends_the_same(tmp_path, monkeypa
         done.append(path.name)
         return read(path, *others)
 
-    monkeypatch.setattr(domains, "read_pages", killed)
+    monkeypatch.setattr(domain_filter, "read_pages", killed)
     with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
         ingest.ingest(two, tmp_path / "run")
     counted = []
-    monkeypatch.setattr(domains, "read_pages", lambda path, *others: counted.append(path.name) or read(path, *others))
+    monkeypatch.setattr(domain_filter, "read_pages", lambda path, *others: counted.append(path.name) or read(path, *others))
     ingest.ingest(two, tmp_path / "run")
     assert sorted(done + counted) == ["x.jsonl.gz", "y.jsonl.gz"]
     for name in ("documents", "rejects", "passages"):

@@ -8,12 +8,12 @@ from collections import Counter, defaultdict
 import pytest
 
 from benchmarks.ingest import plain
-from pipelines import ingest
+from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.job import load
-from pipelines.records import Folder
+from pipelines.execution.records import Folder
+from pipelines.execution.step import WORK
 from pipelines.sample import copy_to
-from pipelines.step import WORK
+from pipelines.steps import ingest
 from schemas.corpus import Document, Passage, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"

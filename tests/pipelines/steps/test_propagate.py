@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from indexing.given import fold
-from indexing.passages import Splitter
-from indexing.windows import choose, last_that_fits, windows
-from pipelines import propagate
+from indexing.labels.given_labels import fold
+from indexing.labels.windows import choose, last_that_fits, windows
+from indexing.passages.passages import Splitter
+from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.job import load
-from pipelines.records import Folder, PartWriter
-from pipelines.run import check, run_steps, steps_of
-from pipelines.step import Report, Step
+from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.step import Report, Step
+from pipelines.steps import propagate
+from pipelines.steps.chain import check, run_steps, steps_of
 from schemas.annotation import ResolvedLabel
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import SentenceLabel, WindowLabel
@@ -134,7 +134,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 KILLED = """
 import os, signal
 from pipelines.__main__ import main
-from pipelines.step import Reports
+from pipelines.execution.step import Reports
 
 write, written = Reports.write, []
 
@@ -156,7 +156,7 @@ def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
     run(tmp_path / "whole", *ALL)
     job, out = tmp_path / "killed/job.toml", tmp_path / "killed/run"
     command = [sys.executable, "-c", KILLED, "propagate", str(job), "--out", str(out), "--set", *ALL]
-    child = subprocess.run(command, cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL, check=False)
+    child = subprocess.run(command, cwd=Path(__file__).parents[3], stderr=subprocess.DEVNULL, check=False)
     assert child.returncode == -signal.SIGKILL
     assert Step(out, "propagate", {}, {}, {}).reports.count() == 2
     run(tmp_path / "killed", *ALL)

@@ -12,24 +12,24 @@ import pytest
 import torch
 import transformers
 
-from indexing.dense import find_model
-from pipelines.candidates import write_candidates
+from indexing.shards.dense import find_model
+from pipelines.config.job_file import Job
+from pipelines.config.training_file import load_job
+from pipelines.convert.as_run import write_candidates
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.evaluate import evaluate
-from pipelines.job import Job
-from pipelines.run import run_steps
-from pipelines.scores import by_question
-from pipelines.tasks import task_of
-from pipelines.teachers import teach
-from pipelines.train import run
-from pipelines.trainjob import load_job
-from ranking.multihead import MultiHeadModel
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.scores import by_question
+from pipelines.steps.chain import run_steps
+from pipelines.train.builders import task_of
+from pipelines.train.teachers import teach
+from pipelines.train.train import run
+from ranking.multihead.multihead import MultiHeadModel
 from ranking.registry import find
 from ranking.reranker import Resources
-from ranking.train import Dev
+from ranking.training.loop import Dev
 from schemas.labels import LabelledCandidate
-from tests.pipelines.test_train import TRANSFORMER, write_tiny
+from tests.pipelines.train.test_train import TRANSFORMER, write_tiny
 
 TEACHERS = ("t1", "t2", "t3")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from indexing.dense import DEFAULT, find_model
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.__main__ import main
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS
-from ranking.cascade import CascadeModel, save
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.pairs import Tokeniser
+from ranking.cascade.cascade import CascadeModel, save
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 
 
 def call(*arguments: object) -> int:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SETTINGS, USAGE, JobError
-from pipelines.sweep import points, sweep
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
+from pipelines.train.sweep import points, sweep
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
 
 JOB = """
 [hashing]
@@ -31,7 +31,7 @@ epochs = 1
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    from indexing.dense import DEFAULT, find_model
+    from indexing.shards.dense import DEFAULT, find_model
 
     lines = [f"q{n}\tWho sang it ?\t{text}\t{label}" for n in range(4) for text, label in (("It left .", 0), ("She did .", 1))]
     (tmp_path / "train.tsv").write_text("question_id\tquestion\tsentence\tlabel\n" + "\n".join(lines) + "\n")

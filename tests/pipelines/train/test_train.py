@@ -15,23 +15,23 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from indexing.dense import DEFAULT, ModelMissing, find_model
-from pipelines.claim import claimed
+from indexing.shards.dense import DEFAULT, ModelMissing, find_model
+from pipelines.config.training_file import load_job
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.evaluate import evaluate
-from pipelines.scores import by_question
-from pipelines.tables import read_passages
-from pipelines.tasks import task_of
-from pipelines.train import run
-from pipelines.trainjob import load_job
-from ranking import peasi
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.scores import by_question
+from pipelines.execution.lock import claimed
+from pipelines.inputs.tables import read_passages
+from pipelines.train.builders import task_of
+from pipelines.train.train import run
+from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list, ranked_passages
-from ranking.peasi import PeasiModel
-from ranking.pointwise import Pointwise
+from ranking.peasi import peasi
+from ranking.peasi.peasi import PeasiModel
 from ranking.reranker import Resources, Stage, run_stages
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
 from schemas.labels import LabelledPassage, LabelledSentence
 
 JOB = """
@@ -114,18 +114,18 @@ def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
 
 def test_a_training_that_was_stopped_ends_with_the_same_bytes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     list(run(load_job(folder / "train.toml"), folder / "whole"))
-    from ranking import listtask
+    from ranking.training import list_models
 
-    real = listtask.ListTask.loss
+    real = list_models.ListTask.loss
     calls = []
 
-    def stops(self: listtask.ListTask, batch: object) -> object:
+    def stops(self: list_models.ListTask, batch: object) -> object:
         calls.append(1)
         if len(calls) == 8:
             raise KeyboardInterrupt
         return real(self, batch)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(listtask.ListTask, "loss", stops)
+    monkeypatch.setattr(list_models.ListTask, "loss", stops)
     with pytest.raises(KeyboardInterrupt):
         list(run(load_job(folder / "train.toml"), folder / "parts"))
     assert not (folder / "parts" / "training.json").exists()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranking.complete import is_complete
+from ranking.baselines.complete import is_complete
 
 
 @pytest.mark.parametrize(

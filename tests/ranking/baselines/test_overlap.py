@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ranking.overlap import RULES, Overlap, blank_words, cosinet_words, rule_scores
+from ranking.baselines.overlap import RULES, Overlap, blank_words, cosinet_words, rule_scores
 from ranking.reranker import Resources
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList

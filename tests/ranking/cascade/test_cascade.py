@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import torch
 
-from indexing.dense import DEFAULT, find_model
-from ranking import cascade
-from ranking.cascade import Cascade, CascadeModel, Sequential, load, save, survivors
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.cascade import cascade
+from ranking.cascade.cascade import Cascade, CascadeModel, Sequential, load, save, survivors
+from ranking.cascade.pointwise import Pointwise
+from ranking.cascade.schedule import sizes
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
 from ranking.lists import ranked_list
-from ranking.pairs import Tokeniser
-from ranking.pairtask import PairTask
-from ranking.pointwise import Pointwise
 from ranking.reranker import Resources
-from ranking.schedule import sizes
-from ranking.train import Dev, Recipe, train
+from ranking.training.cross_encoders import PairTask
+from ranking.training.loop import Dev, Recipe, train
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList

@@ -14,14 +14,14 @@ import torch
 from sentence_transformers import CrossEncoder
 from tokenizers.processors import RobertaProcessing
 
-from indexing.dense import DEFAULT, find_model
-from ranking.cascade import CascadeModel, load, save
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.cascade.cascade import CascadeModel, load, save
+from ranking.cascade.cross_encoder import export
 from ranking.checkpoint import WordsOf
-from ranking.encoder import LayeredEncoder
-from ranking.export import export
-from ranking.families import Shape
-from ranking.pairs import Tokeniser
 from ranking.reranker import Resources
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 
 EXITS = (1, 2, 4)
 SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ranking.exits import ExitRows, ExitScores
-from ranking.guarantee import binomial_tail, fixed_sequence, guarantee, line_up, questions_needed
-from ranking.replay import replay
-from ranking.schedule import grid
+from ranking.cascade.exits import ExitRows, ExitScores
+from ranking.cascade.guarantee import binomial_tail, fixed_sequence, guarantee, line_up, questions_needed
+from ranking.cascade.replay import replay
+from ranking.cascade.schedule import grid
 
 EXITS = (2, 4, 6)
 SCHEDULES = grid((0.0, 0.2, 0.4, 0.6, 0.8), EXITS)

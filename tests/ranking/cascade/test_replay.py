@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.exits import ExitRows, ExitScores
-from ranking.metrics import METRICS, Judged, Protocol, measure
-from ranking.replay import Replayed, replay
+from ranking.cascade.exits import ExitRows, ExitScores
+from ranking.cascade.replay import Replayed, replay
+from ranking.cascade.schedule import Schedule, cost, dropped, grid
+from ranking.evaluation.metrics import METRICS, Judged, Protocol, measure
 from ranking.reranker import SCORE_DECIMALS
-from ranking.schedule import Schedule, cost, dropped, grid
 
 SHARES = (0.0, 0.1, 0.29, 0.3, 0.5, 0.6)
 

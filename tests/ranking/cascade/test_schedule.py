@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.schedule import check, cost, dropped, grid, relative_cost, sizes
+from ranking.cascade.schedule import check, cost, dropped, grid, relative_cost, sizes
 
 EXITS = (4, 6, 8, 10, 12)
 TABLE_3 = {0.3: (-37.1, -36.7, 53.6), 0.4: (-44.9, -44.4, 18.3), 0.5: (-51.0, -51.0, -8.3)}

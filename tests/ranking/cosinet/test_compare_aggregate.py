@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from ranking.checkpoint import load, save
-from ranking.compare_aggregate import CompareAggregate, CompareAggregateModel
-from ranking.embeddings import Embeddings
-from ranking.listwise import FORMS, Form, NumberedList, collate
+from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
+from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
 from ranking.reranker import Resources
+from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 

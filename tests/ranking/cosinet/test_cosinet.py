@@ -10,14 +10,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from indexing.dense import find_model
-from ranking import listwise
+from indexing.shards.dense import find_model
 from ranking.checkpoint import load, save
-from ranking.cosinet import Cosinet, CosinetModel, CosinetPassages, relatedness
-from ranking.embeddings import Embeddings
-from ranking.listwise import FORMS, Form, NumberedList, collate
-from ranking.lookup import LookUp, Taps
+from ranking.cosinet import heads
+from ranking.cosinet.cosinet import Cosinet, CosinetModel, CosinetPassages, relatedness
+from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
+from ranking.cosinet.table_lookup import LookUp, Taps
 from ranking.reranker import Resources
+from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 
@@ -181,7 +181,7 @@ def test_a_look_up_score_depends_neither_on_batch_mates_nor_on_blocks(monkeypatc
     for (question, candidates), together in zip(lists, expected, strict=True):
         alone = np.concatenate([fast.scores([(question, [candidate])])[0] for candidate in candidates])
         np.testing.assert_allclose(alone, together, rtol=0, atol=1e-12)
-    monkeypatch.setattr(listwise, "BLOCK_WORDS", 100)
+    monkeypatch.setattr(heads, "BLOCK_WORDS", 100)
     turned = [(question, candidates[::-1]) for question, candidates in lists[::-1]]
     for mine, together in zip(look_up(model).scores(turned)[::-1], expected, strict=True):
         np.testing.assert_allclose(mine[::-1], together, rtol=0, atol=1e-12)
@@ -193,7 +193,7 @@ def test_a_list_s_scores_do_not_depend_on_the_other_lists_of_the_call(form: Form
     lists = random_lists([5, 31, 1, 12])
     expected = [fast.scores([mine])[0] for mine in lists]
     for pairs in (1_000, 20):
-        monkeypatch.setattr(listwise, "GROUP_PAIRS", pairs)
+        monkeypatch.setattr(heads, "GROUP_PAIRS", pairs)
         for mine, alone in zip(fast.scores(lists), expected, strict=True):
             np.testing.assert_allclose(mine, alone, rtol=0, atol=1e-12)
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from ranking.listwise import FORMS, Batch, Head, collate, loss
-from ranking.train import slanted_triangular
+from ranking.cosinet.heads import FORMS, Batch, Head, collate, loss
+from ranking.training.loop import slanted_triangular
 
 
 def batch_of(*labels: list[float]) -> Batch:

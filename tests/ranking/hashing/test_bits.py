@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ranking import bits
-from ranking.bits import Attention, Codes, Floats, exact_product, pack, sizes, unpack
+from ranking.hashing import bits
+from ranking.hashing.bits import Attention, Codes, Floats, exact_product, pack, sizes, unpack
 
 WIDTH, HIDDEN = 64, 24
 

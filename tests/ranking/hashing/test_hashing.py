@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from indexing.dense import DEFAULT, find_model
-from ranking import hashing
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.hashing import Hashing, HashingModel, Variant, sign
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.hashing import hashing
+from ranking.hashing.hashing import Hashing, HashingModel, Variant, sign
 from ranking.lists import ranked_list
-from ranking.pairs import Packed, Tokeniser
 from ranking.reranker import Resources
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Packed, Tokeniser
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 

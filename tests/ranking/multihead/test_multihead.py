@@ -12,18 +12,18 @@ from torch import nn
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraClassificationHead
 
-from indexing.dense import DEFAULT, find_model
-from ranking.cascade import Cascade, CascadeModel
-from ranking.distil import Distillation
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.cascade.cascade import Cascade, CascadeModel
+from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
-from ranking.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
-from ranking.pairs import Tokeniser
-from ranking.pairtask import PairTask
-from ranking.pointwise import Pointwise
+from ranking.multihead.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
 from ranking.reranker import Resources
-from ranking.train import Dev, Recipe, train
+from ranking.training.cross_encoders import PairTask
+from ranking.training.distillation import Distillation
+from ranking.training.loop import Dev, Recipe, train
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 

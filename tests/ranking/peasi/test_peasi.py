@@ -17,17 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from indexing.dense import DEFAULT, find_model
-from ranking import peasi
-from ranking.cascade import CascadeModel
-from ranking.cascade import save as save_cascade
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.baselines.overlap import Overlap
+from ranking.cascade.cascade import CascadeModel
+from ranking.cascade.cascade import save as save_cascade
 from ranking.checkpoint import WordsOf
-from ranking.confidence import Calibration
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.overlap import Overlap
-from ranking.pairs import Tokeniser
-from ranking.peasi import (
+from ranking.evaluation.confidence import Calibration
+from ranking.peasi import peasi
+from ranking.peasi.peasi import (
     UNCALIBRATED,
     Asked,
     Extractor,
@@ -42,6 +39,9 @@ from ranking.peasi import (
     windows,
 )
 from ranking.reranker import Resources, Stage, run_stages, to_passages, to_sentences
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ranking.reranker import order_by
-from ranking.train import STATE, Dev, Progress, Recipe, finished, slanted_triangular, train
+from ranking.training.loop import STATE, Dev, Progress, Recipe, finished, slanted_triangular, train
 from schemas.labels import LabelledCandidate
 
 QUESTIONS = [

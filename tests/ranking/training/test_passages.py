@@ -16,16 +16,16 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from indexing.dense import DEFAULT, find_model
-from ranking import peasi
-from ranking.confidence import Calibration
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.pairs import Tokeniser
-from ranking.passagetask import PassageTask, calibrated, dev_lists
-from ranking.peasi import PeasiModel, Reader, Variant, first
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.evaluation.confidence import Calibration
+from ranking.peasi import peasi
+from ranking.peasi.peasi import PeasiModel, Reader, Variant, first
 from ranking.reranker import order_by, to_sentences
-from ranking.train import Progress, Recipe, finished, train
+from ranking.training.loop import Progress, Recipe, finished, train
+from ranking.training.passages import PassageTask, calibrated, dev_lists
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.labels import LabelledPassage, LabelledSentence
 from schemas.ranked import RankedList
 

@@ -12,14 +12,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from indexing.dense import DEFAULT, find_model
-from ranking import hashing
-from ranking.encoder import LayeredEncoder
-from ranking.families import Shape
-from ranking.hashing import HashingModel, Variant, sign
-from ranking.hashtask import HashTask
-from ranking.pairs import Tokeniser
-from ranking.train import Dev, History, Progress, Recipe, train
+from indexing.shards.dense import DEFAULT, find_model
+from ranking.hashing import hashing
+from ranking.hashing.hashing import HashingModel, Variant, sign
+from ranking.training.loop import Dev, History, Progress, Recipe, train
+from ranking.training.triplets import HashTask
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
 from schemas.labels import LabelledCandidate
 
 SHAPE = Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0)

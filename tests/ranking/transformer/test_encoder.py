@@ -14,11 +14,11 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from indexing.dense import find_model
-from ranking import encoder as module
-from ranking.encoder import LayeredEncoder, exact_windows, fast, pool
-from ranking.families import Shape, translated
-from ranking.pairs import Packed, Tokeniser
+from indexing.shards.dense import find_model
+from ranking.transformer import encoder as module
+from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast, pool
+from ranking.transformer.huggingface import Shape, translated
+from ranking.transformer.packing import Packed, Tokeniser
 
 TEXTS = [
     "Who wrote the opera about a barber in Seville?",

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ranking.embeddings import Embeddings, derive, encode_words, word_encoder
-from ranking.vector_files import read
+from ranking.word_vectors.embeddings import Embeddings, derive, encode_words, word_encoder
+from ranking.word_vectors.vector_files import read
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
 

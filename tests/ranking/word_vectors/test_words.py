@@ -9,8 +9,8 @@ import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ranking.embeddings import Embeddings
-from ranking.words import Lexicon, Words
+from ranking.word_vectors.embeddings import Embeddings
+from ranking.word_vectors.words import Lexicon, Words
 
 SPACY = spacy.blank("en").tokenizer
 WORDS = Words()

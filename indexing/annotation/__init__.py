@@ -1,0 +1,1 @@
+"""What annotators judge, how well they agree, and how their data set is split."""

@@ -1,0 +1,1 @@
+"""Crawl files to raw pages: WARC, WET, JSONL, TSV and Parquet."""

@@ -1,0 +1,1 @@
+"""Raw pages to documents: main text, title, language, registered domain, exact duplicates."""

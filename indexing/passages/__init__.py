@@ -1,0 +1,1 @@
+"""Documents to sentences and DPR-sized passages; rules for questions."""

@@ -1,0 +1,1 @@
+"""Index shards: BM25 (Lucene), dense (FAISS), stored answer codes, and rank fusion over shards."""

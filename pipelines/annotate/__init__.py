@@ -1,0 +1,1 @@
+"""Tasks for annotators out, their labels in: `answermill annotate` and `answermill collect`."""

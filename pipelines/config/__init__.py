@@ -1,0 +1,1 @@
+"""Job files and training files: their keys, bounds and meanings."""

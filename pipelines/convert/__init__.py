@@ -1,0 +1,1 @@
+"""Data sets into other forms: `answermill dataset` and `answermill candidates`."""

@@ -1,0 +1,1 @@
+"""Figures of rankings: `answermill evaluate`, `compare`, `ensemble` and `tune`."""

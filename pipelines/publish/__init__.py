@@ -1,0 +1,1 @@
+"""Data sets for others: `answermill passages` and `answermill publish`."""

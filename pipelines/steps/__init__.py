@@ -1,0 +1,1 @@
+"""The steps of a run: ingest, index, retrieve, rerank, propagate."""

@@ -1,0 +1,1 @@
+"""Training from a file: `answermill train`, `sweep`, `heads` and `export`."""

@@ -1,0 +1,1 @@
+"""Rerankers without training: word overlap, cosine similarity, completeness of a sentence."""

@@ -1,0 +1,1 @@
+"""Cosinet (Bonadiman & Moschitti, COLING 2020) and the compare-aggregate baseline."""

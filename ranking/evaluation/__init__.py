@@ -1,0 +1,1 @@
+"""Metrics, significance, confidence and ensembles."""

@@ -1,0 +1,1 @@
+"""Hashing-based answer selection (HAS): binary answer matrices."""

@@ -1,0 +1,1 @@
+"""The multiple-heads student (MHS)."""

@@ -1,0 +1,1 @@
+"""PEASI: passage reranker and in-place sentence extractor."""

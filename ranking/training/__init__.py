@@ -1,0 +1,1 @@
+"""The training loop and the trainings of each family of models."""

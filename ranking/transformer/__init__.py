@@ -1,0 +1,1 @@
+"""Pretrained transformers, run a few layers at a time over packed pairs."""

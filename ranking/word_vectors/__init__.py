@@ -1,0 +1,1 @@
+"""Words, word vectors, and the files that hold them."""
