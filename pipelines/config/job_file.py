@@ -11,16 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, overload
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from schemas.section import Count, Section
 
-Count = Annotated[int, Field(ge=1)]
 J = TypeVar("J", bound=BaseModel)
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Ingest(Section):

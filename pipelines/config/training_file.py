@@ -22,7 +22,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from pipelines.config.job_file import Count, Section, load
+from pipelines.config.job_file import load
+from schemas.section import Count, Section
 
 
 class Model(Section):

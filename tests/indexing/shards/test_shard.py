@@ -175,7 +175,7 @@ def test_a_build_that_was_killed_leaves_no_shard_and_the_next_one_sweeps(tmp_pat
     script = """
 import os, signal, sys
 from pathlib import Path
-from indexing import shards
+from indexing.shards import shard as shards
 from schemas.corpus import Passage
 
 def killed():

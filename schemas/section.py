@@ -1,0 +1,16 @@
+"""What a section of a job or training file is: a strict, frozen pydantic model whose fields say what they mean."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=1)]
+"""A number of things, at least one."""
+
+
+class Section(BaseModel):
+    """Unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
