@@ -35,8 +35,7 @@ from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from pipelines.train.train import run
 from ranking.cascade.cascade import Cascade, Sequential, load
 from ranking.cascade.exits import ExitScores

@@ -31,8 +31,7 @@ from sentence_transformers import CrossEncoder
 
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds
 from indexing.shards.dense import DEFAULT, find_model
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from ranking.cascade.cascade import Cascade, CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
 from ranking.cascade.pointwise import Pointwise

@@ -26,8 +26,7 @@ import torch
 
 from benchmarks.harness import arguments, finish, processes, revision, say
 from indexing.shards.dense import find_model
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.heads import FORMS, Form
 from ranking.training.list_models import MODELS, ListTask, vocabulary
 from ranking.training.loop import Dev, Recipe, train

@@ -21,8 +21,7 @@ import torch
 
 from benchmarks.harness import arguments, finish, say, seconds
 from indexing.shards.dense import find_model, load_encoder
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from ranking.checkpoint import SHIPPED
 from ranking.checkpoint import load as load_model
 from ranking.cosinet.cosinet import Cosinet, CosinetModel

@@ -25,8 +25,7 @@ from benchmarks.retrieval import is_right, questions
 from indexing.shards import bm25, jvm
 from indexing.shards.dense import find_model, load_encoder
 from pipelines.config.job_file import Job
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from pipelines.execution.records import Folder
 from pipelines.steps import chain
 from ranking.baselines.overlap import Overlap

@@ -30,8 +30,7 @@ import torch
 from benchmarks.harness import arguments, finish, processes, revision, say, trained_by
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from pipelines.train.train import run
 from ranking.evaluation.metrics import Judged, measure
 from ranking.hashing.hashing import Hashing

@@ -27,8 +27,7 @@ import torch
 
 from benchmarks.harness import arguments, finish, say
 from indexing.shards.dense import DEFAULT, find_model
-from pipelines.datasets import read_dataset
-from pipelines.evaluate.scores import by_question
+from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.heads import NumberedList, rerank
 from ranking.cosinet.table_lookup import Relatedness
 from ranking.training.list_models import vocabulary

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.evaluate.scores import by_question
 from pipelines.execution.lock import claimed
 from pipelines.execution.records import PartWriter, sha256
 from pipelines.execution.step import Report, Step

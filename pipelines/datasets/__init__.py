@@ -11,7 +11,8 @@ import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,12 @@ def read_dataset(
     if form not in _READERS:
         raise JobError(f"{path}: unknown form {form!r}; known: {known}", USAGE)
     return in_order(path, _READERS[form](path, Counter() if counted is None else counted, **options))
+
+
+def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCandidate]]:
+    """The candidates of a data set, as one list for each question."""
+    for _, group in groupby(rows, key=lambda row: row.question_id):
+        yield list(group)
 
 
 def recognise(path: Path) -> str | None:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import FORMS, plot_coverage
-from pipelines.evaluate.scores import FINAL, Joined, Rows, by_question, join, read_labels, read_scores
+from pipelines.evaluate.scores import FINAL, Joined, Rows, join, read_labels, read_scores
 from pipelines.execution.records import write_text
 from ranking.baselines.overlap import RULES, WORDS, rule_scores
 from ranking.evaluation.confidence import RiskCoverage, first_answers, risk_coverage

@@ -23,7 +23,7 @@ from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.execution.records import MANIFEST, Folder, read_batches, read_manifest
 from ranking.evaluation.metrics import UNJUDGED, Judged
-from schemas.labels import DocumentLabel, LabelledCandidate, PassageLabel, SentenceLabel
+from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import ScoredCandidate
 from schemas.record import Record
 
@@ -163,12 +163,6 @@ def join(scores: Rows, labels: Labels) -> Joined:
         confidence=np.concatenate([sure[ours], np.full(missing.sum(), np.nan)]),
         unknown_questions=len(np.unique(question[~ours])),
     )
-
-
-def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCandidate]]:
-    """A data set's candidates, one list a question."""
-    for _, group in groupby(rows, key=lambda row: row.question_id):
-        yield list(group)
 
 
 def _codes(first: pa.Array, second: pa.Array) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:

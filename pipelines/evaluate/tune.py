@@ -16,10 +16,9 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 
 from indexing.shards.dense import find_model, load_encoder
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import Mark, plot
-from pipelines.evaluate.scores import by_question
 from pipelines.execution.progress import progress
 from pipelines.execution.records import write_text
 from ranking.cascade.exits import ExitModel, ExitRows, ExitScores

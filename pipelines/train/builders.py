@@ -14,9 +14,8 @@ import torch
 
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import Body, Hashing, Model, Peasi, TrainJob, Transformer
-from pipelines.datasets import read_dataset, recognise
+from pipelines.datasets import by_question, read_dataset, recognise
 from pipelines.datasets.lines import lines
-from pipelines.evaluate.scores import by_question
 from ranking.cascade import cascade
 from ranking.cascade.cascade import CascadeModel, grown
 from ranking.cascade.schedule import check

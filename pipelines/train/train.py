@@ -15,9 +15,8 @@ import numpy.typing as npt
 import torch
 
 from pipelines.config.training_file import TrainJob
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.evaluate.scores import by_question
 from pipelines.execution.lock import claimed
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.records import sha256, write_text

@@ -28,7 +28,7 @@ GUIDELINES = "guidelines.md"
 
 
 def default_guidelines() -> str:
-    return resources.files(__name__).joinpath(GUIDELINES).read_text(encoding="utf-8")
+    return resources.files("pipelines.annotate").joinpath(GUIDELINES).read_text(encoding="utf-8")
 
 
 def written(folder: Path, settings: Mapping[str, Any]) -> bool:

@@ -13,9 +13,8 @@ import pytest
 
 from indexing.shards.dense import find_model
 from pipelines.__main__ import main
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
-from pipelines.evaluate.scores import by_question
 from pipelines.evaluate.tune import Aims, shares, tune, tune_files
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.exits import ExitRows

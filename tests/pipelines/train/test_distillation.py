@@ -16,10 +16,9 @@ from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job
 from pipelines.config.training_file import load_job
 from pipelines.convert.as_run import write_candidates
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
-from pipelines.evaluate.scores import by_question
 from pipelines.steps.chain import run_steps
 from pipelines.train.builders import task_of
 from pipelines.train.teachers import teach

@@ -17,10 +17,9 @@ from safetensors.torch import load_file
 
 from indexing.shards.dense import DEFAULT, ModelMissing, find_model
 from pipelines.config.training_file import load_job
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
-from pipelines.evaluate.scores import by_question
 from pipelines.execution.lock import claimed
 from pipelines.inputs.tables import read_passages
 from pipelines.train.builders import task_of
