@@ -155,7 +155,7 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 def main() -> None:
     given = arguments("first_stage", __doc__ or "")
     torch.set_num_threads(1)
-    encoder = EncodedOnce(load_encoder(threads=1))
+    encoder = EncodedOnce(load_encoder())
     resources = Resources(None, lambda: encoder, find_model)
     cosinet, overlap, similarity = Cosinet.load(resources), Overlap(), Similarity.load(resources)
     result: dict[str, float | int | str] = {}

@@ -199,7 +199,7 @@ def test_beam_gives_what_the_functions_give(sample_run, tmp_path):
     shards = [open_shard(folder) for folder in sorted((sample_run / "shards").glob("0*"))]
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
-    asked = retrieve.encode(block, load_encoder(threads=1))
+    asked = retrieve.encode(block, load_encoder())
     found = [retrieve.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
     best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in found), strict=True)] for source in found[0]}
     fused = [fuse({source: best[source][n] for source in best}) for n in range(len(questions))]

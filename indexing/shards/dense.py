@@ -124,18 +124,14 @@ def load_encoder(
     max_tokens: int = 256,
     device: Literal["auto", "cpu", "cuda"] = "auto",
     precision: Literal["auto", "fp32", "bf16"] = "auto",
-    threads: int | None = None,
 ) -> Encoder:
     """Load the encoder of passages, and of questions where it is another.
 
     `max_tokens` is where a text is cut, at most what the model takes. `precision` 'auto' is bf16 on CUDA and on
-    processors with AMX, fp32 elsewhere. `threads` is torch's on the CPU, for the whole process: 1 where several
-    processes share the cores. Raises ModelMissing where a model cannot be had or is of a kind that is not supported.
+    processors with AMX, fp32 elsewhere. Raises ModelMissing if a model cannot be had or is of a kind that is not supported.
     """
     import torch
 
-    if threads is not None:
-        torch.set_num_threads(threads)
     place = "cuda" if device == "cuda" or (device == "auto" and torch.cuda.is_available()) else "cpu"
     fast = place == "cuda" or bool(torch.cpu.get_capabilities().get("amx_bf16"))
     kind: Literal["fp32", "bf16"] = "bf16" if precision == "bf16" or (precision == "auto" and fast) else "fp32"

@@ -218,9 +218,9 @@ def _model(name: str) -> Path:
 
 
 def _default_encoder() -> SentenceEncoder:
-    from indexing.shards.dense import load_encoder  # imports torch
+    from pipelines.steps.models import dense_encoder  # imports torch
 
-    return load_encoder(threads=1)
+    return dense_encoder()
 
 
 def _curve(scores: str, joined: Joined) -> RiskCoverage:

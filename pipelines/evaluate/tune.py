@@ -15,12 +15,13 @@ from typing import Any, cast
 
 import pyarrow.parquet as pq
 
-from indexing.shards.dense import find_model, load_encoder
+from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import Mark, plot
 from pipelines.execution.progress import progress
 from pipelines.execution.records import write_text
+from pipelines.steps.models import dense_encoder
 from ranking.cascade.exits import ExitModel, ExitRows, ExitScores
 from ranking.cascade.guarantee import Guaranteed, guarantee
 from ranking.cascade.replay import Replayed, replay
@@ -182,7 +183,7 @@ def tune_files(checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None 
         if file is not None and not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     try:
-        model = find("cascade").load(Resources(checkpoint, lambda: load_encoder(threads=1), find_model))
+        model = find("cascade").load(Resources(checkpoint, dense_encoder, find_model))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     return tune(cast(ExitModel, model), dev, aims, held_out=held_out, form=form, checkpoint=checkpoint)

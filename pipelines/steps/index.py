@@ -15,13 +15,14 @@ import apache_beam as beam
 
 from indexing.shards import shard
 from indexing.shards.answer_codes import AnswerEncoder
-from indexing.shards.dense import Encoder, load_encoder
+from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
 from pipelines.config.job_file import Job
 from pipelines.execution.records import Folder, Part, read_part, sha256
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import answer_bits
+from pipelines.steps.models import passage_encoder, use_threads
 from schemas.corpus import Passage
 from schemas.record import Record
 
@@ -85,6 +86,7 @@ class BuildShard(beam.DoFn):
         self._job, self._passages, self._step = job, passages, this
 
     def setup(self) -> None:
+        use_threads()
         self._encoder = passage_encoder(self._job)
         self._coders = answer_bits.coders(self._job)
 
@@ -126,18 +128,6 @@ def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[P
                 if start <= row < stop:
                     yield passage
         first += part.rows
-
-
-def passage_encoder(job: Job) -> Encoder:
-    """The job's dense encoder, loaded. Raises ModelMissing where it cannot be had."""
-    return load_encoder(
-        job.index.encoder,
-        job.index.question_encoder,
-        max_tokens=job.index.encoder_tokens,
-        device=job.workers.device,
-        precision=job.index.precision,
-        threads=1,  # a core each for the worker processes; threads that wait for one another on a shared core crawl
-    )
 
 
 def summary(run: Path) -> str:

@@ -20,7 +20,7 @@ from pipelines.execution.records import Folder, Part, PartWriter, read_batches, 
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import answer_bits
-from pipelines.steps.index import passage_encoder
+from pipelines.steps.models import passage_encoder, use_threads
 from ranking.cascade.cascade import Cascade, Sequential
 from ranking.hashing.hashing import Hashing
 from ranking.multihead.multihead import MultiHead
@@ -149,6 +149,7 @@ class RunStages(beam.DoFn):
         self._job, self._folder, self._step = job, folder, this
 
     def setup(self) -> None:
+        use_threads()
         self._plan = load_plan(self._job, self._step.run)
 
     def process(self, element: tuple[int, Part]) -> None:

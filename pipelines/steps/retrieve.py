@@ -30,7 +30,7 @@ from pipelines.execution.records import Folder, PartWriter, sha256
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.questions import Chosen, choose, told
-from pipelines.steps.index import passage_encoder
+from pipelines.steps.models import passage_encoder, use_threads
 from schemas.corpus import Passage, Question, Rejected
 from schemas.ranked import Hit
 from schemas.record import Record
@@ -181,6 +181,8 @@ class EncodeQuestions(beam.DoFn):
         self._job, self._dense = job, "dense" in settings.sources
 
     def setup(self) -> None:
+        if self._dense:
+            use_threads()
         self._encoder = passage_encoder(self._job) if self._dense else None
 
     def process(self, block: Block) -> Iterator[tuple[int, Asked | None]]:

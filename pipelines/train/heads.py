@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indexing.shards.dense import find_model, load_encoder
+from indexing.shards.dense import find_model
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
+from pipelines.steps.models import dense_encoder
 from ranking.checkpoint import words_of
 from ranking.multihead.multihead import load, save
 from ranking.reranker import Resources
@@ -16,7 +17,7 @@ def write_heads(checkpoint: Path, out: Path) -> list[str]:
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
     try:
-        model, tokeniser = load(checkpoint, Resources(None, lambda: load_encoder(threads=1), find_model))
+        model, tokeniser = load(checkpoint, Resources(None, dense_encoder, find_model))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     made = []

@@ -24,7 +24,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    return load_encoder(device="cpu", precision="fp32", threads=1)
+    return load_encoder(device="cpu", precision="fp32")
 
 
 def save_tiny(folder: Path, kind: str, size: int = 32, seed: int = 0, **settings: int) -> Path:
@@ -52,7 +52,7 @@ def save_tiny(folder: Path, kind: str, size: int = 32, seed: int = 0, **settings
 def test_a_vector_depends_on_the_text_alone(precision: Literal["fp32", "bf16"], tmp_path: Path) -> None:
     # The default model in fp32; in bf16, which is slow on old processors, a small one.
     name = DEFAULT if precision == "fp32" else str(save_tiny(tmp_path, "BertModel", size=64))
-    encoder = load_encoder(name, device="cpu", precision=precision, threads=1)
+    encoder = load_encoder(name, device="cpu", precision=precision)
     together = encoder.encode_sentences(TEXTS)
     backwards = encoder.encode_sentences(TEXTS[::-1] + TEXTS[:3])[: len(TEXTS)][::-1]
     alone = np.concatenate([encoder.encode_sentences([text]) for text in TEXTS])

@@ -32,7 +32,7 @@ PASSAGES = [passage(n, f"{WORDS[n % 10]} number{n}") for n in range(700)]
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    return load_encoder(device="cpu", precision="fp32", threads=1)
+    return load_encoder(device="cpu", precision="fp32")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from pipelines.errors import JobError
 from pipelines.execution.records import Folder, sha256
 from pipelines.steps import answer_bits, index
 from pipelines.steps.chain import run_steps, steps_of
+from pipelines.steps.models import passage_encoder
 from ranking.hashing import hashing
 from ranking.hashing.hashing import AnswerCoder, Hashing, HashingModel, Variant
 from ranking.peasi import peasi
@@ -152,7 +153,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Pat
     this.begin()
     passages = Folder.open(tmp_path / "passages", Passage, "ingest")
     units = index.ranges(passages.rows, 2, 1)
-    index.build(units[1], of, passages, index.passage_encoder(of), answer_bits.coders(of), this)
+    index.build(units[1], of, passages, passage_encoder(of), answer_bits.coders(of), this)
     index.index(of, tmp_path)
     files = sorted(path.relative_to(folder) for path in (folder / "shards").rglob("*.arrow"))
     assert len(files) == 4

@@ -1,0 +1,86 @@
+"""Models of a job: where they run, on how many threads, and one copy of each in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from threading import RLock
+from typing import Any, Literal, TypeVar, cast
+from weakref import WeakValueDictionary
+
+from indexing.shards.dense import DEFAULT, Encoder, find_model, load_encoder
+from pipelines.config.job_file import Job
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "fp32", "bf16"]
+Model = TypeVar("Model")
+
+WORKER_THREADS = 1
+"""Torch's threads in a worker process. `workers.processes` is what puts cores to work: threads that wait for one another on a
+shared machine crawl, and another number of threads may change the last bits of a score."""
+
+_loaded: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
+_loading = RLock()  # to load one model may mean to load another
+
+
+def device_of(setting: Device) -> Literal["cpu", "cuda"]:
+    """Where models run: the setting, with 'auto' = CUDA if this machine has it."""
+    import torch
+
+    if setting != "auto":
+        return setting
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def use_threads(threads: int = WORKER_THREADS) -> None:
+    """Set torch's threads for this process. A worker calls it before it loads a model; loading a model never does."""
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def shared(key: Hashable, load: Callable[[], Model]) -> Model:
+    """The object that this process has loaded under the key, or `load()`; it goes when nobody holds it any longer.
+
+    The key names all that decides the object: its kind, its settings, and the `stamp` of its files. The object must be one that
+    can be referred to weakly (so no list or tuple). Safe to call from several threads.
+    """
+    with _loading:
+        model = _loaded.get(key)
+        if model is None:
+            model = _loaded[key] = load()
+        return cast(Model, model)
+
+
+def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of a model folder's files: another one once the model was written again."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
+    return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+
+
+def dense_encoder(
+    name: str = DEFAULT,
+    question_name: str | None = None,
+    *,
+    max_tokens: int = 256,
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> Encoder:
+    """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be had."""
+    place = device_of(device)
+    stamps = tuple(stamp(find_model(each)) for each in (name, question_name) if each is not None)
+    return shared(
+        ("dense encoder", name, question_name, stamps, max_tokens, place, precision),
+        lambda: load_encoder(name, question_name, max_tokens=max_tokens, device=place, precision=precision),
+    )
+
+
+def passage_encoder(job: Job) -> Encoder:
+    """The job's dense encoder, loaded once in this process. Raises ModelMissing if it cannot be had."""
+    return dense_encoder(
+        job.index.encoder,
+        job.index.question_encoder,
+        max_tokens=job.index.encoder_tokens,
+        device=job.workers.device,
+        precision=job.index.precision,
+    )
