@@ -218,14 +218,7 @@ class Folder(Generic[R]):
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
     """The batches of a part that a manifest names, after its checksum was found right; raises JobError (65) otherwise."""
     path = folder / part.file
-    try:
-        digest = sha256(path)
-    except FileNotFoundError:
-        raise JobError(
-            f"{path} is named by its manifest but missing; delete {folder} and run its step again", BAD_DATA
-        ) from None
-    if digest != part.sha256:
-        raise JobError(f"{path} was changed since it was written (SHA-256); delete {folder} and run its step again", BAD_DATA)
+    _check(path, part)
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
 
@@ -234,6 +227,44 @@ def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
     """The rows of one part."""
     for batch in read_batches(folder, part):
         yield from record.rows(batch)
+
+
+def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) -> Iterator[R]:
+    """The rows [start, stop) of one part, counted from 0. Row groups without any of them are not read.
+
+    The part's checksum is compared once in a process, however many ranges are read. Raises JobError (65) if it differs.
+    """
+    path = folder / part.file
+    if path not in _sound or _sound[path] != part.sha256:
+        _check(path, part)
+        _sound[path] = part.sha256
+    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            if first < stop and first + rows > start:
+                table = file.read_row_group(group, use_threads=False)
+                inside = table.slice(max(start - first, 0), min(stop, first + rows) - max(start, first))
+                for batch in inside.to_batches(max_chunksize=512):
+                    yield from record.rows(batch)
+            first += rows
+
+
+_sound: dict[Path, str] = {}  # a part whose checksum this process has compared → that checksum
+
+
+def _check(path: Path, part: Part) -> None:
+    """Raises JobError (65) unless the file is there and has the part's checksum."""
+    try:
+        digest = sha256(path)
+    except FileNotFoundError:
+        raise JobError(
+            f"{path} is named by its manifest but missing; delete {path.parent} and run its step again", BAD_DATA
+        ) from None
+    if digest != part.sha256:
+        raise JobError(
+            f"{path} was changed since it was written (SHA-256); delete {path.parent} and run its step again", BAD_DATA
+        )
 
 
 def sha256(path: Path) -> str:

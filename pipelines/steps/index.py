@@ -18,7 +18,7 @@ from indexing.shards.answer_codes import AnswerEncoder
 from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
 from pipelines.config.job_file import Job
-from pipelines.execution.records import Folder, Part, read_part, sha256
+from pipelines.execution.records import Folder, Part, read_rows, sha256
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import answer_bits
@@ -120,13 +120,11 @@ def build(
 
 
 def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
-    """The rows [start, stop) of a folder; parts outside are not opened."""
+    """The rows [start, stop) of a folder; parts and row groups outside are not read."""
     first = 0
     for part in passages.parts:
         if first < stop and first + part.rows > start:
-            for row, passage in enumerate(read_part(passages.path, part, Passage), first):
-                if start <= row < stop:
-                    yield passage
+            yield from read_rows(passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows))
         first += part.rows
 
 

@@ -1,0 +1,106 @@
+"""A shard's passages are read without reading, or checking, those of the other shards again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.errors import JobError
+from pipelines.execution import records
+from pipelines.execution.records import ROWS_PER_GROUP, Folder, PartWriter
+from pipelines.execution.step import Report, Step
+from pipelines.steps.index import ranges, rows_between
+from schemas.corpus import Passage, Sentence
+
+SIZES = (5 * ROWS_PER_GROUP + 3, 7, 0, 2 * ROWS_PER_GROUP)
+"""Rows of the parts: one that is as large as many shards, one smaller than a shard, an empty one, and one more."""
+
+
+def passage(number: int) -> Passage:
+    doc_id, text = f"d{number}", f"passage {number}"
+    return Passage(f"{doc_id}#0", doc_id, "", "", 0, len(text), text, (Sentence(f"{doc_id}@0", 0, len(text), text),))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder[Passage]:
+    run = tmp_path_factory.mktemp("run")
+    step = Step(run, "ingest", {"passages": Passage}, {}, {})
+    step.begin()
+    numbers = iter(range(sum(SIZES)))
+    for unit, rows in enumerate(SIZES):
+        with PartWriter(run / "passages", Passage, unit) as part:
+            part.write([passage(next(numbers)) for _ in range(rows)])
+        step.reports.write(Report(unit, {"passages": part.part}))
+    step.finish(step.reports.read().values(), {})
+    return Folder.open(run / "passages", Passage, "ingest")
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Rows of each batch that passages are made of."""
+    rows: list[int] = []
+    parse = Passage.rows
+
+    def counted(batch: pa.RecordBatch) -> Iterator[Passage]:
+        rows.append(batch.num_rows)
+        return iter(parse(batch))
+
+    monkeypatch.setattr(Passage, "rows", counted)
+    return rows
+
+
+@pytest.mark.parametrize("shards", [1, 3, 40])
+def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
+    folder: Folder[Passage], parsed: list[int], shards: int
+) -> None:
+    units = ranges(folder.rows, shards, 1)
+    found = [row.doc_id for unit in units for row in rows_between(folder, unit.start, unit.stop)]
+    assert len(units) == shards
+    assert found == [f"d{n}" for n in range(sum(SIZES))]
+    assert sum(parsed) == sum(SIZES)
+
+
+def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_sound", {})
+    hashed: Counter[str] = Counter()
+    sha256 = records.sha256
+
+    def counted(path: Path) -> str:
+        hashed[path.name] += 1
+        return sha256(path)
+
+    monkeypatch.setattr(records, "sha256", counted)
+    for unit in ranges(folder.rows, 40, 1):
+        assert sum(1 for _ in rows_between(folder, unit.start, unit.stop)) == unit.stop - unit.start
+    assert hashed == {part.file: 1 for part in folder.parts}
+
+
+def test_a_part_that_was_changed_is_refused(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_sound", {})
+    path = folder.path / folder.parts[0].file
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+        with pytest.raises(JobError, match="SHA-256"):
+            next(rows_between(folder, 3 * ROWS_PER_GROUP, 3 * ROWS_PER_GROUP + 1))
+    finally:
+        path.write_bytes(whole)
+
+
+def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[Any] = []
+    read = records.pq.ParquetFile.read_row_group
+
+    def counted(file: Any, group: int, **settings: Any) -> pa.Table:
+        groups.append(group)
+        return read(file, group, **settings)
+
+    monkeypatch.setattr(records.pq.ParquetFile, "read_row_group", counted)
+    start = 3 * ROWS_PER_GROUP - 1
+    assert [row.doc_id for row in rows_between(folder, start, start + 3)] == [f"d{start + n}" for n in range(3)]
+    assert groups == [2, 3]
