@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from cyclopts import CycloptsError
 
-from pipelines.__main__ import app, main
+from pipelines.__main__ import main
+from pipelines.cli.command_line import command_line
 from pipelines.config.job_file import keys
 from pipelines.steps.chain import FOLDERS
 from ranking.registry import RERANKERS
@@ -40,12 +41,14 @@ def test_the_commands_of_the_readme_run(command, sample_run, tmp_path, monkeypat
 @pytest.mark.parametrize("command", [command for command in WRITTEN if command not in COMMANDS])
 def test_the_commands_of_the_readme_with_names_to_fill_in_are_understood(command):
     given = shlex.split(command.partition(" -- ")[0].replace("...", ""))
-    app.parse_args(given[1:], exit_on_error=False, print_error=False)  # raises where a name or a value is wrong
+    command_line().parse_args(given[1:], exit_on_error=False, print_error=False)  # raises where a name or a value is wrong
 
 
 def test_a_command_with_a_wrong_name_is_not_understood():
     with pytest.raises(CycloptsError):
-        app.parse_args(["sweep", "TRAIN.toml", "--ovr", "a=1", "--out", "FOLDER"], exit_on_error=False, print_error=False)
+        command_line().parse_args(
+            ["sweep", "TRAIN.toml", "--ovr", "a=1", "--out", "FOLDER"], exit_on_error=False, print_error=False
+        )
 
 
 def test_there_are_commands_to_run():

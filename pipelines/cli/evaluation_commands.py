@@ -1,0 +1,219 @@
+"""Commands that measure scores against labels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from pipelines.cli.parameters import Form, Metrics, Protocol, write_lines
+from pipelines.errors import WORSE
+
+GROUP = Group("Evaluation", sort_key=4)
+METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """What scores are measured against, and how."""
+
+    labels: Annotated[
+        Path,
+        Parameter(help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a Parquet file."),
+    ]
+    protocol: Protocol = "answerable"
+    metrics: Metrics = METRICS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """Which scores of a folder count, and how a data set is ranked."""
+
+    by: Annotated[
+        str,
+        Parameter(
+            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its scores), or the "
+            "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
+        ),
+    ] = "final"
+    form: Form = None
+    checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
+    words: Annotated[
+        Literal["cosinet", "blanks"],
+        Parameter(help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between blanks."),
+    ] = "cosinet"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationFiles:
+    """Files that an evaluation is written to."""
+
+    json: Annotated[Path | None, Parameter(help="Write the figures, from 0 to 1, as one flat JSON object.")] = None
+    questions: Annotated[Path | None, Parameter(help="Write one row per question and metric as Parquet.")] = None
+    coverage: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Plot the share of right answers if only the most confident are given, as .svg, .png or both.",
+        ),
+    ] = ()
+
+
+def evaluate(
+    scores: Annotated[
+        str,
+        Parameter(
+            help="A scored/ folder, a TREC run, or a Parquet file of question_id, candidate_id, score. Or what ranks the data "
+            "set: random, RR, WO, WO+RR, or the name of a reranker."
+        ),
+    ],
+    *,
+    measure: Measure,
+    options: ScoreOptions = ScoreOptions(),
+    files: EvaluationFiles = EvaluationFiles(),
+) -> None:
+    """Measure scores against labels: P@1, MAP, MRR, nDCG@10, exact under ties, with the protocol named.
+
+    Tied candidates count by their expectation over all orders of the tie; the worst and the best order are printed beside it.
+    Judged candidates without a score, and scored ones without a label, are counted and reported.
+
+    With --coverage all questions that have labels count, whatever the protocol, and so do those without a correct answer. The
+    answer is the first candidate, and its score is the confidence.
+    """
+    from pipelines.evaluate.evaluate import check_plots
+    from pipelines.evaluate.evaluate import evaluate as run_evaluation
+
+    check_plots(files.coverage)
+    result = run_evaluation(
+        scores,
+        measure.labels,
+        protocol=measure.protocol,
+        metrics=measure.metrics,
+        by=options.by,
+        form=options.form,
+        checkpoint=options.checkpoint,
+        words=options.words,
+        coverage=bool(files.coverage),
+    )
+    result.write(files.json, files.questions, files.coverage)
+    write_lines(result.lines())
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMeasure:
+    """How two sets of scores are measured if they are no finished evaluations."""
+
+    labels: Annotated[Path | None, Parameter(help="Evaluate A and B against these labels.")] = None
+    protocol: Annotated[Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")] = "answerable"
+    metrics: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")] = METRICS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """When B counts as worse than A."""
+
+    metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
+    margin: Annotated[
+        float | None,
+        Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
+    ] = None
+
+
+def compare(
+    a: Annotated[str, Parameter(help="Parquet file of `evaluate --questions`; with --labels anything that `evaluate` takes.")],
+    b: Annotated[str, Parameter(help="The same for the other side; a win is a question that B answers better.")],
+    *,
+    measure: ComparedMeasure = ComparedMeasure(),
+    limit: Margin = Margin(),
+    rounds: Annotated[int, Parameter(help="Rounds of the randomisation test and of the bootstrap.")] = 10_000,
+    seed: Annotated[int, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0,
+    show: Annotated[int, Parameter(help="Number of lost questions, and of gained ones, to show.")] = 10,
+    json: Annotated[Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")] = None,
+) -> int:
+    """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
+    from pipelines.evaluate.compare import compare_files
+
+    result = compare_files(
+        a, b, labels=measure.labels, protocol=measure.protocol, metrics=measure.metrics, rounds=rounds, seed=seed
+    )
+    worse = result.worse_by(limit.metric) if limit.margin is not None else 0.0
+    if json:
+        result.write(json)
+    write_lines(result.lines(show))
+    if limit.margin is not None and worse > limit.margin:
+        sys.stderr.write(f"answermill: B is worse by {worse:.4f} {limit.metric}; the margin is {limit.margin}\n")
+        return WORSE
+    return 0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightSearch:
+    """Which weights of an ensemble are tried, and which are the best."""
+
+    metric: Annotated[str, Parameter(help="The chosen weights have the highest value of this metric.")] = "MAP"
+    protocol: Annotated[Literal["raw", "answerable", "clean"], Parameter(help="As for `evaluate`.")] = "answerable"
+    parts: Annotated[
+        int, Parameter(help="Weights are multiples of 1 / parts; for up to four models all of them are tried.")
+    ] = 20
+    trials: Annotated[int, Parameter(help="Number of weights that Optuna samples; 0 tries all instead.")] = 0
+    seed: Annotated[int, Parameter(help="Seed of the sample of --trials.")] = 0
+
+
+def ensemble(
+    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each model.")],
+    *,
+    labels: Annotated[Path, Parameter(help="Labels of the dev set, as for `evaluate`.")],
+    stages: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="The stages to combine.")],
+    search: WeightSearch = WeightSearch(),
+    json: Annotated[Path | None, Parameter(help="Write the weights and values as JSON.")] = None,
+) -> None:
+    """Tune the weights of a linear combination of several models' scores on a dev set.
+
+    Prints each model alone, all with equal weights, and the best weights as `answermill evaluate SCORED --by '…'` takes them.
+    """
+    from pipelines.evaluate.ensemble import tune_ensemble
+
+    result = tune_ensemble(scores, labels, stages, search.metric, search.protocol, search.parts, search.trials, search.seed)
+    if json:
+        result.write(json)
+    write_lines(result.lines())
+
+
+def agreement(
+    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")],
+    *,
+    labels: Annotated[Path, Parameter(help="Labels, as for `evaluate`.")],
+    heads: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), consume_multiple=True, help="Stages of the student's heads; see `answermill heads`."),
+    ],
+    teachers: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="Stages of the teachers.")],
+    json: Annotated[Path | None, Parameter(help="Write the matrix as JSON.")] = None,
+    plot: Annotated[
+        tuple[Path, ...], Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both.")
+    ] = (),
+) -> None:
+    """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's correct answers."""
+    from pipelines.evaluate.ensemble import agree
+    from pipelines.evaluate.evaluate import check_plots
+
+    check_plots(plot)
+    result = agree(scores, labels, heads, teachers)
+    result.write(json, plot)
+    write_lines(result.lines())
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    return [evaluate, compare, ensemble, agreement]

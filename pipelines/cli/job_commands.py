@@ -1,0 +1,119 @@
+"""Commands that run a job or one of its steps, and that show what a job file and a run folder hold."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from pipelines.cli.parameters import BeamOptions, JobFile, Out, Overrides, Run, write_lines
+
+GROUP = Group("Jobs", sort_key=1)
+
+
+def run(job: JobFile, *, out: Out, settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
+    """Run the whole job: every step that it has a section for, in order."""
+    _run(job, out, settings, beam_options)
+
+
+STEPS = {
+    "ingest": "Read crawled files; write documents/, passages/ and rejects/.",
+    "index": "Read passages/; write shards/, each with a Lucene and a FAISS index.",
+    "retrieve": "Read questions and shards/; write questions/ and retrieved/.",
+    "rerank": "Read retrieved/; write scored/ and answers.jsonl.",
+    "annotate": """Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and spreadsheets.
+
+    A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.
+    """,
+    "propagate": "Read sentence labels and passages/; write labels/.",
+}
+
+
+def step_command(name: str, about: str) -> Callable[..., None]:
+    """The command that runs one step of a job; `about` is its help text."""
+
+    def command(job: JobFile, *, out: Out, settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
+        _run(job, out, settings, beam_options, name)
+
+    command.__name__, command.__doc__ = name, about
+    return command
+
+
+def sample(*, out: Out = Path("sample"), settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
+    """Write the sample web, its questions, labels and job file into --out, and run the job there."""
+    from pipelines.sample import copy_to
+
+    _run(copy_to(out), out / "run", settings, beam_options)
+
+
+def recipe(
+    name: Annotated[
+        Literal["wqa", "peasi"],
+        Parameter(help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a set."),
+    ],
+    *,
+    out: Annotated[Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")] = Path(),
+) -> None:
+    """Write a commented job file to start from."""
+    from pipelines.jobs import copy_to
+
+    write_lines([f"written: {copy_to(name, out)}"])
+
+
+def status(run: Run) -> None:
+    """Show the rows and the state of every step of a run."""
+    from pipelines.steps.chain import status as folders
+
+    rows = [("step", "folder", "rows", "state"), *folders(run)]
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    write_lines(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}" for step, folder, n, state in rows)
+
+
+def keys(
+    *,
+    of: Annotated[Literal["job", "train"], Parameter(help="job: keys of a job file; train: keys of a training file.")] = "job",
+) -> None:
+    """List every key of a job file, or of a training file, with its type, default and meaning."""
+    from pipelines.config.job_file import keys as all_keys
+
+    if of == "train":
+        from pipelines.config.training_file import TrainJob
+
+        listing = all_keys(TrainJob)
+    else:
+        listing = all_keys()
+    for key, kind, default, meaning in listing:
+        write_lines([key, f"    {kind}, {default if default == 'required' else 'default ' + default}", f"    {meaning}"])
+
+
+def columns() -> None:
+    """Print the data dictionary: every column of every folder."""
+    from pipelines.steps.chain import FOLDERS
+
+    for folder, record in (item for outputs in FOLDERS.values() for item in outputs.items()):
+        write_lines([f"{folder}/  {' '.join((record.__doc__ or '').split())}"])
+        write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in record.describe())
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    steps = [step_command(name, about) for name, about in STEPS.items()]
+    return [run, *steps, sample, recipe, status, keys, columns]
+
+
+def _run(job_file: Path, out: Path, settings: Sequence[str], beam_options: Sequence[str], step: str | None = None) -> None:
+    from pipelines.config.job_file import load
+
+    job = load(job_file, settings)
+    logging.disable(logging.WARNING)  # importing Beam logs which of Google's libraries are missing
+    from pipelines.execution.runner import configure_logging
+    from pipelines.steps.chain import run_steps, steps_of
+
+    logging.disable(logging.NOTSET)
+    configure_logging()
+    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options))
+    sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")

@@ -1,0 +1,140 @@
+"""Commands that train models and write their checkpoints in other forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from pipelines.cli.parameters import Form, NewFolder, Out, Overrides, TrainingFile, write_lines
+
+GROUP = Group("Models", sort_key=3)
+
+
+def train(job: TrainingFile, *, out: Out, settings: Overrides = ()) -> None:
+    """Train a reranker and write its checkpoint into --out; a training that was stopped continues where it stopped.
+
+    `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint = "FOLDER"` in
+    `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
+    """
+    from pipelines.config.training_file import load_job
+    from pipelines.train.train import run as run_training
+
+    write_lines(run_training(load_job(job, settings), out))
+
+
+def sweep(
+    job: TrainingFile,
+    *,
+    over: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative=(), consume_multiple=True, help="One or several keys with their values, e.g. hashing.beta=1,2,5,10,20."
+        ),
+    ],
+    out: Annotated[
+        Path, Parameter(help="Folder of the trainings, the table and the plots; it is created if it does not exist.")
+    ],
+    labels: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Data sets on which each checkpoint is measured; if none is named, only the dev score is written.",
+        ),
+    ] = (),
+    metrics: Annotated[
+        tuple[str, ...],
+        Parameter(negative=(), consume_multiple=True, help="Metrics on --labels: MAP, MRR, P@k, nDCG@k."),
+    ] = ("MAP", "MRR"),
+    settings: Overrides = (),
+) -> None:
+    """Train once for each value of a setting, with all other settings as in the file, and plot the results.
+
+    Several keys are swept one after the other, each from the file's own values; a training that two of them share runs once.
+    A finished training does not run again, and one that was stopped continues. --out gets a folder for each training,
+    sweep.json, and a plot for each key, KEY.svg and KEY.png.
+    """
+    from pipelines.train.sweep import sweep as run_sweep
+
+    write_lines(run_sweep(job, over, out, settings, labels, metrics))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAims:
+    """Which drop schedules are tried, and which of them is the best."""
+
+    budget: Annotated[
+        float, Parameter(help="Highest cost that a schedule may have; 1 is the cost of every candidate through every layer.")
+    ] = 0.6
+    metric: Annotated[
+        Literal["P@1", "MAP", "MRR", "nDCG@10"], Parameter(help="The chosen schedule has the highest value of this metric.")
+    ] = "P@1"
+    delta: Annotated[
+        float, Parameter(help="Highest probability that an answerable question loses every correct candidate.")
+    ] = 0.05
+    epsilon: Annotated[float, Parameter(help="Highest probability that the guarantee of --delta is wrong.")] = 0.1
+    grid: Annotated[
+        str,
+        Parameter(
+            help="Shares to try at each exit but the last, separated by commas. 0 means no exit there; with it the exits "
+            "are chosen too."
+        ),
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6"
+    seed: Annotated[int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")] = 0
+
+
+def tune(
+    checkpoint: Annotated[str, Parameter(help="Checkpoint of a cascade.")],
+    *,
+    dev: Annotated[
+        Path, Parameter(help="Labelled data set (see `answermill dataset`) on which schedules are tried and chosen.")
+    ],
+    out: Annotated[Path, Parameter(help="Folder for the tables and the plot; it is created if it does not exist.")],
+    held_out: Annotated[Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")] = None,
+    aims: ScheduleAims = ScheduleAims(),
+    form: Form = None,
+) -> None:
+    """Choose how many candidates a cascade drops at each exit: the best within --budget, and the cheapest that keeps --delta.
+
+    The model runs once over the dev set; all schedules of the grid are then replayed, exactly, in seconds. --out gets
+    schedules.parquet (every schedule), schedules.json (the chosen ones), cost.svg and cost.png (cost against accuracy), and
+    exit_scores.parquet. The guarantee holds for questions like those of the dev set, on half of which it is tested. It is
+    weaker if the same dev set already chose the checkpoint; --held-out shows by how much.
+    """
+    from pipelines.evaluate.tune import Aims, shares, tune_files
+
+    chosen = Aims(shares(aims.grid), aims.budget, aims.metric, aims.delta, aims.epsilon, aims.seed)
+    result = tune_files(checkpoint, dev, chosen, held_out=held_out, form=form)
+    result.write(out)
+    write_lines([*result.lines(), "", f"written: {out}"])
+
+
+def heads(checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder) -> None:
+    """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a stage."""
+    from pipelines.train.heads import write_heads
+
+    write_lines(write_heads(checkpoint, out))
+
+
+def export(
+    checkpoint: Annotated[Path, Parameter(help="Checkpoint of cascade or pointwise.")],
+    *,
+    out: NewFolder,
+    exit: Annotated[
+        int | None, Parameter(help="Exit of the cascade at which the exported model ends, from 1; the last if not named.")
+    ] = None,
+) -> None:
+    """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
+    from pipelines.train.export import export_files
+
+    write_lines(export_files(checkpoint, out, exit))
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    return [train, sweep, tune, heads, export]

@@ -1,0 +1,48 @@
+"""Parameters that several commands share, and how a command writes its result."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from cyclopts import App, Parameter
+
+JobFile: TypeAlias = Annotated[Path, Parameter(help="The job file.")]
+TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
+Run: TypeAlias = Annotated[Path, Parameter(help="Folder of a run.")]
+Out: TypeAlias = Annotated[Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")]
+NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
+Overrides: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--set", negative=(), consume_multiple=True, help="Settings that replace those of the file, e.g. index.shards=4."
+    ),
+]
+Form: TypeAlias = Annotated[
+    str | None, Parameter(help="Form of the data set, if it is not recognised; `answermill dataset --help` lists the forms.")
+]
+Protocol: TypeAlias = Annotated[
+    Literal["raw", "answerable", "clean", "compat"],
+    Parameter(
+        help="Questions that count. raw: all; answerable: those with a correct candidate; clean: those with a wrong one as "
+        "well; compat: as the field's posted code counts them. compat is optimistic: use it only to compare with figures that "
+        "were computed in this way."
+    ),
+]
+Metrics: TypeAlias = Annotated[
+    tuple[str, ...],
+    Parameter(negative=(), consume_multiple=True, help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k."),
+]
+BeamOptions: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
+"""The arguments after `--`. `main` fills it in."""
+CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
+"""The whole command line. `main` fills it in."""
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write each line to stdout as soon as it is there."""
+    for line in lines:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()

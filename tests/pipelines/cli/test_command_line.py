@@ -1,0 +1,80 @@
+"""The command line as a whole: groups, help texts, completion in a shell."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+
+import pytest
+
+from pipelines.__main__ import main
+from pipelines.cli.command_line import command_line
+
+COMMANDS = {name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")}
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as e:
+        main(arguments)
+    return int(e.value.code or 0)
+
+
+def test_the_help_shows_the_commands_in_groups(capsys):
+    assert call("--help") == 0
+    shown = capsys.readouterr().out
+    places = [
+        shown.index(f"─ {group} ─") for group in ("Jobs", "Data sets and annotation", "Models", "Evaluation", "This machine")
+    ]
+    assert places == sorted(places)
+    assert shown.index("│ ingest ") < shown.index("│ index ") < shown.index("│ collect ") < places[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_text_is_a_whole_sentence(name):
+    command = COMMANDS[name]
+    texts = [argument.parameter.help for argument in command.assemble_argument_collection() if argument.show]
+    for text in (*texts, command.help.strip().partition("\n")[0]):
+        assert text and text[-1] in ".…" and not text.startswith(("of ", "as ")), text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_command_has_more_than_eight_arguments(name):
+    assert len(inspect.signature(COMMANDS[name].default_command).parameters) <= 8
+
+
+def test_options_of_all_groups_of_parameters_are_understood():
+    parsed = (
+        command_line()
+        .parse_args(
+            ["evaluate", "RR", "--labels", "set.tsv", "--words", "blanks", "--json", "figures.json", "--metrics", "MAP", "P@1"],
+            exit_on_error=False,
+        )[1]
+        .arguments
+    )
+    assert parsed["measure"].metrics == ("MAP", "P@1") and parsed["measure"].protocol == "answerable"
+    assert parsed["options"].words == "blanks" and parsed["files"].json.name == "figures.json"
+
+
+def test_wrong_usage_exits_with_2(capsys):
+    assert call("run") == 2
+    assert call("run", "job.toml", "other.toml", "--out", "run") == 2
+    assert call("evaluate", "RR", "--labels", "set.tsv", "--protocol", "none") == 2
+    assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("eval", {"evaluate"}), ("evaluate --cov", {"--coverage"}), ("re", {"retrieve", "rerank", "recipe"})]
+)
+def test_bash_completes_commands_and_options(capsys, typed, offered):
+    assert call("completion", "bash") == 0
+    words = f"answermill {typed}".split()
+    ask = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _answermill; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    script = capsys.readouterr().out + ask
+    shown = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert set(shown.split()) == offered
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_is_written_for_other_shells(capsys, shell):
+    assert call("completion", shell) == 0
+    assert "propagate" in capsys.readouterr().out
