@@ -18,7 +18,7 @@ from pipelines.evaluate.plot import FORMS, plot_sweep
 from pipelines.execution.records import write_text
 from pipelines.train.train import run
 from ranking.checkpoint import kind_of
-from ranking.training.loop import finished
+from ranking.training.state import finished
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
 from pipelines.train.builders import task_of
 from pipelines.train.teachers import table_file, teach
-from ranking.training.loop import STATE, Dev, History, Progress, Recipe, Task, finished, train
+from ranking.training.loop import Dev, Progress, Recipe, Task, train
+from ranking.training.state import STATE, History, finished
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 CARD = "README.md"

@@ -1,36 +1,32 @@
 """The one training loop. A task brings its model, batches and loss; the loop brings the rest: seeds, the learning rate, early
 stopping, the best checkpoint, and going on after an interruption.
 
-The dev score is the metric of `metrics.py` on lists that the task's own reranker has ranked: the `rerank` that serves. After
-each evaluation the whole state is written; a run killed anywhere goes on from there, and ends with the same weights.
+The dev score is a metric of `ranking/evaluation/metrics.py` on lists that the task's own reranker has ranked, as it does in
+a run. After each evaluation the whole state is written (`state.py`); a training killed anywhere goes on from there, and ends
+with the same weights.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Self
-from typing import Protocol as Interface
+from typing import Any, Literal, Protocol, Self
 
 import torch
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ranking.evaluation.metrics import Judged, Protocol, measure
+from ranking.evaluation import metrics as measures
 from ranking.lists import ranked_list
+from ranking.training.state import STATE, Evaluated, History, keep, publish, resume
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 
-STATE = "_training"
 
-
-class Task(Interface):
-    """What is trained."""
+class Task(Protocol):
+    """What is trained: a model, its batches and its loss."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -82,7 +78,7 @@ class Recipe:
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of the matrix products; weights, sums and losses are fp32 in any case."""
     metric: str = "MAP"
-    protocol: Protocol = "answerable"
+    protocol: measures.Protocol = "answerable"
     seed: int = 0
 
     def rate(self, step: int, steps: int) -> float:
@@ -98,18 +94,8 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """An evaluation on the way. `loss` is the mean since the one before."""
-
-    step: int
-    epoch: float
-    loss: float
-    dev: float
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
-    """Where training stands, for whoever watches."""
+    """How far a training is, for a display. `dev`: the score of an evaluation at this step, else None."""
 
     step: int
     steps: int
@@ -118,33 +104,14 @@ class Progress:
     best: float | None
 
 
-@dataclass(slots=True)
-class History:
-    """What was evaluated, and which step was best; what the state file holds beside the tensors."""
-
-    fingerprint: str
-    step: int = 0
-    evaluations: list[Evaluated] = field(default_factory=list)
-
-    @property
-    def best(self) -> Evaluated | None:
-        """The first of the highest dev scores."""
-        return max(self.evaluations, key=lambda e: (e.dev, -e.step), default=None)
-
-    def waited(self) -> int:
-        """Evaluations since the best."""
-        best = self.best
-        return sum(1 for e in self.evaluations if best is not None and e.step > best.step)
-
-
-class Ranks(Interface):
-    """What can be held against labels: a reranker, however it was made."""
+class Ranks(Protocol):
+    """What the dev score needs of a reranker."""
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...
 
 
 class Dev:
-    """Labelled lists that a reranker's order is held against."""
+    """Labelled lists that a reranker's order is compared with."""
 
     def __init__(self, questions: Sequence[Sequence[LabelledCandidate]]) -> None:
         self._lists = [ranked_list(rows) for rows in questions]
@@ -152,34 +119,34 @@ class Dev:
 
     @classmethod
     def of(cls, lists: Sequence[RankedList], labels: Sequence[Mapping[str, int]]) -> Self:
-        """Lists of whatever unit the reranker reads, and for each the labels, by candidate id, of the unit that it writes."""
-        made = cls([])
-        made._lists, made._labels = list(lists), labels
-        return made
+        """Lists of the unit that the reranker reads, and for each the labels, by candidate id, of the unit that it writes."""
+        dev = cls([])
+        dev._lists, dev._labels = list(lists), labels
+        return dev
 
-    def score(self, reranker: Ranks, metric: str, protocol: Protocol) -> float:
+    def score(self, reranker: Ranks, metric: str, protocol: measures.Protocol) -> float:
         """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
         return self.scores(reranker, (metric,), protocol)[metric]
 
-    def scores(self, reranker: Ranks, metrics: Sequence[str], protocol: Protocol) -> dict[str, float]:
+    def scores(self, reranker: Ranks, metrics: Sequence[str], protocol: measures.Protocol) -> dict[str, float]:
         """Several metrics of the same ranking."""
-        found = []
+        lists = []
         for ranked, labels in zip(_in_blocks(reranker, self._lists), self._labels, strict=True):
             scores = {c.candidate_id: c.score for c in ranked.candidates}
             lowest = min(scores.values(), default=0.0) - 1
-            found.append(([scores.get(c, lowest) for c in labels], list(labels.values())))
-        judged = Judged.of(found)
+            lists.append(([scores.get(c, lowest) for c in labels], list(labels.values())))
+        judged = measures.Judged.of(lists)
         kept = judged.kept(protocol)
-        return {metric: float(values.expected[kept].mean()) for metric, values in measure(judged, metrics).items()}
+        return {metric: float(values.expected[kept].mean()) for metric, values in measures.measure(judged, metrics).items()}
 
 
 def train(
-    task: Task, dev: Dev, recipe: Recipe, folder: Path, fingerprint: str, tell: Callable[[Progress], None] = lambda _: None
+    task: Task, dev: Dev, recipe: Recipe, folder: Path, fingerprint: str, report: Callable[[Progress], None] = lambda _: None
 ) -> History:
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
-    `fingerprint` stands for all that decides the result. Raises ValueError where the folder holds another training, or the
-    loss is no number (with the step).
+    `fingerprint` identifies the settings and data; a state with another one is refused. `report` is called after each step
+    and each evaluation. Raises ValueError if the folder holds another training, or the loss is no number (with the step).
     """
     torch.manual_seed(recipe.seed)
     total = task.steps * recipe.epochs
@@ -189,7 +156,7 @@ def train(
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     state = folder / STATE
-    history = _resume(state, task.model, optimizer, fingerprint)
+    history = resume(state, task.model, optimizer, fingerprint)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
@@ -210,7 +177,7 @@ def train(
             optimizer.step()
             history.step += 1
             best = history.best
-            tell(Progress(history.step, total, losses[-1], None, best.dev if best else None))
+            report(Progress(history.step, total, losses[-1], None, best.dev if best else None))
             if history.step % every == 0 or history.step == total:
                 break
         if history.step % every == 0 or history.step == total:
@@ -219,10 +186,10 @@ def train(
             mean = sum(losses) / max(1, len(losses))
             history.evaluations.append(Evaluated(history.step, history.step / task.steps, mean, score))
             losses = []
-            _keep(state, task, optimizer, history)
+            keep(state, task.save, task.model, optimizer, history)
             assert history.best is not None
-            tell(Progress(history.step, total, mean, score, history.best.dev))
-    _publish(state, folder, history)
+            report(Progress(history.step, total, mean, score, history.best.dev))
+    publish(state, folder, history)
     return history
 
 
@@ -237,78 +204,6 @@ def slanted_triangular(step: int, steps: int, peak: float, cut_frac: float = 0.1
     return peak * (1 + p * (ratio - 1)) / ratio
 
 
-def finished(folder: Path) -> History | None:
-    """The history of a training that has ended; None where there is none."""
-    try:
-        return _history((folder / "training.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-
-
 def _in_blocks(reranker: Ranks, lists: Sequence[RankedList], size: int = 64) -> Iterator[RankedList]:
     for first in range(0, len(lists), size):
         yield from reranker.rerank(lists[first : first + size])
-
-
-# The state: weights and moments as safetensors, the history as JSON that names them, written last.
-
-
-def _keep(state: Path, task: Task, optimizer: torch.optim.Optimizer, history: History) -> None:
-    """Write the state after an evaluation, and the checkpoint if it is the best so far."""
-    state.mkdir(parents=True, exist_ok=True)
-    now = history.evaluations[-1]
-    if history.best is now:
-        task.save(state / f"best-{now.step}")
-    tensors = {f"model.{name}": value for name, value in task.model.state_dict().items()}
-    for number, values in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
-    save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, state / f"{now.step}.safetensors")
-    _write(state / "history.json", history)
-    for path in state.glob("*.safetensors"):
-        if path.name != f"{now.step}.safetensors":
-            path.unlink()
-    assert history.best is not None
-    for path in state.glob("best-*"):
-        if path.name != f"best-{history.best.step}":
-            shutil.rmtree(path)
-
-
-def _resume(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> History:
-    try:
-        history = _history((state / "history.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return History(fingerprint)
-    if history.fingerprint != fingerprint:
-        raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
-    tensors = load_file(state / f"{history.step}.safetensors")
-    model.load_state_dict({name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")})
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        if name.startswith("optimizer."):
-            _, number, what = name.split(".")
-            moments.setdefault(int(number), {})[what] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-    return history
-
-
-def _publish(state: Path, folder: Path, history: History) -> None:
-    """Move the best checkpoint to its place; the history comes last and says that it is all there."""
-    assert history.best is not None
-    best = state / f"best-{history.best.step}"
-    if best.is_dir():
-        for path in sorted(best.iterdir()):
-            path.replace(folder / path.name)
-    _write(folder / "training.json", history)
-    shutil.rmtree(state, ignore_errors=True)
-
-
-def _history(text: str) -> History:
-    values: Mapping[str, Any] = json.loads(text)
-    evaluations = [Evaluated(**evaluated) for evaluated in values["evaluations"]]
-    return History(values["fingerprint"], values["step"], evaluations)
-
-
-def _write(path: Path, history: History) -> None:
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps(asdict(history), indent=1) + "\n", encoding="utf-8")
-    temporary.replace(path)

@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from ranking.reranker import order_by
-from ranking.training.loop import STATE, Dev, Progress, Recipe, finished, slanted_triangular, train
+from ranking.training.loop import Dev, Progress, Recipe, slanted_triangular, train
+from ranking.training.state import STATE, finished
 from schemas.labels import LabelledCandidate
 
 QUESTIONS = [

@@ -21,8 +21,9 @@ from ranking.evaluation.confidence import Calibration
 from ranking.peasi import peasi
 from ranking.peasi.peasi import PeasiModel, Reader, Variant, first
 from ranking.reranker import order_by, to_sentences
-from ranking.training.loop import Progress, Recipe, finished, train
+from ranking.training.loop import Progress, Recipe, train
 from ranking.training.passages import PassageTask, calibrated, dev_lists
+from ranking.training.state import finished
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser

@@ -1,0 +1,162 @@
+"""What a training keeps on disk while it runs, so that one that is stopped goes on from its last evaluation.
+
+    _training/history.json          what was evaluated, and the step; written last, so that it names only whole files
+    _training/STEP.safetensors      weights of the model and moments of the optimizer at that step
+    _training/best-STEP/            the checkpoint with the best dev score so far
+
+Each file and folder is written under another name, forced to disk and then renamed: a power cut leaves the old or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+STATE = "_training"
+HISTORY = "training.json"
+"""The history of a training that has ended, in the checkpoint's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """An evaluation on the way. `loss` is the mean since the one before."""
+
+    step: int
+    epoch: float
+    loss: float
+    dev: float
+
+
+@dataclass(slots=True)
+class History:
+    """What was evaluated, and which step was best."""
+
+    fingerprint: str
+    step: int = 0
+    evaluations: list[Evaluated] = field(default_factory=list)
+
+    @property
+    def best(self) -> Evaluated | None:
+        """The first of the highest dev scores."""
+        return max(self.evaluations, key=lambda e: (e.dev, -e.step), default=None)
+
+    def waited(self) -> int:
+        """Evaluations since the best."""
+        best = self.best
+        return sum(1 for e in self.evaluations if best is not None and e.step > best.step)
+
+
+def finished(folder: Path) -> History | None:
+    """The history of a training that has ended; None if none has ended in this folder."""
+    try:
+        return _history((folder / HISTORY).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+def keep(
+    state: Path, save: Callable[[Path], None], model: nn.Module, optimizer: torch.optim.Optimizer, history: History
+) -> None:
+    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the best so far."""
+    state.mkdir(parents=True, exist_ok=True)
+    now, best = history.evaluations[-1], history.best
+    assert best is not None
+    if best is now:
+        write_folder(state / f"best-{now.step}", save)
+    tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+    for number, values in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+    on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    weights = f"{now.step}.safetensors"
+    write_file(state / weights, lambda path: save_file(on_cpu, path))
+    _write(state / "history.json", history)
+    for path in state.iterdir():
+        if path.name not in (weights, "history.json", f"best-{best.step}"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def resume(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> History:
+    """Load what `keep` wrote into model and optimizer; a new history if there is nothing.
+
+    Raises ValueError if the state belongs to a training with another fingerprint.
+    """
+    try:
+        history = _history((state / "history.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return History(fingerprint)
+    if history.fingerprint != fingerprint:
+        raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
+    tensors = load_file(state / f"{history.step}.safetensors")
+    model.load_state_dict({name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")})
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        if name.startswith("optimizer."):
+            _, number, moment = name.split(".")
+            moments.setdefault(int(number), {})[moment] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    return history
+
+
+def publish(state: Path, folder: Path, history: History) -> None:
+    """Move the best checkpoint to its place; the history comes last and says that the checkpoint is complete."""
+    assert history.best is not None
+    best = state / f"best-{history.best.step}"
+    if best.is_dir():
+        for path in sorted(best.iterdir()):
+            path.replace(folder / path.name)
+        _sync(folder)
+    _write(folder / HISTORY, history)
+    shutil.rmtree(state, ignore_errors=True)
+
+
+def write_file(path: Path, write: Callable[[Path], object]) -> None:
+    """A whole file or none: `write` gets the path to write to."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    write(temporary)
+    _sync(temporary)
+    temporary.replace(path)
+    _sync(path.parent)
+
+
+def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
+    """A whole folder or none: `write` gets a path at which there is nothing yet. Replaces what is at `folder`."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    if temporary.exists():
+        shutil.rmtree(temporary)
+    write(temporary)
+    temporary.mkdir(exist_ok=True)
+    for path in [*temporary.rglob("*"), temporary]:
+        _sync(path)
+    if folder.exists():
+        shutil.rmtree(folder)
+    temporary.replace(folder)
+    _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    """Force a file, or the names in a folder, to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write(path: Path, history: History) -> None:
+    text = json.dumps(asdict(history), indent=1) + "\n"
+    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _history(text: str) -> History:
+    values: Mapping[str, Any] = json.loads(text)
+    evaluations = [Evaluated(**evaluated) for evaluated in values["evaluations"]]
+    return History(values["fingerprint"], values["step"], evaluations)

@@ -1,0 +1,105 @@
+"""The state of a training on disk: nothing has its name before all of it is on disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from ranking.training.state import Evaluated, History, keep, publish, resume, write_folder
+
+
+class Trained:
+    """A model of one layer, whose checkpoint has two files."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Linear(2, 1)
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+        self.history = History("f")
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()  # fails if an earlier attempt left something
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(b"weights")
+
+    def step(self, dev: float) -> None:
+        self.model(torch.ones(1, 2)).sum().backward()
+        self.optimizer.step()
+        self.history.step += 1
+        self.history.evaluations.append(Evaluated(self.history.step, 1.0, 0.5, dev))
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+def test_every_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: set[int] = set()
+    renamed: list[str] = []
+    real_sync, real_replace = os.fsync, Path.replace
+
+    def fsync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        real_sync(descriptor)
+
+    def replace(self: Path, target: Path) -> Path:
+        inside = [self, *self.rglob("*")] if self.is_dir() else [self]
+        assert all(path.stat().st_ino in synced for path in inside), self
+        renamed.append(Path(target).name)
+        return real_replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(Path, "replace", replace)
+    trained = Trained()
+    trained.step(0.5)
+    keep(tmp_path / "_training", trained.save, trained.model, trained.optimizer, trained.history)
+    assert renamed == ["best-1", "1.safetensors", "history.json"]
+    assert tmp_path.joinpath("_training").stat().st_ino in synced
+    publish(tmp_path / "_training", tmp_path, trained.history)
+    assert renamed[3:] == ["config.json", "model.safetensors", "training.json"]
+    assert tmp_path.stat().st_ino in synced
+
+
+def test_only_the_last_state_and_the_best_checkpoint_stay(tmp_path: Path) -> None:
+    trained = Trained()
+    for dev in (0.5, 0.7, 0.6):
+        trained.step(dev)
+        keep(tmp_path / "state", trained.save, trained.model, trained.optimizer, trained.history)
+    assert names(tmp_path / "state") == {
+        "3.safetensors",
+        "history.json",
+        "best-2",
+        "best-2/config.json",
+        "best-2/model.safetensors",
+    }
+    other = Trained()
+    history = resume(tmp_path / "state", other.model, other.optimizer, "f")
+    assert history == trained.history and torch.equal(other.model.weight, trained.model.weight)
+
+
+def test_a_checkpoint_whose_writing_was_stopped_is_written_anew(tmp_path: Path) -> None:
+    def stops(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "config.json").write_text("{")
+        raise KeyboardInterrupt
+
+    trained = Trained()
+    trained.step(0.5)
+    with pytest.raises(KeyboardInterrupt):
+        keep(tmp_path / "state", stops, trained.model, trained.optimizer, trained.history)
+    assert not (tmp_path / "state" / "best-1").exists()
+    keep(tmp_path / "state", trained.save, trained.model, trained.optimizer, trained.history)
+    assert (tmp_path / "state" / "best-1" / "config.json").read_text() == "{}"
+    assert not any(name.startswith(".") for name in names(tmp_path / "state"))
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    trained = Trained()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old.txt").write_text("old")
+    write_folder(tmp_path / "out", trained.save)
+    assert names(tmp_path / "out") == {"config.json", "model.safetensors"}
