@@ -27,12 +27,12 @@ from ranking.multihead.multihead import MultiHeadModel, split, split_model
 from ranking.peasi import peasi
 from ranking.peasi.peasi import PeasiModel
 from ranking.reranker import Resources, SentenceEncoder
-from ranking.training.cross_encoders import PairTask
+from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.list_models import ListTask, vocabulary
 from ranking.training.loop import Dev, Task
 from ranking.training.passages import PassageTask, dev_lists
-from ranking.training.triplets import HashTask
+from ranking.training.triplets import HashTask, TripletOptions
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Tokeniser
 from ranking.word_vectors import vector_files
@@ -126,15 +126,17 @@ def _pair_task(
         tokeniser,
         learn,
         keep,
-        tokens=given.tokens,
-        classifier_rate=given.classifier_rate,
-        sampling=given.sampling,
-        early_epochs=given.early_epochs,
-        stop=given.stop_gradient,
-        drops=drops,
-        distillation=distillation,
-        teachers=teachers,
-        seed=job.train.seed,
+        PairOptions(
+            tokens=given.tokens,
+            classifier_rate=given.classifier_rate,
+            sampling=given.sampling,
+            early_epochs=given.early_epochs,
+            stop_gradient=given.stop_gradient,
+            drops=tuple(drops),
+            distillation=distillation,
+            seed=job.train.seed,
+        ),
+        teachers,
     )
     return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
 
@@ -243,13 +245,15 @@ def _hash_task(job: TrainJob, given: Hashing, learn: Questions, dev: Questions) 
         tokeniser,
         learn,
         keep,
-        delta=given.delta,
-        negatives=given.negatives,
-        among=given.among,
-        drawn=given.drawn,
-        tokens=given.tokens,
-        attention_rate=given.classifier_rate,
-        seed=job.train.seed,
+        TripletOptions(
+            delta=given.delta,
+            negatives=given.negatives,
+            among=given.among,
+            drawn=given.drawn,
+            tokens=given.tokens,
+            attention_rate=given.classifier_rate,
+            seed=job.train.seed,
+        ),
     )
     return task, Dev(dev), f"{start.told}; {task.tokens_cut:,} tokens cut"
 

@@ -1,4 +1,4 @@
-"""Training of HAS on labelled lists ("Similarity Layer and Loss Function"): a task of `train.py`.
+"""Training of HAS on labelled lists ("Similarity Layer and Loss Function"): a task of `loop.py`.
 
 A step is a batch of triplets (q, p, n), up to some tokens. Its loss is the mean over them of the paper's
 
@@ -17,6 +17,7 @@ drawn, and the one taken is that which the model, as it would serve at that step
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -44,6 +45,23 @@ class Triplets(NamedTuple):
     wrong: list[Numbers]  # for each triplet what was drawn: one, or more to choose from
 
 
+@dataclass(frozen=True, slots=True)
+class TripletOptions:
+    """How triplets are drawn and learnt from."""
+
+    delta: float = 1e-6
+    """δ, weight of the binary constraint."""
+    negatives: Negatives = "random"
+    among: Among = "list"
+    drawn: int = 8
+    """Wrong answers of which `hard` takes one."""
+    tokens: int = 2_000
+    """Of a batch, its wrong answers counted at the mean length of those that they are drawn from."""
+    attention_rate: float = 1.0
+    """Learning rate of W1, W2 and m, as a multiple of the others'."""
+    seed: int = 0
+
+
 class HashTask:
     """Triplets of the questions that have an answer, in random order."""
 
@@ -53,21 +71,13 @@ class HashTask:
         tokeniser: Tokeniser,
         questions: Sequence[Sequence[LabelledCandidate]],
         save: Callable[[Path, HashingModel], None],
-        *,
-        delta: float = 1e-6,
-        negatives: Negatives = "random",
-        among: Among = "list",
-        drawn: int = 8,
-        tokens: int = 2_000,
-        attention_rate: float = 1.0,
-        seed: int = 0,
+        options: TripletOptions = TripletOptions(),
     ) -> None:
-        """`drawn`: wrong answers of which `hard` takes one. `tokens`: of a batch, its wrong answers counted at the mean length
-        of those that they are drawn from. `attention_rate`: multiple of the learning rate, for W1, W2 and m. Raises ValueError
-        where no question has an answer, one has no wrong one to learn from, or a triplet has half of the tokens."""
-        self.model, self._delta, self._attention_rate, self._seed = model, delta, attention_rate, seed
+        """Raises ValueError if no question has an answer, one has no wrong one to learn from, or a triplet has more than half
+        of a batch's tokens."""
+        self.model, self._options = model, options
         self._tokeniser, self._save = tokeniser, save
-        self._drawn = drawn if negatives == "hard" else 1
+        self._drawn = options.drawn if options.negatives == "hard" else 1
         numbers: dict[str, int] = {}
         self._question: list[int] = []  # of each triplet
         self._right: list[int] = []
@@ -78,7 +88,7 @@ class HashTask:
             right = {numbers.setdefault(row.text, len(numbers)): None for row in rows if row.label}  # in order
             wrong = {numbers.setdefault(row.text, len(numbers)): None for row in rows if not row.label}
             answers |= right.keys() | wrong.keys()
-            own = np.array([n for n in wrong if n not in right and among == "list"], np.int64)
+            own = np.array([n for n in wrong if n not in right and options.among == "list"], np.int64)
             for n in right:
                 self._question.append(numbers.setdefault(rows[0].question, len(numbers)))
                 self._right.append(n)
@@ -97,20 +107,20 @@ class HashTask:
         wrong_length = [lengths[own].mean() if len(own) else of_all for own in self._wrong]
         self._lengths = lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
         longest = int(self._lengths.max())
-        if tokens < 2 * longest:
+        if options.tokens < 2 * longest:
             raise ValueError(
-                f"batches of {tokens} tokens for triplets of up to {longest}; give at least twice as many, or a lower limit"
+                f"batches of {options.tokens} tokens for triplets of up to {longest}; give twice that, or a lower limit"
             )
-        self.steps = -(-int(self._lengths.sum()) // tokens)
+        self.steps = -(-int(self._lengths.sum()) // options.tokens)
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         body = list(self.model.encoder.parameters())
         attention = [p for module in (self.model.w1, self.model.w2, self.model.m) if module for p in module.parameters()]
-        return [(1.0, body), *([(self._attention_rate, attention)] if attention else [])]
+        return [(1.0, body), *([(self._options.attention_rate, attention)] if attention else [])]
 
     def batches(self, epoch: int) -> Iterator[Triplets]:
-        random = np.random.default_rng([self._seed, epoch])
+        random = np.random.default_rng([self._options.seed, epoch])
         order = random.permutation(len(self._right))
         for rows in cut(self._lengths, order, self.steps, random):
             question, right = (np.array([of[row] for row in rows], np.int64) for of in (self._question, self._right))
@@ -140,7 +150,7 @@ class HashTask:
         right, wrong = scores[np.argsort(by_length)].chunk(2)
         loss = (MARGIN - right + wrong).clamp(min=0).mean()
         if self.model.variant == "has":
-            loss = loss + self._delta * (columns - sign(columns).detach()).square().sum() / count
+            loss = loss + self._options.delta * (columns - sign(columns).detach()).square().sum() / count
         return loss
 
     @torch.no_grad()

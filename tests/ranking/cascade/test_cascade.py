@@ -19,7 +19,7 @@ from ranking.cascade.schedule import sizes
 from ranking.checkpoint import WordsOf
 from ranking.lists import ranked_list
 from ranking.reranker import Resources
-from ranking.training.cross_encoders import PairTask
+from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.loop import Dev, Recipe, train
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
@@ -207,7 +207,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
 
 def task(**settings) -> PairTask:
     rows = [question(f"q{n}", 4 + n % 3) for n in range(12)]
-    return PairTask(model(), tokeniser(), rows, lambda folder, made: None, tokens=200, **settings)
+    return PairTask(model(), tokeniser(), rows, lambda folder, made: None, PairOptions(tokens=200, **settings))
 
 
 def test_an_epoch_has_every_pair_once_and_the_same_batches_again_when_asked_again() -> None:
@@ -245,7 +245,7 @@ def test_it_learns_at_every_exit() -> None:
         ]
         for n, nouns in enumerate([("apple", "comet"), ("comet", "river"), ("violin", "comet")])
     ]
-    learning = PairTask(made, tokeniser(), rows, lambda folder, model: None, tokens=100)
+    learning = PairTask(made, tokeniser(), rows, lambda folder, model: None, PairOptions(tokens=100))
     optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
     for epoch in range(60):
         for batch in learning.batches(epoch):
@@ -272,4 +272,4 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
 
 def test_batches_that_a_single_text_could_fill_are_refused() -> None:
     with pytest.raises(ValueError, match="tokens"):
-        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, made: None, tokens=30)
+        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, made: None, PairOptions(tokens=30))

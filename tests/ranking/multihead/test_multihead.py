@@ -18,7 +18,7 @@ from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
 from ranking.multihead.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
 from ranking.reranker import Resources
-from ranking.training.cross_encoders import PairTask
+from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import Distillation
 from ranking.training.loop import Dev, Recipe, train
 from ranking.transformer.encoder import LayeredEncoder
@@ -233,8 +233,8 @@ def learnt() -> list[list[LabelledCandidate]]:
 
 
 def task(made: MultiHeadModel | CascadeModel, distillation: Distillation, teachers: list[np.ndarray], **settings) -> PairTask:
-    given = {"tokens": 100, "distillation": distillation, "teachers": teachers, **settings}
-    return PairTask(made, tokeniser(), learnt(), lambda folder, model: None, **given)
+    options = PairOptions(**{"tokens": 100, "distillation": distillation, **settings})
+    return PairTask(made, tokeniser(), learnt(), lambda folder, model: None, options, teachers)
 
 
 def table(questions: list[list[LabelledCandidate]], count: int = 3) -> list[np.ndarray]:
@@ -308,9 +308,8 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
         tokeniser(),
         questions,
         lambda folder, model: None,
-        tokens=1000,
-        distillation=Distillation("single", 1),
-        teachers=teachers,
+        PairOptions(tokens=1000, distillation=Distillation("single", 1)),
+        teachers,
     )
     (batch,) = made.batches(0)
     assert batch.teachers is not None

@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.hashing import hashing
 from ranking.hashing.hashing import HashingModel, Variant, sign
-from ranking.training.loop import Dev, History, Progress, Recipe, train
-from ranking.training.triplets import HashTask
+from ranking.training.loop import Dev, Progress, Recipe, train
+from ranking.training.state import History
+from ranking.training.triplets import HashTask, TripletOptions
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -52,7 +53,7 @@ def keep(folder: Path, of: HashingModel) -> None:
 
 
 def task(of: HashingModel, questions: list[list[LabelledCandidate]] = QUESTIONS, **settings) -> HashTask:
-    return HashTask(of, tokeniser(), questions, keep, **{"tokens": 100_000, **settings})
+    return HashTask(of, tokeniser(), questions, keep, TripletOptions(**{"tokens": 100_000, **settings}))
 
 
 def texts(of: HashTask, epoch: int = 0) -> list[tuple[str, str, list[str]]]:
