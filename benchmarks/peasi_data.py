@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from benchmarks.harness import say
-from indexing.labels.given_labels import fold
 from indexing.labels.windows import Group
+from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
 from pipelines.config.job_file import Job
 from pipelines.execution.records import Folder

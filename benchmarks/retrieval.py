@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ir_measures import AP, R
 
 from benchmarks.harness import arguments, finish, peak_gb, say
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
 from pipelines.config.job_file import Job
 from pipelines.execution.records import Folder, read_batches

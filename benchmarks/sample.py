@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, seconds
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.config.job_file import load
 from pipelines.execution.records import Folder

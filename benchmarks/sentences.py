@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import spacy
 
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.passages.passages import sentence_spans
+from indexing.passages.sentences import sentence_spans
 
 
 def documents(data: Path) -> list[list[str]]:

@@ -31,7 +31,7 @@ import numpy as np
 from benchmarks.harness import arguments, finish, say
 from benchmarks.peasi_data import Question, is_answer, questions
 from indexing.annotation import sampling
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.annotate import collect
 from pipelines.config.job_file import load
 from pipelines.execution.records import Folder

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.__main__ import main
 from pipelines.execution.records import Folder

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.dense import load_encoder
 from indexing.shards.fusion import fuse, merge

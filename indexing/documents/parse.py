@@ -11,7 +11,6 @@ import codecs
 import functools
 import hashlib
 import re
-import unicodedata
 from dataclasses import dataclass
 
 import tldextract
@@ -21,14 +20,13 @@ from resiliparse.parse.lang import detect_fast
 
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.main_text import ExtractionFailed, Extractor
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold, normalise
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(
     rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I
 )
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]+")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Burmese, Khmer, CJK
 _UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
 _SAMPLE = 10_000  # characters that the language is detected in
@@ -118,14 +116,6 @@ def _guessed(body: bytes) -> str | None:
 def _readable(text: str) -> str | None:
     unread = text.count("\ufffd") + text.count("\0")
     return None if unread > _UNREADABLE * len(text) else text
-
-
-def normalise(text: str) -> str:
-    """The text as it is stored: every offset counts in the result. Normalising it again changes nothing."""
-    if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
-    text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
-    return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
 
 
 def word_count(text: str) -> int:

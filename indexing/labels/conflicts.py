@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from indexing.labels.given_labels import fold_all
 from indexing.labels.propagation import NONE, Labelled
+from indexing.passages.text import fold_all
 from schemas.labels import LabelConflict
 
 Place: TypeAlias = tuple[int, int, str, int]

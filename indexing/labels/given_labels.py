@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from indexing.labels.hash_join import Buckets, Ints
+from indexing.passages.text import fold_all
 
 GIVEN = pa.schema(
     [
@@ -30,22 +31,6 @@ GIVEN = pa.schema(
 )
 FOUND = pa.schema([("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())])
 """Labels by id whose sentence was found, `key` its folded text."""
-
-
-def fold(text: str) -> str:
-    """The text with letter case and white space folded: what 'the same sentence' means."""
-    return " ".join(text.casefold().split())
-
-
-def fold_all(texts: pa.Array) -> pa.Array:
-    """`fold` of each text; null stays null. In ASCII, where most are, Arrow folds."""
-    plain = pc.ascii_lower(texts)
-    rare = pc.match_substring_regex(plain, r"[^\x20-\x7e]|^ |  | $")
-    places = np.flatnonzero(pc.fill_null(rare, False).to_numpy(zero_copy_only=False))
-    if not len(places):
-        return plain
-    folded = [fold(text) for text in texts.take(pa.array(places)).to_pylist()]
-    return pc.replace_with_mask(plain, pc.fill_null(rare, False), pa.array(folded, pa.string()))
 
 
 class Contradiction(ValueError):

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.given_labels import GivenLabels, fold_all
+from indexing.labels.given_labels import GivenLabels
 from indexing.labels.hash_join import Ints
+from indexing.passages.text import fold_all
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 
 COLUMNS = ("passage_id", "doc_id", "sentences")

@@ -1,9 +1,5 @@
 """A document's text -> sentences and passages, each an exact span of it: text[start:end] is the sentence, or the passage.
 
-Sentences cover every character that is not white space exactly once, and none crosses a line: after extraction, a line
-is a block of the page. Inside a line, rules of ours stand in for spaCy's sentencizer, which ends a sentence after every
-'.', '!' and '?' token, so also after "No.", "Fig." and the initials of a name, and before a closing quote's "he said".
-
 Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of reading a
 crawl, so a bound from above, made of runs of letters and digits, is tried first, and spaCy is asked only beyond it.
 """
@@ -17,53 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
+from indexing.passages.sentences import Span, sentence_spans, stripped
 from schemas.corpus import Document, Passage, Sentence
 
 if TYPE_CHECKING:
     from spacy.language import Language
-
-Span = tuple[int, int]  # (start, end) in code points of Document.text
-
-_OPENING = "\"'“‘«([{‹„¿¡"
-_END = re.compile(
-    r"(?:[.!?…]+|(?P<wide>[。！？]+))"  # what may end a sentence,
-    r"(?P<closing>(?:[\"'”’»›)\]}」』）]|\[[\w ]{1,12}\])*)"  # closing quotes, brackets and footnote marks [1] [a] [note 2]
-    r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
-    re.MULTILINE,
-)
-_WORD_BEFORE = re.compile(r"[^\s\"'“‘«(\[{‹„/—–]*$")
-_WORD_AFTER = re.compile(r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)")
-_CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
-_DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D: the last dot is the one in question
-_NUMBER_OR_ROMAN = re.compile(r"[(#]?(?:\d|[IVXLC]+\b)")
-
-
-def _words(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-_STARTERS = _words(
-    "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He Her Here His How "
-    "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps She Since So Some "
-    "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike Until We What "
-    "When Where Whether Which While Who Why With Yet You Your"
-)
-_TITLES = _words(  # a name follows
-    "Adm Asst Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Pfc Pres Prof Pvt Rep Reps Rev Sen "
-    "Sens Sgt Ssgt Supt"
-)
-_LATIN = _words("approx ca cf e.g eg i.e ie v vs viz")  # something follows
-_BEFORE_NUMBER = _words(
-    "no nos nr fig figs eq eqs sec secs ch chap p pp vol vols art arts tab ref refs par para pt ver op ex "
-    "jan feb mar apr jun jul aug sep sept oct nov dec"
-)
-_MAYBE_LAST = _words(  # last in a sentence only if the next word is one that starts sentences
-    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Jan Feb Mar Apr Jun Jul Aug Sep "
-    "Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa Tenn "
-    "Tex Va Vt Wash Wis Wyo Ed Eds Ph.D M.D B.A M.A B.Sc M.Sc"
-)
-
-_SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 
 _UNIT = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits nowhere inside these, but for its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
@@ -193,7 +147,7 @@ class Splitter:
         pieces = math.ceil(len(starts) / self._max_tokens)
         edges = [starts[round(n * len(starts) / pieces)] for n in range(1, pieces)]
         for begin, stop in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):
-            span = _stripped(text, start + begin, start + stop)
+            span = stripped(text, start + begin, start + stop)
             if span is None:
                 continue
             if span == (start, end) or self.fits(text, *span):
@@ -202,81 +156,13 @@ class Splitter:
                 yield from self._cut(text, *span)
 
 
-def sentence_spans(text: str) -> Iterator[Span]:
-    """The sentences of a text, not cut to any length."""
-    start = 0
-    for end in _ends(text):
-        if (span := _stripped(text, start, end)) is not None:
-            yield span
-        start = end
-
-
-def _ends(text: str) -> Iterator[int]:
-    """Where sentences end, ascending: at each line end, and where the rules say so; white space may follow."""
-    line = 0
-    while line <= len(text):
-        line_end = text.find("\n", line)
-        line_end = line_end if line_end >= 0 else len(text)
-        start = line
-        for found in _END.finditer(text, line, line_end):
-            if found.end() < line_end and _is_end(text, start, line_end, found):
-                yield found.end()
-                start = found.end()
-        yield line_end
-        line = line_end + 1
-
-
-def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
-    """Whether a sentence that began at `start` ends with these marks, inside a line."""
-    after = _WORD_AFTER.match(text, found.end(), line_end)
-    assert after is not None  # it matches the empty word
-    following = text[found.end() : line_end].lstrip()[:1] if len(after["word"]) == 0 else ""
-    word = after["word"]
-    if (not word and following in _CONTINUES) or word[:1] in _CONTINUES:
-        return False
-    if found["wide"]:
-        return True
-    marks = text[found.start() : found.start("closing")]
-    closing = found["closing"]
-    goes_on = word[:1].islower() and not word[1:2].isupper()  # 'he said', but 'iPhones are'
-    before = _WORD_BEFORE.search(text, max(start, found.start() - 40), found.start())
-    last = before[0] if before else ""
-    if marks[0] == "…" or marks.startswith(".."):
-        return not goes_on and word != "I"
-    if "!" in marks or "?" in marks:
-        return not (goes_on and (closing or last[:1].isupper()))  # '"Why?" he asked', 'Yahoo! is'
-    plain = last.lower().lstrip("-")
-    if goes_on:  # without capitals only after an ordinary word, as in forums
-        return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _SHORTENED
-    if last in _TITLES or last in _LATIN:
-        return False
-    if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[found.end() : line_end].lstrip()[:8]):
-        return False
-    if last.isdigit() and len(last) <= 3 and not text[start : found.start() - len(last)].strip(_OPENING + " \t"):
-        return False  # '1. Introduction' at the start of a line
-    initial = len(last) == 1 and last.isupper()
-    if initial or _DOTTED.fullmatch(last) or last in _MAYBE_LAST:
-        return word in _STARTERS and not (initial and word in ("A", "I"))
-    return True
-
-
-def _stripped(text: str, start: int, end: int) -> Span | None:
-    """The span without white space at its edges; None where nothing is left."""
-    part = text[start:end]
-    body = part.strip()
-    if not body:
-        return None
-    start += len(part) - len(part.lstrip())
-    return start, start + len(body)
-
-
 def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:
     while end - start > size:
         edge = start + _at_blank(text[start : start + size], size)
-        if (span := _stripped(text, start, edge)) is not None:
+        if (span := stripped(text, start, edge)) is not None:
             yield span
         start = edge
-    if (span := _stripped(text, start, end)) is not None:
+    if (span := stripped(text, start, end)) is not None:
         yield span
 
 

@@ -18,7 +18,8 @@ import apache_beam as beam
 import pyarrow.compute as pc
 
 from indexing.annotation.sampling import Chosen, Rules, choose, draw
-from indexing.labels.given_labels import Contradiction, fold
+from indexing.labels.given_labels import Contradiction
+from indexing.passages.text import fold
 from pipelines.annotate import packs
 from pipelines.annotate.packs.tool import Model, Setup
 from pipelines.config.job_file import Annotate, Job

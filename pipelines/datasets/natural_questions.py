@@ -17,7 +17,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from indexing.passages.passages import Span
+from indexing.passages.sentences import Span
 from pipelines.datasets.lines import Row, bad, field, json_lines
 from pipelines.datasets.splitters import Splitter, splitter_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from indexing.passages.passages import Span, sentence_spans
+from indexing.passages.sentences import Span, sentence_spans
 
 Splitter = Callable[[str], Iterable[Span]]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from indexing.passages.passages import Span
+from indexing.passages.sentences import Span
 from pipelines.datasets.lines import Row, bad, field, lines, parse_json
 from pipelines.datasets.splitters import Splitter, splitter_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from indexing.annotation.splits import SPLITS, Split
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.records import whole_file, whole_text
 from schemas.labels import LabelledCandidate, LabelledPassage

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indexing.annotation.splits import SPLITS, Split
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.progress import progress
 from pipelines.execution.records import read_batches, read_manifest, sha256, write_text

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.records import MANIFEST, Folder, read_batches
 from schemas.labels import LabelledCandidate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from indexing.crawl.raw_page import RawPage
 from indexing.crawl.warc import read_pages
 from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, decode, domain_of, language_of, normalise, parse, word_count
+from indexing.documents.parse import DocumentRules, decode, domain_of, language_of, parse, word_count
 from schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
@@ -159,18 +159,6 @@ def test_bytes_are_read_in_the_encoding_they_are_in(body: bytes, charset: str, e
 def test_any_bytes_are_decoded_or_refused(body: bytes, charset: str) -> None:
     text = decode(body, charset, "text/html")
     assert text is None or (text.count("\ufffd") + text.count("\0")) <= 0.01 * len(text)
-
-
-@given(st.text())
-def test_normalised_text_has_one_form(text: str) -> None:
-    normal = normalise(text)
-    assert normalise(normal) == normal
-    assert all(line == " ".join(line.split()) != "" for line in normal.split("\n")) or normal == ""
-    normal.encode("utf-8")
-
-
-def test_normalising_keeps_lines_and_drops_what_is_not_seen() -> None:
-    assert normalise("  a\t b\r\n\r\n\u200bc\u00add\x00\u2028e\u0301\u00a0f ") == "a b\ncd\né f"
 
 
 def test_domains_are_those_that_one_can_register() -> None:

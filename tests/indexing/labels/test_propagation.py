@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indexing.labels.conflicts import conflicts
-from indexing.labels.given_labels import FOUND, GIVEN, Contradiction, GivenLabels, fold, fold_all
+from indexing.labels.given_labels import FOUND, GIVEN, Contradiction, GivenLabels
 from indexing.labels.propagation import Sentences, found, label
+from indexing.passages.text import fold
 from schemas.corpus import Passage, Sentence
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
 
@@ -174,11 +175,6 @@ def test_one_text_labelled_both_ways_in_one_passage_is_told() -> None:
     made = propagate([("q", "d@0", None, 0), ("q", "d@50", None, 0), ("q", "d@100", None, 1)], twice)
     assert made.conflicts == [LabelConflict("q", "d", "d#0", ("d@0", "d@100"), "Yes.", None, 1, 1, 3, 1, 1)]
     assert made.passages[0].label == 1
-
-
-@given(st.lists(st.text("aAZß Σς\xa0\t\n\x1c\x85\u3000İ", max_size=6) | st.none(), max_size=20))
-def test_texts_are_folded_in_a_column_as_one_by_one(texts: list[str | None]) -> None:
-    assert fold_all(pa.array(texts, pa.string())).to_pylist() == [None if text is None else fold(text) for text in texts]
 
 
 # The definition, in words: what is said above, of one sentence, passage and document at a time.

@@ -45,44 +45,6 @@ def without_spaces(texts: list[str]) -> str:
     return "".join("".join(text.split()) for text in texts)
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["Dr. Smith met J. R. R. Tolkien at 5 p.m. in Washington, D.C. on Monday.", "He left."],
-        ["The U.S. Army came.", "It left the U.S.", "The end."],
-        ["See Fig. 3, No. 5 and Sec. IV.", "Was it him?", "No.", "It was Mr. Jones vs. Mrs. Brown."],
-        ["He paid $3.5 million (approx. 4.2 in U.S. dollars).", "Then he left... and came back."],
-        ['"Why?" he asked.', '"Go."', "Then he left.", "(See above.)", "“Stay!”", "‘No.’", "He stayed."],
-        ["Visit www.example.com or http://example.org/a.b?c=d.", "Yahoo! is a firm.", "Mail me at j.doe@example.com."],
-        ["It assigns a probability.[1]", "Given that,[2][note 3] it works.[4]", "iPhones sell well."],
-        ["Smith et al. (2010) found it, e.g. in fish, i.e. cod.", "Apple Inc. and Co. Ltd. agreed.", "The firm grew."],
-        ["i went home.", "it was cold...", "But why?!", "Because of etc.", "Then it ended."],
-        ["Jan. 5 was cold.", "In 1999.", "The year 2000 came.", "I was ill.", "Doctors came.", "Plan B.", "It failed."],
-        [
-            "He joined John F. Kennedy and George W. Bush in St. Louis, Mo. on Jan. 3.",
-            "They talked about vitamin C.",
-            "It helps.",
-        ],
-        ["Version 2.0.1 of Node.js costs 1,000.50 dollars.", "It runs on .NET.", "¿Qué?", "Sí."],
-        ["It ended .", "Then , it began again .", "Why ?", "No one knows !"],
-        ["これは文です。", "次の文です。", "終わり"],
-    ],
-)
-def test_sentences_end_where_a_reader_ends_them(sentences: list[str]) -> None:
-    joint = "" if "。" in sentences[0] else " "
-    assert cut(joint.join(sentences)) == sentences
-
-
-def test_a_line_is_a_block_and_no_sentence_crosses_it() -> None:
-    assert cut("A heading\nMr.\nJones came\n\n1. Introduction\n  2. The end  \n") == [
-        "A heading",
-        "Mr.",
-        "Jones came",
-        "1. Introduction",
-        "2. The end",
-    ]
-
-
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, st.sampled_from([(200, 100, "sentences"), (10, 5, "sentences"), (20, 7, "dpr")]))
 @example("x" * 5_000 + " y", (10, 5, "sentences"))

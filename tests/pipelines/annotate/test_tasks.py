@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indexing.annotation.sampling import estimate
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.annotate.tasks import annotate, digest
 from pipelines.config.job_file import Job, load

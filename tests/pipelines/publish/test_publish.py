@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from indexing.annotation.splits import SPLITS
-from indexing.labels.given_labels import fold
+from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from indexing.annotation.splits import SPLITS, Split
-from indexing.labels.given_labels import fold
 from indexing.labels.windows import last_that_fits
 from indexing.passages.passages import Splitter
+from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.publish.training_passages import Rules, build

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from indexing.labels.given_labels import fold
 from indexing.labels.windows import choose, last_that_fits, windows
 from indexing.passages.passages import Splitter
+from indexing.passages.text import fold
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.records import Folder, PartWriter
