@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import apache_beam as beam
 from apache_beam.transforms.combiners import Top
 
-from indexing.crawl.warc import read_pages
+from indexing.crawl.input_formats import read_pages
 from indexing.documents.domains import Counted, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError

@@ -18,8 +18,8 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
+from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import Place, RawPage
-from indexing.crawl.warc import read_pages
 from indexing.documents import exact_duplicates
 from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, domain_of, parse

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
-from indexing.crawl.warc import read_pages
 from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, decode, domain_of, language_of, parse, word_count
 from schemas.corpus import Document, Rejected
