@@ -24,6 +24,7 @@ from pipelines.config.job_file import Job
 from pipelines.execution.runner import configure_logging
 from pipelines.execution.step import total
 from pipelines.steps import ingest
+from pipelines.steps.crawl_files import find_files
 
 
 def plain(job: Job, run: Path) -> Counter[str]:
@@ -32,7 +33,7 @@ def plain(job: Job, run: Path) -> Counter[str]:
     assert settings is not None
     this = ingest.step(job, run)
     this.begin()
-    files = ingest.find_files(job, settings)
+    files = find_files(job, settings)
     buckets: dict[tuple[str, int], list[Any]] = defaultdict(list)
     losers: dict[int, list[Any]] = defaultdict(list)
     with Extractor(settings.page_seconds) as extractor:

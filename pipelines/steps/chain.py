@@ -14,7 +14,8 @@ from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.records import read_manifest
 from pipelines.execution.step import WORK, Reports
-from pipelines.steps import index, ingest, propagate, rerank, retrieve
+from pipelines.propagate import propagate
+from pipelines.steps import index, ingest, rerank, retrieve
 from schemas.record import Record
 
 STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {

@@ -10,7 +10,6 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.transforms.combiners import Top
@@ -23,9 +22,7 @@ from pipelines.execution.progress import progress
 from pipelines.execution.records import write_text
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, total
-
-if TYPE_CHECKING:
-    from pipelines.steps.ingest import InputFile
+from pipelines.steps.crawl_files import InputFile
 
 DOMAINS = "domains.tsv"
 """In the run: the domains that were kept, each with its pages in the crawl."""

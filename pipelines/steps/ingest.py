@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,52 +24,20 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, domain_of, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest, Job
-from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.progress import progress
 from pipelines.execution.records import Folder, PartWriter, read_batches, read_part, sha256
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, Step, total
 from pipelines.steps import domain_filter
+from pipelines.steps.crawl_files import InputFile, find_files
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
-KINDS = (".warc", ".wet", ".jsonl", ".parquet")
 BUCKETS = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """One unit of work: the number-th input file, and its name as records carry it."""
-
-    number: int
-    path: Path
-    name: str
-
-
-def find_files(job: Job, settings: Ingest) -> list[InputFile]:
-    """The input files in the order of their names. Raises JobError (66) where a pattern finds nothing."""
-    found: set[Path] = set()
-    for pattern in settings.input:
-        path = job.path(pattern)
-        if path.is_dir():
-            files = [p for p in path.rglob("*") if p.is_file() and any(kind in p.name for kind in KINDS)]
-            if not files:
-                raise JobError(f"ingest.input: no {', '.join(KINDS)} file in the folder {path}", INPUT_MISSING)
-        elif path.is_file():
-            files = [path]
-        else:
-            files = [p for p in job.folder.glob(pattern) if p.is_file()] if not Path(pattern).is_absolute() else []
-            files = files or [p for p in path.parent.glob(path.name) if p.is_file()]
-            if not files:
-                raise JobError(
-                    f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
-                )
-        found.update(p.resolve() for p in files)
-    named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in found)
-    return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
 
 
 def step(job: Job, run: Path) -> Step:

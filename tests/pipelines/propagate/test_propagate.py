@@ -19,7 +19,7 @@ from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.records import Folder, PartWriter
 from pipelines.execution.step import Report, Step
-from pipelines.steps import propagate
+from pipelines.propagate import passage_parts, propagate
 from pipelines.steps.chain import check, run_steps, steps_of
 from schemas.annotation import ResolvedLabel
 from schemas.corpus import Document, Passage, Rejected
@@ -115,7 +115,7 @@ def test_parts_and_processes_do_not_change_the_rows(tmp_path, settings, monkeypa
     for parts, workers, at_once in ((1, 1, 8192), (7, 1, 3), (4, 2, 8192)):
         folder = tmp_path / str(parts)
         world(folder, parts)
-        monkeypatch.setattr(propagate, "AT_ONCE", at_once)
+        monkeypatch.setattr(passage_parts, "AT_ONCE", at_once)
         run(folder, *settings, f"workers.processes={workers}")
         found.append({name: rows_of(folder, name) for name in propagate.OUTPUTS})
     assert found[0] == found[1] == found[2]

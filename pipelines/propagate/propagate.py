@@ -16,27 +16,27 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indexing.labels.conflicts import conflicts
 from indexing.labels.given_labels import FOUND, GivenLabels
 from indexing.labels.hash_join import Ints
-from indexing.labels.propagation import COLUMNS, NONE, Labelled, Sentences, found, label
+from indexing.labels.propagation import NONE, found, label
 from indexing.labels.windows import window_labels
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Job, Propagate
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.records import MANIFEST, Folder, Part, PartWriter, read_batches, write_text
+from pipelines.execution.records import MANIFEST, Folder, PartWriter, write_text
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.labels import COLLECTED, Labels
+from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
+from pipelines.propagate.passage_parts import Texts, Unit, units_of
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
 from schemas.record import Record
@@ -51,9 +51,6 @@ OUTPUTS: Mapping[str, type[Record]] = {
     "labels/rejects": Rejected,
 }
 _NOT_OF_UNITS = (WINDOWS, "labels/rejects")
-AT_ONCE = 8_192
-"""Passages that are labelled at once, and more where a document has more."""
-_USED, _CHANGED, _REPEATED = 1, 2, 3
 
 
 def is_ready(job: Job, run: Path | None) -> bool:
@@ -95,7 +92,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     labels, wanted = Labels.of(job, run), _settings(job)
     given = GivenLabels(this.work / "labels")
     rows, largest = _once(this.work / "labels.json", lambda: labels.write(given.folder))
-    units = _units(run, wanted.windows != "none")
+    units = units_of(run, wanted.windows != "none")
 
     def do(this: Step, work: beam.DoFn) -> None:
         done = this.reports.read()
@@ -125,39 +122,6 @@ def _once(mark: Path, make: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
     if not mark.is_file():
         write_text(mark, json.dumps(make()))
     return tuple(json.loads(mark.read_text(encoding="utf-8")))
-
-
-def _units(run: Path, windows: bool) -> list[Unit]:
-    passages = Folder.open(run / "passages", Passage, "ingest")
-    if not windows:
-        return [Unit(n, passages.path, part) for n, part in enumerate(passages.parts)]
-    documents = Folder.open(run / "documents", Document, "ingest")
-    pairs = enumerate(zip(passages.parts, documents.parts, strict=True))
-    return [Unit(n, passages.path, part, (documents.path, texts)) for n, (part, texts) in pairs]
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A part of passages/; and of documents/, of the same documents in the same order, where windows are wanted."""
-
-    number: int
-    passages: Path
-    part: Part
-    texts: tuple[Path, Part] | None = None
-
-    def sentences(self) -> Iterator[Sentences]:
-        """Of whole documents, AT_ONCE passages or more at a time."""
-        held: pa.Table | None = None
-        for batch in read_batches(self.passages, self.part, COLUMNS, rows=AT_ONCE):
-            table = pa.Table.from_batches([batch])
-            held = table if held is None else pa.concat_tables([held, table])
-            ids = held["doc_id"].combine_chunks()
-            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()  # of a document that goes on, the first passage
-            if whole:
-                yield Sentences.read(held.slice(0, whole))
-                held = held.slice(whole)
-        if held is not None and len(held):
-            yield Sentences.read(held)
 
 
 class FindTexts(beam.DoFn):
@@ -207,7 +171,7 @@ def label_part(unit: Unit, given: GivenLabels, settings: Propagate, splitter: Sp
     writers = {n: PartWriter(this.run / n, r, unit.number) for n, r in OUTPUTS.items() if n not in _NOT_OF_UNITS}
     if splitter is not None:
         writers[WINDOWS] = PartWriter(this.run / WINDOWS, WindowLabel, unit.number)
-    texts = _Texts(*unit.texts) if unit.texts is not None else None
+    texts = Texts(*unit.texts) if unit.texts is not None else None
     counts: Counter[str] = Counter()
     fates: list[Ints] = []
     with ExitStack() as open_files:
@@ -223,84 +187,14 @@ def label_part(unit: Unit, given: GivenLabels, settings: Propagate, splitter: Sp
                 made = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
                 writers[WINDOWS].write_table(made)
             counts["ties"] += int((labelled.label == NONE).sum())
-            fates += [_fates(labelled.used, _USED), _fates(labelled.changed, _CHANGED)]
-    path = _fates_file(this, unit.number)
+            fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
+    path = fates_file(this, unit.number)
     with Path(f"{path}.tmp").open("wb") as file:
         np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
     Path(f"{path}.tmp").replace(path)
     parts = {name: writer.part for name, writer in writers.items()}
     counts.update({name.removeprefix("labels/"): part.rows for name, part in parts.items()})
     this.reports.write(Report(unit.number, parts, counts))
-
-
-def _fates(numbers: Ints, fate: int) -> Ints:
-    """[2, n]: numbers of given labels, each once, and what became of them."""
-    found = np.unique(numbers)
-    return np.stack([found, np.full(len(found), fate)])
-
-
-def _fates_file(this: Step, unit: int) -> Path:
-    return this.work / f"fates-{unit:05d}.npy"
-
-
-class _Texts:
-    """The texts of a part of documents/, asked for in its order."""
-
-    def __init__(self, folder: Path, part: Part) -> None:
-        self._folder, self._part = folder, part
-        self._batches = read_batches(folder, part, ["doc_id", "text"])
-        self._batch: pa.RecordBatch | None = None
-
-    def of(self, labelled: Labelled) -> list[str]:
-        """Of each document of the sentences; '' where none of its sentences has a label."""
-        here = labelled.sentences
-        made = [""] * (int(here.document[-1]) + 1)
-        wanted = np.unique(here.of[labelled.sentence[labelled.rows()]])
-        places = dict(zip(here.doc_ids(wanted).to_pylist(), wanted.tolist(), strict=True))
-        names = pa.array(list(places), pa.string())
-        while places:
-            if self._batch is not None:
-                rows = self._batch.filter(pc.is_in(self._batch.column("doc_id"), value_set=names))
-                for doc_id, text in zip(*(rows.column(name).to_pylist() for name in ("doc_id", "text")), strict=True):
-                    made[places.pop(doc_id)] = text
-            if places and (following := next(self._batches, None)) is None:
-                path = self._folder / self._part.file
-                raise JobError(f"{path} has no document {next(iter(places))!r}, or not where passages/ has it", BAD_DATA)
-            self._batch = following if places else self._batch
-        return made
-
-
-def reject(given: GivenLabels, this: Step, units: int, largest: int, file: str) -> Report:
-    """Keep the labels that are not used, by line, with the reason; reports as the unit after the last."""
-    fate = np.zeros(largest + 1, np.uint8)
-    for unit in range(units):
-        numbers, fates = np.load(_fates_file(this, unit), allow_pickle=False)
-        for each in (_CHANGED, _USED):
-            fate[numbers[fates == each]] = each
-    again, first = given.repeated()
-    fate[again] = _REPEATED
-    counts: Counter[str] = Counter()
-    writer = PartWriter(this.run / "labels/rejects", Rejected, units)
-    with writer:
-        for batch in given.read():
-            counts["used"] += int((fate[batch.column("number").to_numpy()] == _USED).sum())
-            for row in batch.filter(pa.array(fate[batch.column("number").to_numpy()] != _USED)).to_pylist():
-                number = row["number"]
-                if fate[number] == _REPEATED:
-                    reason, detail = "duplicate", f"line {first[np.searchsorted(again, number)]} says the same"
-                else:
-                    reason, detail = _refusal(row, int(fate[number]))
-                counts[f"rejected.{reason}"] += 1
-                writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
-    counts["rejects"] = writer.part.rows
-    return Report(units, {"labels/rejects": writer.part}, counts)
-
-
-def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
-    if fate == _CHANGED:
-        return "text_changed", f"sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
-    what = f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"
-    return "unknown_sentence", f"{what} is not in passages/"
 
 
 def summary(run: Path) -> str:
