@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,34 +15,14 @@ from pipelines.cli.parameters import Form, Out, write_lines
 GROUP = Group("Data sets and annotation", sort_key=2)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FormatOptions:
-    """Options of single forms of data sets; those that are not named keep the form's default."""
-
-    questions: Annotated[Path | None, Parameter(help="asnq: keep the questions of this list, one a line or JSONL.")] = None
-    split: Annotated[
-        str | None, Parameter(help="asnq: keep the questions of this split of the list. yahooqa: the split to read.")
-    ] = None
-    splitter: Annotated[
-        Literal["rules", "spacy"] | None,
-        Parameter(help="squad, nq-asnq: split sentences by our rules, or by spaCy's sentencizer."),
-    ] = None
-    annotators: Annotated[
-        int | None, Parameter(help="nq-la, nq-asnq: how many of the five annotators must give a long answer; 2 if not named.")
-    ] = None
-    answers: Annotated[Path | None, Parameter(help="insuranceqa: the file of answers.")] = None
-    vocabulary: Annotated[Path | None, Parameter(help="insuranceqa: the vocabulary.")] = None
-
-
 def dataset(
-    files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="One data set, in one file or several.")],
+    files: Annotated[tuple[Path, ...], Parameter(name="FILE", negative=(), help="One data set, in one file or several.")] = (),
     *,
     form: Annotated[
-        str | None, Parameter(help="Form of the data set: needed if it is not recognised, or to read it in another way.")
+        str | None,
+        Parameter(help="Form of the files, if it is not recognised; 'list' prints all forms with their options."),
     ] = None,
     out: Annotated[Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")] = None,
-    options: FormatOptions = FormatOptions(),
     tokens: Annotated[
         Literal["spacy", "blanks"], Parameter(help="Unit of lengths: spaCy's English tokens, or words between blanks.")
     ] = "spacy",
@@ -50,11 +30,11 @@ def dataset(
         str | None,
         Parameter(help="Print the papers' rows beside: SET/SPLIT, e.g. wikiqa/test; 'list' prints all names."),
     ] = None,
+    **options: Annotated[str, Parameter(help="An option of the form, e.g. --splitter spacy; `--form list` prints them.")],
 ) -> None:
     """Read an answer sentence selection data set, print the papers' statistics row, and convert it.
 
-    Forms: wikiqa, trecqa (jacana's XML), asnq, tsv (question, sentence, label), squad (to SQuAD-sent), nq-la and nq-asnq
-    (Natural Questions), insuranceqa (v1), yahooqa, parquet. All but yahooqa are read as a stream, whatever their size.
+    All forms but squad and yahooqa are read as a stream, whatever their size.
 
     yahooQA's splits are published as a pickle. A pickle runs code when it is opened, so this command does not open it; if you
     trust it, convert it to JSON:
@@ -62,8 +42,7 @@ def dataset(
     """
     from pipelines.convert.convert import convert
 
-    chosen = {name: value for name, value in asdict(options).items() if value is not None}
-    write_lines(convert(files, form, chosen, out, tokens, published))
+    write_lines(convert(files, form, options, out, tokens, published))
 
 
 def candidates(

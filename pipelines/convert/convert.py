@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.convert.statistics import PUBLISHED, Statistics, Tokens, rows
-from pipelines.datasets import read_dataset, recognise
+from pipelines.datasets import describe_formats, read_dataset, recognise
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.progress import print_line
 from pipelines.execution.records import ROWS_PER_GROUP, whole_file
@@ -35,6 +35,9 @@ def convert(
     Raises JobError: 2 where `published` or an option is of no use, 65 where a file is wrong or a question id stands in two,
     73 where `out` is there.
     """
+    if form == "list":
+        yield from describe_formats()
+        return
     if published == "list":
         yield from sorted("/".join(key) for key in PUBLISHED)
         return
@@ -66,11 +69,7 @@ def _blocks(
     began = told = time.monotonic()
     read, block, seen = 0, list[LabelledCandidate](), dict[str, Path]()
     for path in files:
-        try:
-            candidates = read_dataset(path, form, counted=counted, **options)
-        except TypeError as e:
-            raise JobError(f"{form or recognise(path)} takes no such option: {e}", USAGE) from e
-        for candidate in candidates:
+        for candidate in read_dataset(path, form, counted=counted, **options):
             if len(files) > 1 and seen.setdefault(candidate.question_id, path) != path:
                 first = seen[candidate.question_id]
                 raise JobError(f"{path}: question {candidate.question_id} stands in {first} already", BAD_DATA)

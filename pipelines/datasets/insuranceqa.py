@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, field, json_lines, lines
 from pipelines.errors import INPUT_MISSING, JobError
 
@@ -20,7 +23,17 @@ _INDEXED = re.compile(r"(?:idx_\d+ *)+")
 _IDS = re.compile(r"\d+(?: +\d+)* *")
 
 
-class Asked(NamedTuple):
+_KEYS = {"question_id", "question", "positive_ids"}
+
+
+class InsuranceqaOptions(Options):
+    answers: Path | None = Field(None, description="file of all answers, if it is not beside the questions")
+    vocabulary: Path | None = Field(None, description="file of the words, if it is not beside the questions")
+
+
+class PooledQuestion(NamedTuple):
+    """A question, the ids of its right answers, and those of its pool, in their order."""
+
     line: int
     question_id: str
     question: str
@@ -28,9 +41,7 @@ class Asked(NamedTuple):
     pool: Sequence[str]
 
 
-def read_insuranceqa(
-    path: Path, counted: Counter[str], answers: Path | None = None, vocabulary: Path | None = None
-) -> Iterator[Row]:
+def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOptions) -> Iterator[Row]:
     """`path` is one of question.train.token_idx.label, question.{dev,test1,test2}.label.token_idx.pool, or JSON lines with
     question_id, question, positive_ids, and pool_ids or labelled_negative_ids. Answers and vocabulary are looked for beside it,
     as answers.label.token_idx and vocabulary, or answers.jsonl; all answers are held in memory. candidate_id is the answer's.
@@ -39,13 +50,13 @@ def read_insuranceqa(
     `raw` measures.
     """
     if ".json" in path.name:
-        texts = _answers_jsonl(answers or _beside(path, "answers.jsonl"))
-        asked = _asked_jsonl(path)
+        texts = _answers_jsonl(options.answers or _beside(path, "answers.jsonl"))
+        questions = _questions_jsonl(path)
     else:
-        words = _vocabulary(vocabulary or _beside(path, "vocabulary"))
-        texts = _answers(answers or _beside(path, "answers.label.token_idx"), words)
-        asked = _asked(path, words)
-    for line, question_id, question, right, pool in asked:
+        words = _vocabulary(options.vocabulary or _beside(path, "vocabulary"))
+        texts = _answers(options.answers or _beside(path, "answers.label.token_idx"), words)
+        questions = _questions(path, words)
+    for line, question_id, question, right, pool in questions:
         unique = dict.fromkeys(pool)
         counted["answers twice in a pool"] += len(pool) - len(unique)
         counted["right answers outside the pool"] += len(set(right) - unique.keys())
@@ -56,30 +67,36 @@ def read_insuranceqa(
             yield Row(line, question_id, question, texts[answer_id], int(answer_id in right), answer_id, asked_at=line)
 
 
-def recognise_indexed(first: str) -> bool:
-    """Whether this is the first line of an original question file."""
-    cells = first.split("\t")
+def is_insuranceqa(head: Head) -> bool:
+    if head.first_character == "{":
+        return head.first_object.keys() >= _KEYS
+    return bool(head.lines) and _is_question_line(head.lines[0])
+
+
+def _is_question_line(line: str) -> bool:
+    """Whether this is a line of an original question file."""
+    cells = line.split("\t")
     return len(cells) in (2, 3) and all((_INDEXED if len(cells) - n == 2 else _IDS).fullmatch(c) for n, c in enumerate(cells))
 
 
-def _asked(path: Path, words: Mapping[str, str]) -> Iterator[Asked]:
-    """train: tokens, ids. dev and test: ids, tokens, pool."""
+def _questions(path: Path, words: Mapping[str, str]) -> Iterator[PooledQuestion]:
+    """A line of train has the tokens and the ids of the right answers; of dev and test, these ids, the tokens and the pool."""
     for n, (line, text) in enumerate(lines(path)):
-        if not recognise_indexed(text):
+        if not _is_question_line(text):
             raise bad(path, line, f"neither `tokens, ids` nor `ids, tokens, pool`: {text[:60]!r}")
         *right, tokens, last = text.split("\t")
         pool = last.split()
         question = _words(path, line, tokens, words)
-        yield Asked(line, f"insuranceqa-{n:05d}", question, right[0].split() if right else pool, pool)
+        yield PooledQuestion(line, f"insuranceqa-{n:05d}", question, right[0].split() if right else pool, pool)
 
 
-def _asked_jsonl(path: Path) -> Iterator[Asked]:
+def _questions_jsonl(path: Path) -> Iterator[PooledQuestion]:
     for line, row in json_lines(path):
         right = field(path, line, row, "positive_ids", list)
         wrong = "labelled_negative_ids"
         pool = field(path, line, row, "pool_ids", list) if wrong not in row else right + field(path, line, row, wrong, list)
         question_id, question = (field(path, line, row, name, str) for name in ("question_id", "question"))
-        yield Asked(line, question_id, question, right, pool)
+        yield PooledQuestion(line, question_id, question, right, pool)
 
 
 def _answers(path: Path, words: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +137,16 @@ def _words(path: Path, line: int, tokens: str, words: Mapping[str, str]) -> str:
 
 
 def _beside(path: Path, name: str) -> Path:
-    for found in (path.with_name(name), path.with_name(f"{name}.gz")):
-        if found.is_file():
-            return found
+    for file in (path.with_name(name), path.with_name(f"{name}.gz")):
+        if file.is_file():
+            return file
     raise JobError(f"{path.with_name(name)}: no such file, plain or .gz; {path.name} needs it", INPUT_MISSING)
+
+
+FORMAT = Format(
+    name="insuranceqa",
+    about="insuranceQA v1, the original files or JSON lines: the pool of answers",
+    read=read_insuranceqa,
+    recognise=is_insuranceqa,
+    options=InsuranceqaOptions,
+)

@@ -15,15 +15,35 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
 
 from indexing.passages.sentences import Span
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, field, json_lines
 from pipelines.datasets.splitters import Splitter, splitter_of
 
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 _PARAGRAPH = re.compile(r"<p[\s_>]", re.IGNORECASE)
 _CELL = re.compile(r"</?t[dh][\s_>]", re.IGNORECASE)
+
+
+_KEYS = {"question_text", "long_answer_candidates", "annotations"}
+
+
+class NqLaOptions(Options):
+    annotators: int = Field(2, ge=1, description="how many of the (five) annotators must give a long answer")
+
+
+class NqAsnqOptions(NqLaOptions):
+    splitter: Literal["rules", "spacy"] | Splitter = Field(
+        "rules", description="how pages are cut into sentences: our rules, or spaCy's sentencizer"
+    )
+
+
+def is_natural_questions(head: Head) -> bool:
+    return head.first_object.keys() >= _KEYS
 
 
 class Page(NamedTuple):
@@ -51,13 +71,13 @@ class Page(NamedTuple):
         return Row(self.line, self.question_id, self.question, text, label, str(number), *place)
 
 
-def read_nq_la(path: Path, counted: Counter[str], annotators: int = 2) -> Iterator[Row]:
+def read_nq_la(path: Path, counted: Counter[str], options: NqLaOptions) -> Iterator[Row]:
     """Candidates: the page's paragraphs, i.e. its top-level long answer candidates that are a <P> (the paper leaves tables and
     lists out; NQ says that all paragraph answers are top-level). candidate_id is the number among all long answer candidates.
 
     Counts 'questions without candidates' and 'long answer is no paragraph': these stay, unanswered.
     """
-    for page in pages(path, annotators):
+    for page in pages(path, options.annotators):
         paragraphs = [
             number
             for number, (start, _) in enumerate(page.candidates)
@@ -71,17 +91,17 @@ def read_nq_la(path: Path, counted: Counter[str], annotators: int = 2) -> Iterat
             yield page.row(text, label, number)
 
 
-def read_nq_asnq(path: Path, counted: Counter[str], annotators: int = 2, splitter: str | Splitter = "rules") -> Iterator[Row]:
+def read_nq_asnq(path: Path, counted: Counter[str], options: NqAsnqOptions) -> Iterator[Row]:
     """Candidates: the sentences of the whole page; positive are those of ASNQ's class 4. candidate_id is the first token's
     number. Counts 'class 1' ... 'class 4' and 'questions without candidates'."""
-    split = splitter_of(splitter)
-    for page in pages(path, annotators):
-        found = 0
+    split = splitter_of(options.splitter)
+    for page in pages(path, options.annotators):
+        sentences = 0
         for token, sentence, kind in sentence_classes(page, split):
             counted[f"class {kind}"] += 1
-            found += 1
+            sentences += 1
             yield page.row(sentence, int(kind == 4), token)
-        counted["questions without candidates"] += not found
+        counted["questions without candidates"] += not sentences
 
 
 def sentence_classes(page: Page, split: Splitter) -> Iterator[tuple[int, str, int]]:
@@ -128,8 +148,8 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> Pag
     else:
         tokens = field(path, line, row, "document_text", str).split(" ")
         tags = [_TAG.fullmatch(token) is not None for token in tokens]
-    found = field(path, line, row, "long_answer_candidates", list)
-    candidates = [_span(path, line, candidate, len(tokens)) for candidate in found]
+    long_answers = field(path, line, row, "long_answer_candidates", list)
+    candidates = [_span(path, line, candidate, len(tokens)) for candidate in long_answers]
     long: set[int] = set()
     short: list[Span] = []
     annotations = field(path, line, row, "annotations", list)
@@ -152,7 +172,7 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> Pag
         tokens=tokens,
         tags=tags,
         candidates=candidates,
-        top_level=[field(path, line, candidate, "top_level", bool) for candidate in found],
+        top_level=[field(path, line, candidate, "top_level", bool) for candidate in long_answers],
         long=frozenset(long if answered else ()),
         short=short if answered else (),
     )
@@ -163,3 +183,18 @@ def _span(path: Path, line: int, row: Any, tokens: int) -> Span:
     if not 0 <= start < end <= tokens:
         raise bad(path, line, f"tokens {start} to {end} of a page of {tokens}")
     return start, end
+
+
+NQ_LA = Format(
+    name="nq-la",
+    about="Natural Questions JSONL as NQ-LA: the paragraphs of the page",
+    read=read_nq_la,
+    recognise=is_natural_questions,
+    options=NqLaOptions,
+)
+NQ_ASNQ = Format(  # the same files, so it must be asked for
+    name="nq-asnq",
+    about="Natural Questions JSONL with ASNQ's classes: the sentences of the page",
+    read=read_nq_asnq,
+    options=NqAsnqOptions,
+)

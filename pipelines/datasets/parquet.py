@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad
 from pipelines.errors import BAD_DATA, JobError
 from schemas.labels import LabelledCandidate
@@ -21,7 +22,15 @@ _MAY_BE_NULL = {"document_id", "document_title"}
 _ROWS = 8_192  # in memory at a time
 
 
-def read_parquet(path: Path, counted: Counter[str]) -> Iterator[Row]:
+def is_parquet(head: Head) -> bool:
+    """By the name and the columns."""
+    try:
+        return head.path.name.endswith(".parquet") and columns_of(pq.read_schema(head.path)) is not None
+    except (OSError, pa.ArrowInvalid):
+        return False
+
+
+def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
     """Positions must count from 0 without gaps. A missing candidate id is made: '<document_id>-<sentence_index>', as
     WikiQA makes its own, or the index alone."""
     try:
@@ -61,3 +70,12 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
     candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
     return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)
+
+
+FORMAT = Format(
+    name="parquet",
+    about=f"Parquet with the columns of LabelledCandidate, or {', '.join(SHARED)}",
+    read=read_parquet,
+    recognise=is_parquet,
+    options=Options,
+)

@@ -7,22 +7,38 @@ one that the first of these annotators meant. Unanswerable questions (v2.0) have
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field
 
 from indexing.passages.sentences import Span
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, field, lines, parse_json
 from pipelines.datasets.splitters import Splitter, splitter_of
 
+_KEYS = ("data", "paragraphs", "qas")
 
-def read_squad(path: Path, counted: Counter[str], splitter: str | Splitter = "rules") -> Iterator[Row]:
+
+class SquadOptions(Options):
+    splitter: Literal["rules", "spacy"] | Splitter = Field(
+        "rules", description="how paragraphs are cut into sentences: our rules, or spaCy's sentencizer"
+    )
+
+
+def is_squad(head: Head) -> bool:
+    return head.first_character == "{" and all(re.search(rf'"{key}"\s*:', head.text) for key in _KEYS)
+
+
+def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iterator[Row]:
     """doc_id '<title>#<paragraph from 0>', candidate_id '<doc_id>@<offset in the paragraph>'. The file is one JSON object and
     read whole (the largest, v2.0 train, has 42 MB). Counts 'answered across sentences' (questions), and
     'questions without candidates' where a paragraph is empty."""
-    split = splitter_of(splitter)
+    split = splitter_of(options.splitter)
     text = "\n".join(line for _, line in lines(path))
     articles = field(path, 1, parse_json(path, text) if text.strip() else {}, "data", list)
     for a, article in enumerate(articles):
@@ -61,3 +77,12 @@ def _answers(path: Path, where: str, context: str, asked: Any) -> list[Span]:
             raise bad(path, where, f"answer {text[:60]!r} does not stand at {start} of its paragraph")
         spans.append((start, start + len(text)))
     return spans
+
+
+FORMAT = Format(
+    name="squad",
+    about="SQuAD v1.1 / v2.0 JSON as SQuAD-sent: the sentences of the paragraph",
+    read=read_squad,
+    recognise=is_squad,
+    options=SquadOptions,
+)

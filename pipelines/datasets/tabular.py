@@ -8,13 +8,16 @@ another question, and a question keeps its id when others are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pydantic import Field
+
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, field, json_lines, lines
 from pipelines.errors import BAD_DATA, USAGE, JobError
 
-WIKIQA = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
+WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 _BINARY = {"0": 0, "1": 1}
 _ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}
 _TAB = "\t"
@@ -35,46 +38,51 @@ _COLUMNS = {  # what a header may call a field, without case and '_'
 }
 
 
-def read_wikiqa(path: Path, counted: Counter[str]) -> Iterator[Row]:
-    """WikiQA as Microsoft gives it (the seven columns of WIKIQA, header first); ids are the set's own."""
-    found = _filled(path)
-    line, header = next(found, (1, ""))
-    if tuple(header.split("\t")) != WIKIQA:
-        raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA)}: {header[:80]!r}")
-    yield from _rows(path, "wikiqa", found, names_of(header) or (), _BINARY)
+class AsnqOptions(Options):
+    questions: Path | None = Field(None, description="keep the questions of this list: a line each, or JSON lines")
+    split: str | None = Field(None, description="of the list `questions`, keep those of this split")
 
 
-def read_tsv(path: Path, counted: Counter[str]) -> Iterator[Row]:
+def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
+    """WikiQA as Microsoft gives it (the seven columns of WIKIQA_COLUMNS, header first); ids are the set's own."""
+    filled = _filled_lines(path)
+    line, header = next(filled, (1, ""))
+    if tuple(header.split("\t")) != WIKIQA_COLUMNS:
+        raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA_COLUMNS)}: {header[:80]!r}")
+    yield from _parse_rows(path, "wikiqa", filled, names_of(header) or (), _BINARY)
+
+
+def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
     """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the further columns of
     WikiQA; without one `question, sentence, label` or `question id, question, sentence, label`."""
-    found = _filled(path)
-    line, first = next(found, (1, _TAB * 2))
+    filled = _filled_lines(path)
+    line, first = next(filled, (1, _TAB * 2))
     names = names_of(first)
     if names is None:
         names = _UNNAMED if first.count(_TAB) == 2 else ("question_id", *_UNNAMED)
         if first.count(_TAB) + 1 != len(names):
             raise bad(path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4")
-        found = _filled(path)
-    yield from _rows(path, "tsv", found, names, _BINARY)
+        filled = _filled_lines(path)
+    yield from _parse_rows(path, "tsv", filled, names, _BINARY)
 
 
-def read_asnq(path: Path, counted: Counter[str], questions: Path | None = None, split: str | None = None) -> Iterator[Row]:
+def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterator[Row]:
     """ASNQ: question, sentence, class 1-4; 4 is positive (in the long answer, and holds the short one). No header.
 
     `questions` keeps the questions whose text stands in a list, as the Cascade Transformer cuts ASNQ's dev set into dev and
     test (§5.1): text lines, or JSON lines with 'question' and, for `split`, 'split'. Counts 'class 1' ... 'class 4' of the
     rows that it gives, 'rows of questions not listed', and 'listed questions not found'.
     """
-    wanted = None if questions is None else listed(questions, split)
-    if wanted is None and split is not None:
-        raise JobError(f"{path}: split {split!r} is given, but no list of questions", USAGE)
-    found: set[str] = set()
-    for row in _rows(path, "asnq", _filled(path), _UNNAMED, _ASNQ, counted, wanted):
-        if wanted is not None:
-            found.add(row.question)
+    selected = None if options.questions is None else listed(options.questions, options.split)
+    if selected is None and options.split is not None:
+        raise JobError(f"{path}: split {options.split!r} is given, but no list of questions", USAGE)
+    seen: set[str] = set()
+    for row in _parse_rows(path, "asnq", _filled_lines(path), _UNNAMED, _ASNQ, counted, selected):
+        if selected is not None:
+            seen.add(row.question)
         yield row
-    if wanted is not None:
-        counted["listed questions not found"] += len(wanted) - len(found)
+    if selected is not None:
+        counted["listed questions not found"] += len(selected) - len(seen)
 
 
 def listed(path: Path, split: str | None = None) -> set[str]:
@@ -82,19 +90,19 @@ def listed(path: Path, split: str | None = None) -> set[str]:
     if ".json" not in path.name:
         if split is not None:
             raise JobError(f"{path}: split {split!r} is given, but text lines name none; give JSON lines", USAGE)
-        wanted = {text for _, text in lines(path) if text.strip()}
+        selected = {text for _, text in lines(path) if text.strip()}
     else:
-        wanted, splits = set(), set()
+        selected, splits = set(), set()
         for line, row in json_lines(path):
             text = field(path, line, row, "question", str)
             splits.add(field(path, line, row, "split", str) if split is not None else None)
             if split is None or row["split"] == split:
-                wanted.add(text)
-        if not wanted and splits:
+                selected.add(text)
+        if not selected and splits:
             raise JobError(f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}", BAD_DATA)
-    if not wanted:
+    if not selected:
         raise JobError(f"{path}: no question in it", BAD_DATA)
-    return wanted
+    return selected
 
 
 def names_of(header: str) -> tuple[str | None, ...] | None:
@@ -104,13 +112,13 @@ def names_of(header: str) -> tuple[str | None, ...] | None:
     return names if set(_UNNAMED) <= set(known) and len(set(known)) == len(known) else None
 
 
-def recognise_tabs(head: Sequence[str]) -> str | None:
-    """The form of a table by its first lines, the header among them.
+def table_format(head: Sequence[str]) -> str | None:
+    """The format of a table by its first lines, the header among them; None if it is none of these, or could be two.
 
     Judgements and runs have one word where we need questions and sentences, so half of the rows must have more in both. One
     row in ten may be broken: reading then says where.
     """
-    if tuple(head[0].split(_TAB)) == WIKIQA:
+    if tuple(head[0].split(_TAB)) == WIKIQA_COLUMNS:
         return "wikiqa"
     if names_of(head[0]) is not None:
         return "tsv"
@@ -123,26 +131,26 @@ def recognise_tabs(head: Sequence[str]) -> str | None:
     return "asnq" if labels != {"1"} else None  # all 1: could be either
 
 
-def _filled(path: Path) -> Iterator[tuple[int, str]]:
+def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((line, text) for line, text in lines(path) if text)
 
 
-def _rows(
+def _parse_rows(
     path: Path,
     form: str,
-    found: Iterable[tuple[int, str]],
+    filled: Iterable[tuple[int, str]],
     names: Sequence[str | None],
     labels: Mapping[str, int],
     counted: Counter[str] | None = None,
-    wanted: Container[str] | None = None,
+    selected: Container[str] | None = None,
 ) -> Iterator[Row]:
-    """The rows of a table whose cells are the fields `names`. Classes are counted where `counted` is given; `wanted` holds
-    the questions to keep."""
+    """The rows of a table whose cells are the fields `names`. Classes are counted in `counted`, if there is one; `selected`
+    holds the questions to keep."""
     question_at, text_at, label_at = map(names.index, _UNNAMED)
     id_at = names.index("question_id") if "question_id" in names else None
     others = [(name, at) for at, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
     number, previous, question_id = -1, None, ""
-    for line, row in found:
+    for line, row in filled:
         cells = row.split(_TAB)
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells where {len(names)} are due")
@@ -155,10 +163,37 @@ def _rows(
         elif question != previous:
             number, previous = number + 1, question
             question_id = f"{form}-{number:05d}"
-        if wanted is not None and question not in wanted:
+        if selected is not None and question not in selected:
             if counted is not None:
                 counted["rows of questions not listed"] += 1
             continue
         if counted is not None:
             counted[f"class {cells[label_at]}"] += 1
         yield Row(line, question_id, question, cells[text_at], label, **{name: cells[at] for name, at in others})
+
+
+def _recogniser(name: str) -> Callable[[Head], bool]:
+    return lambda head: head.first_character not in ("", "{", "<") and table_format(head.lines) == name
+
+
+WIKIQA = Format(
+    name="wikiqa",
+    about="WikiQA's own TSV with its header; sentences of a Wikipedia summary",
+    read=read_wikiqa,
+    recognise=_recogniser("wikiqa"),
+    options=Options,
+)
+ASNQ = Format(
+    name="asnq",
+    about="ASNQ: question, sentence, class 1-4 between tabs; 4 is positive",
+    read=read_asnq,
+    recognise=_recogniser("asnq"),
+    options=AsnqOptions,
+)
+TSV = Format(
+    name="tsv",
+    about="question, sentence, label 0/1 between tabs, or any columns that a header names",
+    read=read_tsv,
+    recognise=_recogniser("tsv"),
+    options=Options,
+)

@@ -18,13 +18,18 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, lines
 
 PAIRS = re.compile(r"<QApairs id=(['\"])(?P<id>[^'\"]+)\1>")
 _BLOCKS = ("question", "positive", "negative")
 
 
-def read_trecqa(path: Path, counted: Counter[str]) -> Iterator[Row]:
+def is_trecqa(head: Head) -> bool:
+    return PAIRS.match(head.text.lstrip()) is not None
+
+
+def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
     """The set's own question ids. Counts 'questions without candidates', of which no row can tell."""
     found = ((line, text.strip(" ")) for line, text in lines(path))
     question_id = question = None
@@ -65,3 +70,12 @@ def _block(path: Path, line: int, tag: str, found: Iterator[tuple[int, str]]) ->
         elif PAIRS.fullmatch(text) or text == "</QApairs>":
             break
     raise bad(path, line, f"<{tag}> is not closed")
+
+
+FORMAT = Format(
+    name="trecqa",
+    about="TREC-QA as jacana's pseudo-XML: train, train-all, dev and test, raw or clean",
+    read=read_trecqa,
+    recognise=is_trecqa,
+    options=Options,
+)

@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import Field
+
+from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.lines import Row, bad, lines, open_bytes, parse_json
 from pipelines.errors import USAGE, JobError
 
@@ -20,16 +23,20 @@ SPLITS = ("train", "dev", "test")
 _HEAD = re.compile(r'\{\s*("(?:train|dev|test)"\s*:\s*\{\s*)?"(?:[^"\\]|\\.)*"\s*:\s*\[\s*\[\s*"')
 
 
-def recognise_yahooqa(head: str) -> bool:
-    """Whether a file that begins so is of this form."""
-    return _HEAD.match(head.lstrip()) is not None
+class YahooqaOptions(Options):
+    split: str | None = Field(None, description="the split to read of a file that has several: train, dev or test")
 
 
-def read_yahooqa(path: Path, counted: Counter[str], split: str | None = None) -> Iterator[Row]:
+def is_yahooqa(head: Head) -> bool:
+    return _HEAD.match(head.text.lstrip()) is not None
+
+
+def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> Iterator[Row]:
     """JSON {question: [[answer, label], ...]}, or {split: that}, of which `split` is read. Ids are the question's number in it.
 
     Counts 'questions without a right answer'. Raises JobError: 2 where `split` is missing or unknown, 65 on other JSON.
     """
+    split = options.split
     with open_bytes(path) as file:
         if file.read(1) == b"\x80":
             raise bad(path, 1, "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`")
@@ -56,3 +63,12 @@ def read_yahooqa(path: Path, counted: Counter[str], split: str | None = None) ->
 def _text(path: Path) -> str:
     """The whole file. Raises JobError where its gzip is cut short or it is no UTF-8."""
     return "\n".join(text for _, text in lines(path))
+
+
+FORMAT = Format(
+    name="yahooqa",
+    about="yahooQA's splits as JSON, {question: [[answer, label], ...]}",
+    read=read_yahooqa,
+    recognise=is_yahooqa,
+    options=YahooqaOptions,
+)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pipelines.sample
-from pipelines.datasets import _READERS, FORMATS, read_dataset, recognise
+from pipelines.datasets import read_dataset, recognise
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 
 PAIR = {"question_id": "7", "question": "Who?", "positive_ids": ["a"]}
@@ -64,10 +64,6 @@ def test_bytes_folders_missing_files_and_other_parquet_are_no_data_set(tmp_path)
     put(tmp_path / "t.parquet", "text")
     names = ("b", "cut.gz", "q.parquet", "t.parquet", "none.tsv", "none.parquet", ".")
     assert [recognise(tmp_path / name) for name in names] == [None] * len(names)
-
-
-def test_every_form_is_described_and_read():
-    assert FORMATS.keys() == _READERS.keys()
 
 
 def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):

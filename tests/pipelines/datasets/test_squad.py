@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.datasets import read_dataset
 from pipelines.datasets.squad import positive_sentence
-from pipelines.errors import BAD_DATA, JobError
+from pipelines.errors import BAD_DATA, USAGE, JobError
 
 CONTEXT = "Ice melts. Dr. Snow left in 1850 and came back. He died."
 
@@ -44,8 +44,9 @@ def test_the_splitter_can_be_chosen(tmp_path):
     path = squad(tmp_path / "s.json", asked("a", answer("1850")))
     assert [c.text for c in read_dataset(path, splitter="spacy")] == [c.text for c in read_dataset(path)]
     assert [(c.text, c.label) for c in read_dataset(path, splitter=lambda text: [(0, len(text))])] == [(CONTEXT, 1)]
-    with pytest.raises(ValueError, match="splitter is 'nltk'; known: 'rules', 'spacy'"):
-        list(read_dataset(path, splitter="nltk"))
+    with pytest.raises(JobError, match="--splitter nltk: input should be 'rules' or 'spacy'") as raised:
+        read_dataset(path, splitter="nltk")
+    assert raised.value.code == USAGE
 
 
 def test_most_annotators_decide_then_the_first_of_them():

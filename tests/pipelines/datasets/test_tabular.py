@@ -8,11 +8,11 @@ from itertools import groupby
 import pytest
 
 from pipelines.datasets import read_dataset
-from pipelines.datasets.tabular import WIKIQA, listed
+from pipelines.datasets.tabular import WIKIQA_COLUMNS, listed
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from schemas.labels import LabelledCandidate
 
-HEADER = "\t".join(WIKIQA) + "\n"
+HEADER = "\t".join(WIKIQA_COLUMNS) + "\n"
 WIKI = HEADER + (
     'Q1\thow "so"?\tD1\tGlacier cave\tD1-0\tHe said "no.\t0\nQ1\thow "so"?\tD1\tGlacier cave\tD1-1\tA cave .\t1\n'
     "Q8\twho?\tD8\tIce\tD8-0\t\t0\n"
