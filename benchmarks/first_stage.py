@@ -26,7 +26,7 @@ from indexing.shards import bm25, jvm
 from indexing.shards.dense import find_model, load_encoder
 from pipelines.config.job_file import Job
 from pipelines.datasets import by_question, read_dataset
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import chain
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity

@@ -21,7 +21,7 @@ from indexing.labels.windows import Group
 from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
 from pipelines.config.job_file import Job
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.tables import read_passages
 from pipelines.publish.training_passages import Rules, build
 from pipelines.steps import chain

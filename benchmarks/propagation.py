@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say
-from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from schemas.corpus import Passage, Sentence
 from schemas.labels import SentenceLabel

@@ -26,7 +26,7 @@ from benchmarks.harness import arguments, finish, peak_gb, say
 from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
 from pipelines.config.job_file import Job
-from pipelines.execution.records import Folder, read_batches
+from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.execution.runner import configure_logging
 from pipelines.steps import chain
 from schemas.corpus import Passage

@@ -19,7 +19,7 @@ from benchmarks.harness import arguments, finish, seconds
 from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.config.job_file import load
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.steps.rerank import load_plan, ranked_lists
 from ranking.reranker import run_stages
 from schemas.ranked import Hit

@@ -34,7 +34,7 @@ from indexing.annotation import sampling
 from indexing.passages.text import fold
 from pipelines.annotate import collect
 from pipelines.config.job_file import load
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.publish.training_passages import Rules, write_passages
 from pipelines.steps import chain
 from schemas.annotation import ResolvedLabel, Task

@@ -14,7 +14,7 @@ import pytest
 from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.__main__ import main
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from schemas.annotation import ResolvedLabel
 from schemas.labels import PassageLabel
 from tests.pipelines.train.test_train import write_tiny

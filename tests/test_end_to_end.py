@@ -21,7 +21,7 @@ from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.dense import load_encoder
 from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.sample import copy_to
 from pipelines.steps import rerank, retrieve
 from pipelines.steps.chain import run_steps, status, steps_of

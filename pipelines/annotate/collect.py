@@ -21,10 +21,11 @@ from pipelines.annotate.packs.spreadsheet import Spreadsheet
 from pipelines.annotate.votes import Agreed, Ballots
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
-from pipelines.execution.records import Folder, PartWriter, sha256, write_text
 from pipelines.execution.step import WORK, Report, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
+from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Rejected
 from schemas.record import Record
 

@@ -24,12 +24,13 @@ from pipelines.annotate import packs
 from pipelines.annotate.packs.tool import Model, Setup
 from pipelines.config.job_file import Annotate, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.execution.records import Folder, Part, PartWriter, read_batches, sha256
+from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.tables import label_batches
 from ranking.registry import find
 from schemas.annotation import Task
+from schemas.atomic_files import sha256
 from schemas.ranked import Hit, ScoredCandidate
 from schemas.record import Record
 

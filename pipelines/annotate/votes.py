@@ -15,7 +15,7 @@ from indexing.annotation import agreement
 from indexing.annotation.agreement import Figure, Share, Votes
 from pipelines.annotate.exports.tools import Given
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.records import Folder, read_batches
+from pipelines.execution.parquet_folder import Folder, read_batches
 from schemas.annotation import Task
 from schemas.corpus import Rejected
 

@@ -13,8 +13,8 @@ from typing import Any
 from pipelines.convert.statistics import PUBLISHED, Statistics, Tokens, rows
 from pipelines.datasets import describe_formats, read_dataset, recognise
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.parquet_folder import ROWS_PER_GROUP, whole_file
 from pipelines.execution.progress import print_line
-from pipelines.execution.records import ROWS_PER_GROUP, whole_file
 from schemas.labels import LabelledCandidate
 
 TELL_S = 30.0

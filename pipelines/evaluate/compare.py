@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
-from pipelines.execution.records import write_text
 from ranking.evaluation.metrics import METRICS, Protocol
 from ranking.evaluation.significance import EQUAL, Comparison, compare
+from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
 
 FLIPS_BY = "P@1"

@@ -16,9 +16,9 @@ from pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from pipelines.evaluate.plot import plot_agreement
 from pipelines.evaluate.scores import read_labels, read_scores
 from pipelines.execution.progress import progress
-from pipelines.execution.records import write_text
 from ranking.evaluation.ensemble import Scored, agreement, tuned
 from ranking.evaluation.metrics import Floats, Protocol, check_metric
+from schemas.atomic_files import write_text
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:

@@ -19,13 +19,13 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import FORMS, plot_coverage
 from pipelines.evaluate.scores import FINAL, Joined, Rows, join, read_labels, read_scores
-from pipelines.execution.records import write_text
 from ranking.baselines.overlap import RULES, WORDS, rule_scores
 from ranking.evaluation.confidence import RiskCoverage, first_answers, risk_coverage
 from ranking.evaluation.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
 from ranking.lists import ranked_list
 from ranking.registry import RERANKERS, find
 from ranking.reranker import Resources, SentenceEncoder
+from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
 from schemas.ranked import RankedList
 

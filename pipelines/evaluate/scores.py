@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pipelines.datasets import read_dataset, recognise
 from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
-from pipelines.execution.records import MANIFEST, Folder, read_batches, read_manifest
+from pipelines.execution.parquet_folder import MANIFEST, Folder, read_batches, read_manifest
 from ranking.evaluation.metrics import UNJUDGED, Judged
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import ScoredCandidate

@@ -20,7 +20,6 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import Mark, plot
 from pipelines.execution.progress import progress
-from pipelines.execution.records import write_text
 from pipelines.steps.models import dense_encoder
 from ranking.cascade.exits import ExitModel, ExitRows, ExitScores
 from ranking.cascade.guarantee import Guaranteed, guarantee
@@ -30,6 +29,7 @@ from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
 from ranking.registry import find
 from ranking.reranker import Resources
+from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 from schemas.record import Record
 from schemas.schedule import ExitScore, ScheduleScore

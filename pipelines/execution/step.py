@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.records import Manifest, Part, read_manifest, sweep, write_text
+from pipelines.execution.parquet_folder import Manifest, Part, read_manifest, sweep
+from schemas.atomic_files import write_text
 from schemas.record import Record
 
 WORK = "_work"

@@ -11,9 +11,10 @@ import pyarrow as pa
 from indexing.labels.given_labels import GIVEN, Contradiction, GivenLabels
 from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.execution.records import Folder, read_batches, sha256
+from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.inputs.tables import label_batches
 from schemas.annotation import ResolvedLabel
+from schemas.atomic_files import sha256
 
 COLLECTED = "collected/labels"
 

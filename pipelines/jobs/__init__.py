@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.records import write_text
+from schemas.atomic_files import write_text
 
 FOLDER = Path(__file__).parent
 

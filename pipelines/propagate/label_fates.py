@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from indexing.labels.given_labels import GivenLabels
 from indexing.labels.hash_join import Ints
-from pipelines.execution.records import PartWriter
+from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Report, Step
 from schemas.corpus import Rejected
 

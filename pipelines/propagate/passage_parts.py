@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from indexing.labels.propagation import COLUMNS, Labelled, Sentences
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.records import Folder, Part, read_batches
+from pipelines.execution.parquet_folder import Folder, Part, read_batches
 from schemas.corpus import Document, Passage
 
 AT_ONCE = 8_192

@@ -31,12 +31,13 @@ from indexing.labels.windows import window_labels
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Job, Propagate
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.records import MANIFEST, Folder, PartWriter, write_text
+from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.labels import COLLECTED, Labels
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import Texts, Unit, units_of
+from schemas.atomic_files import write_text
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
 from schemas.record import Record

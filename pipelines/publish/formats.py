@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.records import whole_file, whole_text
+from pipelines.execution.parquet_folder import whole_file
+from schemas.atomic_files import whole_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 Rows: TypeAlias = Sequence[LabelledPassage]

@@ -21,11 +21,12 @@ import pyarrow.parquet as pq
 from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.parquet_folder import read_batches, read_manifest
 from pipelines.execution.progress import progress
-from pipelines.execution.records import read_batches, read_manifest, sha256, write_text
 from pipelines.publish.card import Card, Origin, Statistics
 from pipelines.publish.formats import FORMS, Rows, judged, sentences
 from pipelines.publish.training_passages import SUMMARY
+from schemas.atomic_files import sha256, write_text
 from schemas.labels import LabelledPassage
 
 CARD = "README.md"

@@ -28,9 +28,10 @@ from indexing.annotation.splits import CLAIMS, SPLITS, Split, near_duplicates, o
 from indexing.labels.windows import Group, Line, Run, choose, least_tokens, passage, windows
 from indexing.passages.passages import Splitter
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.parquet_folder import Folder, whole_file
 from pipelines.execution.progress import progress
-from pipelines.execution.records import Folder, sha256, whole_file, write_text
 from pipelines.inputs.tables import read_splits
+from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document, Passage, Question, Sentence
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from schemas.ranked import Hit

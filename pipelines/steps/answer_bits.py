@@ -13,11 +13,12 @@ from indexing.shards.dense import find_model
 from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job, StageSettings
 from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.records import read_manifest, sha256
+from pipelines.execution.parquet_folder import read_manifest
 from ranking.checkpoint import SHIPPED, checkpoint_of
 from ranking.hashing import hashing
 from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.reranker import Resources, SentenceEncoder
+from schemas.atomic_files import sha256
 
 
 def checkpoint_path(job: Job, stage: StageSettings) -> str | None:

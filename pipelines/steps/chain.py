@@ -12,7 +12,7 @@ from pipelines.annotate import collect, tasks
 from pipelines.config.job_file import Job
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.lock import claimed
-from pipelines.execution.records import read_manifest
+from pipelines.execution.parquet_folder import read_manifest
 from pipelines.execution.step import WORK, Reports
 from pipelines.propagate import propagate
 from pipelines.steps import index, ingest, rerank, retrieve

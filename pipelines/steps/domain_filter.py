@@ -19,10 +19,10 @@ from indexing.documents.domains import Counted, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.progress import progress
-from pipelines.execution.records import write_text
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, total
 from pipelines.steps.crawl_files import InputFile
+from schemas.atomic_files import write_text
 
 DOMAINS = "domains.tsv"
 """In the run: the domains that were kept, each with its pages in the crawl."""

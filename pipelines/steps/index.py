@@ -18,11 +18,12 @@ from indexing.shards.answer_codes import AnswerEncoder
 from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
 from pipelines.config.job_file import Job
-from pipelines.execution.records import Folder, Part, read_rows, sha256
+from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import answer_bits
 from pipelines.steps.models import passage_encoder, use_threads
+from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.record import Record
 

@@ -25,12 +25,13 @@ from indexing.documents.parse import DocumentRules, domain_of, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
+from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
 from pipelines.execution.progress import progress
-from pipelines.execution.records import Folder, PartWriter, read_batches, read_part, sha256
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, Step, total
 from pipelines.steps import domain_filter
 from pipelines.steps.crawl_files import InputFile, find_files
+from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 

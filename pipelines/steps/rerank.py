@@ -16,7 +16,7 @@ import apache_beam as beam
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank, StageSettings
 from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.records import Folder, Part, PartWriter, read_batches, read_part, write_text
+from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import answer_bits
@@ -27,6 +27,7 @@ from ranking.multihead.multihead import MultiHead
 from ranking.peasi.peasi import Extractor, PassageReranker
 from ranking.registry import find
 from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
+from schemas.atomic_files import write_text
 from schemas.corpus import Document, Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 from schemas.record import Record

@@ -25,12 +25,13 @@ from indexing.shards.jvm import anserini_jar, find_java
 from indexing.shards.shard import Shard
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.errors import SETTINGS, JobError
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
-from pipelines.execution.records import Folder, PartWriter, sha256
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.questions import Chosen, choose, told
 from pipelines.steps.models import passage_encoder, use_threads
+from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Question, Rejected
 from schemas.ranked import Hit
 from schemas.record import Record

@@ -15,10 +15,10 @@ from pipelines.config.training_file import TrainJob, load_job
 from pipelines.errors import USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.plot import FORMS, plot_sweep
-from pipelines.execution.records import write_text
 from pipelines.train.train import run
 from ranking.checkpoint import kind_of
 from ranking.training.state import finished
+from schemas.atomic_files import write_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.execution.records import MANIFEST, Folder, read_batches
+from pipelines.execution.parquet_folder import MANIFEST, Folder, read_batches
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 

@@ -19,13 +19,13 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.progress import print_line, progress
-from pipelines.execution.records import sha256, write_text
 from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
 from pipelines.train.builders import task_of
 from pipelines.train.teachers import table_file, teach
 from ranking.training.loop import Dev, Progress, Recipe, Task, train
 from ranking.training.state import STATE, History, finished
+from schemas.atomic_files import sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 CARD = "README.md"

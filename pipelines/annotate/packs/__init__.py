@@ -17,8 +17,8 @@ from typing import Any
 from pipelines.annotate.packs import argilla, label_studio, prodigy, spreadsheet
 from pipelines.annotate.packs.tool import Pack, Setup, Tool
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.records import write_text
 from schemas.annotation import Task
+from schemas.atomic_files import write_text
 
 TOOLS: Mapping[str, Tool] = {
     tool.name: tool for tool in (label_studio.LabelStudio(), argilla.Argilla(), prodigy.Prodigy(), spreadsheet.Spreadsheet())

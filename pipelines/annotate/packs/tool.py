@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from pipelines.execution.records import sync, write_text
 from schemas.annotation import Task
+from schemas.atomic_files import sync, write_text
 
 QUESTION = "answer"
 """Name of what people are asked, in tools that name it."""

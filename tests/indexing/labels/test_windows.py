@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from indexing.labels.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
 from indexing.passages.passages import Splitter
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from schemas.corpus import Document
 
 SPLITTER = Splitter()

@@ -16,7 +16,7 @@ from pipelines.__main__ import main
 from pipelines.annotate.collect import OUTPUTS, Rules, collect
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
-from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from pipelines.steps.chain import status
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task

@@ -15,7 +15,7 @@ from pipelines.__main__ import main
 from pipelines.annotate.tasks import annotate, digest
 from pipelines.config.job_file import Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
 from pipelines.inputs.tables import label_batches
 from pipelines.steps.chain import check, steps_of

@@ -12,7 +12,7 @@ from pipelines.convert.as_run import QUESTIONS, write_candidates
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.execution.lock import claimed
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import rerank
 from pipelines.steps.chain import run_steps
 from schemas.corpus import Question

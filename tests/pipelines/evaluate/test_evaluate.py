@@ -11,7 +11,7 @@ from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
 from pipelines.evaluate.evaluate import check_plots, evaluate
 from pipelines.evaluate.plot import plot_coverage
-from pipelines.execution.records import Manifest, PartWriter
+from pipelines.execution.parquet_folder import Manifest, PartWriter
 from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
 from ranking.evaluation.confidence import risk_coverage

@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.scores import join, read_labels, read_scores
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 

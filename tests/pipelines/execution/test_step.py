@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.records import PartWriter, read_manifest
+from pipelines.execution.parquet_folder import PartWriter, read_manifest
 from pipelines.execution.step import WORK, Report, Step, total
 from schemas.corpus import Question
 

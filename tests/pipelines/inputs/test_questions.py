@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.config.job_file import Retrieve, load
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.questions import choose
 from pipelines.sample import copy_to
 from pipelines.steps import retrieve

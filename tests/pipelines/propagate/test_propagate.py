@@ -17,7 +17,7 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.execution.records import Folder, PartWriter
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from pipelines.propagate import passage_parts, propagate
 from pipelines.steps.chain import check, run_steps, steps_of

@@ -16,7 +16,7 @@ from pipelines.__main__ import main
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.evaluate.scores import read_labels
-from pipelines.execution.records import whole_file
+from pipelines.execution.parquet_folder import whole_file
 from pipelines.inputs.tables import read_questions
 from pipelines.publish.card import Card
 from pipelines.publish.formats import asnq_classes

@@ -15,7 +15,7 @@ from indexing.shards.dense import DEFAULT, find_model
 from indexing.shards.shard import ShardDamaged, ShardMismatch, stored_codes
 from pipelines.config.job_file import Job, load
 from pipelines.errors import JobError
-from pipelines.execution.records import Folder, sha256
+from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import answer_bits, index
 from pipelines.steps.chain import run_steps, steps_of
 from pipelines.steps.models import passage_encoder
@@ -26,6 +26,7 @@ from ranking.peasi.peasi import PeasiModel
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.ranked import ScoredCandidate
 

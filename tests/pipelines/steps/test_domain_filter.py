@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import domain_filter, ingest
 from schemas.corpus import Document, Rejected
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import JobError
-from pipelines.execution import records
-from pipelines.execution.records import ROWS_PER_GROUP, Folder, PartWriter
+from pipelines.execution import parquet_folder
+from pipelines.execution.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from pipelines.steps.index import ranges, rows_between
+from schemas import atomic_files
 from schemas.corpus import Passage, Sentence
 
 SIZES = (5 * ROWS_PER_GROUP + 3, 7, 0, 2 * ROWS_PER_GROUP)
@@ -66,22 +67,22 @@ def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
 
 
 def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_sound", {})
+    monkeypatch.setattr(parquet_folder, "_sound", {})
     hashed: Counter[str] = Counter()
-    sha256 = records.sha256
+    sha256 = atomic_files.sha256
 
     def counted(path: Path) -> str:
         hashed[path.name] += 1
         return sha256(path)
 
-    monkeypatch.setattr(records, "sha256", counted)
+    monkeypatch.setattr(parquet_folder, "sha256", counted)
     for unit in ranges(folder.rows, 40, 1):
         assert sum(1 for _ in rows_between(folder, unit.start, unit.stop)) == unit.stop - unit.start
     assert hashed == {part.file: 1 for part in folder.parts}
 
 
 def test_a_part_that_was_changed_is_refused(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "_sound", {})
+    monkeypatch.setattr(parquet_folder, "_sound", {})
     path = folder.path / folder.parts[0].file
     whole = path.read_bytes()
     try:
@@ -94,13 +95,13 @@ def test_a_part_that_was_changed_is_refused(folder: Folder[Passage], monkeypatch
 
 def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[Any] = []
-    read = records.pq.ParquetFile.read_row_group
+    read = parquet_folder.pq.ParquetFile.read_row_group
 
     def counted(file: Any, group: int, **settings: Any) -> pa.Table:
         groups.append(group)
         return read(file, group, **settings)
 
-    monkeypatch.setattr(records.pq.ParquetFile, "read_row_group", counted)
+    monkeypatch.setattr(parquet_folder.pq.ParquetFile, "read_row_group", counted)
     start = 3 * ROWS_PER_GROUP - 1
     assert [row.doc_id for row in rows_between(folder, start, start + 3)] == [f"d{start + n}" for n in range(3)]
     assert groups == [2, 3]

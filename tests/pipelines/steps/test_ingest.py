@@ -10,7 +10,7 @@ import pytest
 from benchmarks.ingest import plain
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from pipelines.execution.records import Folder
+from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
 from pipelines.sample import copy_to
 from pipelines.steps import ingest

@@ -1,7 +1,7 @@
 """Parquet folders that exist when their manifest does.
 
-A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name, synced, and
-renamed to a name that bears its content's hash; the manifest, written last, names the parts with rows and SHA-256.
+A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name, brought to the disk,
+and renamed to a name that contains its content's hash; the manifest, written last, names the parts with rows and SHA-256.
 Readers open what a manifest names and nothing else, and check each part before they read it.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from schemas.atomic_files import replacing, sha256, sync, write_text
 from schemas.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -44,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content: settings, inputs, schemas."""
+    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content; see `execution/step.py`."""
 
     step: str
     record: str
@@ -59,16 +59,16 @@ class Manifest:
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
-        """Commit the folder. Raises JobError (73) where another manifest came first."""
+        """Commit the folder. Raises JobError (73) if another manifest came first."""
         created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
         if not created and read_manifest(folder) != self:
             raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None where there is none, so that the folder counts as not written.
+    """The manifest of a folder; None if it has none, so that the folder counts as not written.
 
-    Raises JobError (65) where it is not readable or of another format.
+    Raises JobError (65) if it is not readable or of another format.
     """
     path = folder / MANIFEST
     try:
@@ -85,8 +85,50 @@ def read_manifest(folder: Path) -> Manifest | None:
     return Manifest(**{**values, "parts": tuple(Part(**part) for part in values["parts"])})
 
 
+class _RowGroups(Generic[R]):
+    """A Parquet file that grows by groups of ROWS_PER_GROUP rows, so that memory does not grow with the file.
+
+    Records wait in a list until they fill a group, tables in a table; a file is written from one of the two.
+    """
+
+    def __init__(self, file: Path, record: type[R]) -> None:
+        self._record = record
+        self._waiting: list[R] = []
+        self._waiting_table = record.schema().empty_table()
+        self._writer = pq.ParquetWriter(file, record.schema(), compression="zstd", write_page_checksum=True)
+        self.rows = 0
+
+    def write(self, rows: Sequence[R]) -> None:
+        self._waiting.extend(rows)
+        while len(self._waiting) >= ROWS_PER_GROUP:
+            self._write_group(self._record.table(self._waiting[:ROWS_PER_GROUP]))
+            del self._waiting[:ROWS_PER_GROUP]
+
+    def write_table(self, rows: pa.Table) -> None:
+        table = pa.concat_tables([self._waiting_table, rows])
+        whole = len(table) // ROWS_PER_GROUP * ROWS_PER_GROUP
+        for first in range(0, whole, ROWS_PER_GROUP):
+            self._write_group(table.slice(first, ROWS_PER_GROUP))
+        self._waiting_table = table.slice(whole).combine_chunks()
+
+    def _write_group(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows.combine_chunks())
+        self.rows += len(rows)
+
+    def finish(self) -> None:
+        """Write the last, smaller group, and close the file."""
+        if self._waiting:
+            self._write_group(self._record.table(self._waiting))
+        if len(self._waiting_table):
+            self._write_group(self._waiting_table)
+        self.close()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class PartWriter(Generic[R]):
-    """Writes one part, row group by row group: memory does not grow with the part. Use as a context manager.
+    """Writes one part of a folder, row group by row group. Use as a context manager.
 
     After the block `part` says what was written; an exception inside leaves nothing behind.
     """
@@ -95,77 +137,48 @@ class PartWriter(Generic[R]):
 
     def __init__(self, folder: Path, record: type[R], unit: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._record, self._unit = folder, record, unit
+        self._folder, self._unit = folder, unit
         self._temporary = folder / f".part-{unit:05d}.{uuid.uuid4().hex}.tmp"
-        self._waiting: list[R] = []
-        self._held = record.schema().empty_table()
-        self._rows = 0
-        self._writer = pq.ParquetWriter(self._temporary, record.schema(), compression="zstd", write_page_checksum=True)
+        self._groups = _RowGroups(self._temporary, record)
 
     def write(self, rows: Sequence[R]) -> None:
-        self._waiting.extend(rows)
-        while len(self._waiting) >= ROWS_PER_GROUP:
-            self._flush(self._waiting[:ROWS_PER_GROUP])
-            del self._waiting[:ROWS_PER_GROUP]
+        """Append records."""
+        self._groups.write(rows)
 
     def write_table(self, rows: pa.Table) -> None:
-        """As `write`, of rows in a table of the record's schema; a part takes either."""
-        self._held = pa.concat_tables([self._held, rows])
-        whole = len(self._held) // ROWS_PER_GROUP * ROWS_PER_GROUP
-        for first in range(0, whole, ROWS_PER_GROUP):
-            self._flush_table(self._held.slice(first, ROWS_PER_GROUP))
-        self._held = self._held.slice(whole).combine_chunks()
-
-    def _flush(self, rows: Sequence[R]) -> None:
-        self._flush_table(self._record.table(rows))
-
-    def _flush_table(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows.combine_chunks())
-        self._rows += len(rows)
+        """Append the rows of a table of the record's schema. A part is written by `write` or by this, not by both."""
+        self._groups.write_table(rows)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            if error is None and self._waiting:
-                self._flush(self._waiting)
-            if error is None and len(self._held):
-                self._flush_table(self._held)
-            self._writer.close()
-            if error is None:
-                digest = sha256(self._temporary)
-                name = f"part-{self._unit:05d}-{digest[:8]}.parquet"
-                sync(self._temporary)
-                size = self._temporary.stat().st_size
-                self._temporary.replace(self._folder / name)
-                self.part = Part(name, self._rows, size, digest)
+            if error is not None:
+                self._groups.close()
+                return
+            self._groups.finish()
+            digest = sha256(self._temporary)
+            name = f"part-{self._unit:05d}-{digest[:8]}.parquet"
+            size = self._temporary.stat().st_size
+            sync(self._temporary)
+            self._temporary.replace(self._folder / name)
+            sync(self._folder)
+            self.part = Part(name, self._groups.rows, size, digest)
         finally:
             self._temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def whole_file(file: Path, record: type[R]) -> Iterator[Callable[[Sequence[R]], None]]:
-    """A function that takes rows; they stand in the file, under its name, when the block has ended well."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.parent / f".{file.name}.{uuid.uuid4().hex}.tmp"
-    waiting: list[R] = []
-    try:
-        with pq.ParquetWriter(temporary, record.schema(), compression="zstd", write_page_checksum=True) as writer:
-
-            def write(rows: Sequence[R]) -> None:
-                waiting.extend(rows)
-                while len(waiting) >= ROWS_PER_GROUP:
-                    writer.write_table(record.table(waiting[:ROWS_PER_GROUP]))
-                    del waiting[:ROWS_PER_GROUP]
-
-            yield write
-            if waiting:
-                writer.write_table(record.table(waiting))
-        sync(temporary)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """A function that appends rows to one Parquet file; the file gets its name when the block ends well."""
+    with replacing(file) as temporary:
+        groups = _RowGroups(temporary, record)
+        try:
+            yield groups.write
+            groups.finish()
+        finally:
+            groups.close()
 
 
 @dataclass(frozen=True)
@@ -178,7 +191,7 @@ class Folder(Generic[R]):
 
     @classmethod
     def open(cls, path: Path, record: type[R], made_by: str) -> Folder[R]:
-        """Raises JobError: 66 where there is no manifest (`made_by` is the step to run), 65 where it holds something else."""
+        """Raises JobError: 66 if there is no manifest (`made_by` is the step to run), 65 if it holds something else."""
         manifest = read_manifest(path)
         if manifest is None:
             raise JobError(f"{path} is not there or not complete; run `answermill {made_by}` first", INPUT_MISSING)
@@ -203,20 +216,20 @@ class Folder(Generic[R]):
         for part in self.parts:
             yield from read_part(self.path, part, self.record)
 
-    def where(self, column: str, wanted: Collection[str]) -> Iterator[R]:
-        """The rows whose `column` is one of these; of the others no record is made."""
-        values = pa.array(sorted(wanted), pa.string())
+    def where(self, column: str, values: Collection[str]) -> Iterator[R]:
+        """The rows whose `column` has one of these values; the other rows are not turned into records."""
+        value_set = pa.array(sorted(values), pa.string())
         for part in self.parts:
             for batch in read_batches(self.path, part):
-                yield from self.record.rows(batch.filter(pc.is_in(batch[column], value_set=values)))
+                yield from self.record.rows(batch.filter(pc.is_in(batch[column], value_set=value_set)))
 
     def digest(self) -> str:
-        """Stands for the folder's content; what later steps put into their fingerprints."""
+        """32 hex digits that stand for the folder's content; later steps put them into their fingerprints."""
         return hashlib.sha256("".join(part.sha256 for part in self.parts).encode()).hexdigest()[:32]
 
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
-    """The batches of a part that a manifest names, after its checksum was found right; raises JobError (65) otherwise."""
+    """The batches of a part that a manifest names. Compares its checksum first; raises JobError (65) if it is wrong."""
     path = folder / part.file
     _check(path, part)
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -265,52 +278,6 @@ def _check(path: Path, part: Part) -> None:
         raise JobError(
             f"{path} was changed since it was written (SHA-256); delete {path.parent} and run its step again", BAD_DATA
         )
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Force a file to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_text(path: Path, text: str, replace: bool = True) -> bool:
-    """Write a whole file or nothing. With `replace` False an existing file stays and the answer is False."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.tmp"
-    publish: Callable[[Path, Path], None] = os.replace if replace else os.link
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        publish(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
-
-
-@contextlib.contextmanager
-def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
-    """A function that takes text; it stands in the file, under its name, when the block has ended well."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.parent / f".{file.name}.{uuid.uuid4().hex}.tmp"
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as opened:
-            yield opened.write
-        sync(temporary)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def sweep(folder: Path, named: Sequence[str]) -> None:

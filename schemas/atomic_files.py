@@ -1,0 +1,90 @@
+"""Files and folders that are there complete or not at all, and stay after a power loss.
+
+A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync), renamed, and then
+its folder, which holds the name, is brought to the disk as well. What a killed process leaves has such a temporary name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(file: Path) -> Iterator[Path]:
+    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted when it fails."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(file)
+    try:
+        yield temporary
+        sync(temporary)
+        temporary.replace(file)
+        sync(file.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(file: Path, text: str, replace: bool = True) -> bool:
+    """Write a whole file. With `replace` False an existing file stays, and the result is False."""
+    if replace:
+        with whole_text(file) as write:
+            write(text)
+        return True
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(file)
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        sync(temporary)
+        os.link(temporary, file)  # unlike a renaming it fails if the file exists
+        sync(file.parent)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True
+
+
+@contextlib.contextmanager
+def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
+    """A function that appends text; the file gets its name when the block ends well."""
+    with replacing(file) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as opened:
+        yield opened.write
+
+
+def replace_folder(new: Path, folder: Path) -> None:
+    """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
+
+    A kill between the two renamings leaves the former folder as `.NAME.<random>.tmp`.
+    """
+    for path in (*new.rglob("*"), new):
+        sync(path)
+    former = _temporary(folder)
+    with contextlib.suppress(FileNotFoundError):
+        folder.rename(former)
+    new.rename(folder)
+    sync(folder.parent)
+    shutil.rmtree(former, ignore_errors=True)
+
+
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256(file: Path) -> str:
+    """The digest of a file's content, 64 hex digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
