@@ -39,8 +39,8 @@ from pipelines.inputs.tables import read_passages
 from pipelines.train.train import run as train_run
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade import load as load_as2
-from ranking.evaluation.confidence import risk_coverage
 from ranking.evaluation.metrics import Judged, measure
+from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_passages
 from ranking.peasi.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
 from ranking.reranker import Resources, to_sentences

@@ -20,8 +20,8 @@ from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import FORMS, plot_coverage
 from pipelines.evaluate.scores import FINAL, Joined, Rows, join, read_labels, read_scores
 from ranking.baselines.overlap import RULES, WORDS, rule_scores
-from ranking.evaluation.confidence import RiskCoverage, first_answers, risk_coverage
 from ranking.evaluation.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
+from ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
 from ranking.lists import ranked_list
 from ranking.registry import RERANKERS, find
 from ranking.reranker import Resources, SentenceEncoder

@@ -15,8 +15,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ranking.evaluation.confidence import RiskCoverage
 from ranking.evaluation.metrics import Floats
+from ranking.evaluation.risk_coverage import RiskCoverage
 
 FORMS = (".svg", ".png")
 _SIZE, _DPI = (8, 5), 120

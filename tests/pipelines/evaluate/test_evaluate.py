@@ -14,7 +14,7 @@ from pipelines.evaluate.plot import plot_coverage
 from pipelines.execution.parquet_folder import Manifest, PartWriter
 from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
-from ranking.evaluation.confidence import risk_coverage
+from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_list
 from ranking.reranker import Resources, Stage, run_stages
 from schemas.evaluation import QuestionScore

@@ -22,7 +22,7 @@ from ranking.baselines.overlap import Overlap
 from ranking.cascade.cascade import CascadeModel
 from ranking.cascade.cascade import save as save_cascade
 from ranking.checkpoint import WordsOf
-from ranking.evaluation.confidence import Calibration
+from ranking.evaluation.risk_coverage import Calibration
 from ranking.peasi import peasi
 from ranking.peasi.peasi import (
     UNCALIBRATED,

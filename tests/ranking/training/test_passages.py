@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.evaluation.confidence import Calibration
+from ranking.evaluation.risk_coverage import Calibration
 from ranking.peasi import peasi
 from ranking.peasi.peasi import PeasiModel, Reader, Variant, first
 from ranking.reranker import order_by, to_sentences

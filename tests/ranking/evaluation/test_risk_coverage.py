@@ -9,8 +9,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from ranking.evaluation.confidence import RIDGE, Calibration, calibration_error, first_answers, risk_coverage
 from ranking.evaluation.metrics import Judged
+from ranking.evaluation.risk_coverage import RIDGE, Calibration, calibration_error, first_answers, risk_coverage
 
 NAN = float("nan")
 
