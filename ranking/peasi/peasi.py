@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from ranking import checkpoint
 from ranking.checkpoint import WordsOf
-from ranking.evaluation.risk_coverage import Calibration
+from ranking.peasi.calibration import Calibration
 from ranking.reranker import Resources, order_by, to_sentences
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Packed, Pairs, Tokeniser

@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from ranking.evaluation.risk_coverage import Calibration
 from ranking.lists import ranked_passages
+from ranking.peasi.calibration import Calibration
 from ranking.peasi.peasi import (
     Asked,
     Extractor,

@@ -22,8 +22,8 @@ from ranking.baselines.overlap import Overlap
 from ranking.cascade.cascade import CascadeModel
 from ranking.cascade.cascade import save as save_cascade
 from ranking.checkpoint import WordsOf
-from ranking.evaluation.risk_coverage import Calibration
 from ranking.peasi import peasi
+from ranking.peasi.calibration import Calibration
 from ranking.peasi.peasi import (
     UNCALIBRATED,
     Asked,

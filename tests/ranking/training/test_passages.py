@@ -17,8 +17,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.evaluation.risk_coverage import Calibration
 from ranking.peasi import peasi
+from ranking.peasi.calibration import Calibration
 from ranking.peasi.peasi import PeasiModel, Reader, Variant, first
 from ranking.reranker import order_by, to_sentences
 from ranking.training.loop import Progress, Recipe, train
