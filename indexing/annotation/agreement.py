@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 
 Ints = npt.NDArray[np.int64]
-Z95 = 1.959963984540054
-"""The standard normal distribution holds 95 % within this many standard deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +174,10 @@ def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
     }
 
 
-def wilson(right: int, of: int, z: float = Z95) -> tuple[float, float]:
-    """The Wilson score interval of a share, of one item or more."""
-    share, spread = right / of, z * z / of
-    middle = (share + spread / 2) / (1 + spread)
-    half = z * math.sqrt(share * (1 - share) / of + spread / of / 4) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
+def wilson(right: int, of: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a share, of one item or more."""
+    interval = binomtest(right, of).proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def weight(controls: Share) -> float:
