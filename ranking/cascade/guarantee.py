@@ -25,6 +25,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.stats import binom
+
 from ranking.cascade.exits import ExitScores
 from ranking.cascade.replay import Replayed, replay
 from ranking.cascade.schedule import Schedule
@@ -101,18 +104,14 @@ def line_up(replayed: Replayed) -> list[Schedule]:
 
 
 def fixed_sequence(lost: Sequence[int], questions: int, delta: float, epsilon: float) -> int:
-    """How many schedules, in their order, are rejected as risky at level ε before the first that is not."""
-    for number, losses in enumerate(lost):
-        if binomial_tail(losses, questions, delta) > epsilon:
-            return number
-    return len(lost)
+    """Number of schedules, from the first on, for which "its risk is above δ" is rejected at level ε without a failure."""
+    failures = np.flatnonzero(binom.cdf(lost, questions, delta) > epsilon)
+    return int(failures[0]) if len(failures) else len(lost)
 
 
 def binomial_tail(losses: int, questions: int, delta: float) -> float:
-    """P(Bin(questions, δ) ≤ losses): how likely so few losses are if the risk is just δ; less likely if it is more."""
-    log = [math.lgamma(questions + 1) - math.lgamma(i + 1) - math.lgamma(questions - i + 1) for i in range(losses + 1)]
-    odds = (ways + i * math.log(delta) + (questions - i) * math.log1p(-delta) for i, ways in enumerate(log))
-    return min(1.0, math.fsum(map(math.exp, odds)))
+    """P(Bin(questions, δ) ≤ losses): how likely no more losses than these are at a risk of δ; at a higher risk, less likely."""
+    return float(binom.cdf(losses, questions, delta))
 
 
 def questions_needed(delta: float, epsilon: float) -> int:
