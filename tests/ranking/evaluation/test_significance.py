@@ -21,7 +21,19 @@ def test_p_is_near_that_of_all_sign_patterns() -> None:
     moved = b - a
     exact = np.mean([abs(np.dot(signs, moved)) >= abs(moved.sum()) - 1e-9 for signs in product((-1, 1), repeat=10)])
     assert 0.01 < exact < 0.9
-    assert compare(a, b, rounds=20_000).p == pytest.approx(exact, abs=0.015)
+    assert compare(a, b, rounds=20_000).p == pytest.approx(exact, abs=1e-12)  # 1,024 patterns: all of them
+    assert compare(a, b, rounds=1_000).p == pytest.approx(exact, abs=0.045)  # drawn
+
+
+def test_random_patterns_are_counted_with_the_observed_one() -> None:
+    """(count + 1) / (rounds + 1), so p is never 0."""
+    a, b = np.zeros(40), np.linspace(0.5, 1, 40)
+    assert compare(a, b, rounds=999).p == 1 / 1_000
+
+
+def test_one_question_alone_says_nothing() -> None:
+    result = compare(np.array([0.25]), np.array([0.75]))
+    assert (result.p, result.low, result.high, result.wins) == (1, 0.5, 0.5, 1)
 
 
 def test_equal_sides_differ_by_nothing() -> None:
