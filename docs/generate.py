@@ -1,0 +1,76 @@
+"""Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not current.
+
+- docs/results/*.md from docs/templates/results/*.md: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
+  benchmarks/results/cascade_quality.json with two decimals, and a tooltip that names file and key; `%.1` multiplies by 100
+- docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
+- docs/images/*.svg: the way of the data, and plots of the saved figures
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
+_FIGURE = re.compile(r"\[\[(\w+)\.(\w+) (%?)\.(\d+)((?: [\w/]+)?)\]\]")
+
+
+@cache
+def saved(name: str) -> dict[str, Any]:
+    """The saved result of a benchmark."""
+    result: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def figure(match: re.Match[str]) -> str:
+    """A placeholder's figure, with the benchmark and key that it comes from as its tooltip."""
+    name, key, percent, decimals, unit = match.groups()
+    value = saved(name)[key] * (100 if percent else 1)
+    shown = f"{value:,.{int(decimals)}f}" + (" %" if percent else unit)
+    return f'<span title="{name}: {key}">{shown}</span>'
+
+
+def rendered(text: str) -> str:
+    """A template with its figures; raises ValueError for a placeholder that is not understood."""
+    page = _FIGURE.sub(figure, text)
+    if "[[" in page:
+        start = page.index("[[")
+        raise ValueError(f"a placeholder is not understood: {page[start : start + 60]!r}")
+    return page
+
+
+def results() -> Iterator[tuple[Path, str]]:
+    """(page, text) of docs/results/."""
+    for template in sorted((DOCS / "templates" / "results").glob("*.md")):
+        note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
+        yield DOCS / "results" / template.name, note + rendered(template.read_text(encoding="utf-8"))
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """(file, content) of everything that is generated."""
+    yield from results()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m docs.generate", description="Write the generated pages.")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is not current")
+    check = parser.parse_args().check
+    stale = [(path, text) for path, text in pages() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path, text in stale:
+        print(("not current: " if check else "wrote ") + path.relative_to(DOCS.parent).as_posix(), file=sys.stderr)
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    main()
