@@ -17,6 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from docs import pictures
+
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 NOTE = "<!-- Written by `python -m docs.generate`; edit {source} instead. -->\n\n"
@@ -54,9 +56,17 @@ def results() -> Iterator[tuple[Path, str]]:
         yield DOCS / "results" / template.name, note + rendered(template.read_text(encoding="utf-8"))
 
 
+def images() -> Iterator[tuple[Path, str]]:
+    """(file, SVG) of docs/images/."""
+    yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
+    for draw in (pictures.cost_accuracy, pictures.first_stage, pictures.speed, pictures.risk_coverage):
+        yield DOCS / "images" / f"{draw.__name__}.svg", draw(saved)
+
+
 def pages() -> Iterator[tuple[Path, str]]:
     """(file, content) of everything that is generated."""
     yield from results()
+    yield from images()
 
 
 def main() -> None:
@@ -65,7 +75,7 @@ def main() -> None:
     check = parser.parse_args().check
     stale = [(path, text) for path, text in pages() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     for path, text in stale:
-        print(("not current: " if check else "wrote ") + path.relative_to(DOCS.parent).as_posix(), file=sys.stderr)
+        sys.stderr.write(f"{'not current' if check else 'wrote'}: {path.relative_to(DOCS.parent).as_posix()}\n")
         if not check:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

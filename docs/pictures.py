@@ -1,0 +1,134 @@
+"""The pictures of the documentation, as SVG: the way of the data, and plots of saved figures.
+
+Each function takes the saved results (benchmark → key → value) and returns the text of an SVG, the same text each time.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from xml.sax.saxutils import escape
+
+import matplotlib as mpl
+
+mpl.use("svg")
+from matplotlib import pyplot as plt
+
+Saved = Callable[[str], Mapping[str, Any]]
+BLUE, ORANGE, GREEN, RED, GREY = "#2a6fb0", "#d9822b", "#3a8f5c", "#b5443c", "#6b7280"
+
+STEPS = (  # step, what it does, the folders that it writes
+    ("crawl", "WARC, WET, JSONL,\nTSV, Parquet", ""),
+    ("ingest", "pages → documents\n→ passages", "documents/ passages/ rejects/"),
+    ("index", "BM25 (Lucene) and\ndense (FAISS) shards", "shards/"),
+    ("retrieve", "questions → passages,\nfused over shards", "questions/ retrieved/"),
+    ("rerank", "stages: Cosinet, cascade,\nPEASI, …", "scored/ answers.jsonl"),
+    ("annotate", "tasks and packs\nfor annotators", "tasks/ packs/"),
+    ("propagate", "labels → passages,\ndocuments, windows", "labels/"),
+)
+
+
+def pipeline() -> str:
+    """The way of the data: a box per step, with the folders that it writes below."""
+    width, height, gap, top = 158, 74, 26, 16
+    total = len(STEPS) * (width + gap) - gap + 20
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} 150" font-family="sans-serif" role="img" '
+        'aria-label="The steps of a run and the folders that they write">',
+        '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
+        f'<path d="M0,0 L8,4 L0,8 z" fill="{GREY}"/></marker></defs>',
+    ]
+    for n, (name, what, folders) in enumerate(STEPS):
+        x = 10 + n * (width + gap)
+        colour = GREY if n == 0 else BLUE
+        parts.append(f'<rect x="{x}" y="{top}" width="{width}" height="{height}" rx="8" fill="{colour}"/>')
+        parts.append(f'<text x="{x + width / 2}" y="{top + 24}" fill="white" font-size="16" font-weight="bold" '
+                     f'text-anchor="middle">{escape(name)}</text>')  # fmt: skip
+        for line, text in enumerate(what.split("\n")):
+            parts.append(f'<text x="{x + width / 2}" y="{top + 44 + 16 * line}" fill="white" font-size="12" '
+                         f'text-anchor="middle">{escape(text)}</text>')  # fmt: skip
+        for line, folder in enumerate(folders.split()):
+            parts.append(f'<text x="{x + width / 2}" y="{top + height + 18 + 15 * line}" fill="{GREY}" font-size="12" '
+                         f'font-family="monospace" text-anchor="middle">{escape(folder)}</text>')  # fmt: skip
+        if n:
+            y = top + height / 2
+            parts.append(f'<path d="M{x - gap},{y} H{x - 2}" stroke="{GREY}" stroke-width="2" marker-end="url(#tip)"/>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def cost_accuracy(saved: Saved) -> str:
+    """MAP on WikiQA's test set against cost: the cascade, its exits, monolithic models and the sequential ranker."""
+    quality = saved("cascade_quality")
+    families = {
+        "monolithic, 2 to 6 layers": (("mt2", "mt4", "monolithic"), GREY, "s"),
+        "sequential ranker, α .5 to .3": (("sequential_a5", "sequential_a4", "sequential_a3"), ORANGE, "^"),
+        "cascade, α .5 to 0": (("cascade_a5", "cascade_a4", "cascade_a3", "cascade_a0"), BLUE, "o"),
+        "cascade cut at an exit": (("cascade_exit2", "cascade_exit3", "cascade_exit4", "cascade_exit5"), GREEN, "v"),
+    }
+    figure, axes = plt.subplots(figsize=(6.4, 3.6))
+    for label, (rows, colour, marker) in families.items():
+        costs = [quality[f"wikiqa_cost_{row}"] for row in rows]
+        axes.plot(costs, [quality[f"wikiqa_map_{row}"] for row in rows], marker=marker, color=colour, label=label)
+    axes.set_xlabel("cost: layers × candidates, 1 = the monolithic model")
+    axes.set_ylabel("MAP, WikiQA test, %")
+    return _svg(figure, axes)
+
+
+def first_stage(saved: Saved) -> str:
+    """Share of gold sentences that a first stage keeps, against how much it keeps, over retrieved passages."""
+    recall, keeps = saved("first_stage"), (5, 10, 20, 50)
+    names = {"cosinet": BLUE, "overlap": GREY, "bm25": ORANGE, "fused": GREEN, "similarity": RED}
+    labels = {"cosinet": "Cosinet, shipped", "overlap": "word overlap", "bm25": "BM25", "fused": "Cosinet and BM25 fused"}
+    figure, axes = plt.subplots(figsize=(6.4, 3.6))
+    for name, colour in names.items():
+        values = [100 * recall[f"recall_at_{keep}pct_{name}"] for keep in keeps]
+        axes.plot(keeps, values, marker="o", color=colour, label=labels.get(name, "dense similarity"))
+    axes.set_xticks(keeps)
+    axes.set_xlabel(f"candidates kept, % of {recall['candidates']:.0f} a question")
+    axes.set_ylabel("gold sentences kept, %")
+    return _svg(figure, axes)
+
+
+def speed(saved: Saved) -> str:
+    """Pairs per second of one thread, side by side in one run."""
+    cascade = saved("cascade_speed")
+    bars = {
+        "CrossEncoder.predict, fp32": cascade["predict_pairs_per_s"],
+        "CrossEncoder.predict, bf16, best batch": cascade["predict_best_pairs_per_s"],
+        "monolithic, packed": cascade["monolithic_pairs_per_s"],
+        "cascade, α .3, packed": cascade["cascade_pairs_per_s"],
+    }
+    return _bars(bars, "pairs per second, one thread")
+
+
+def risk_coverage(saved: Saved) -> str:
+    """Area under risk against coverage of each way to extract an answer: lower is better."""
+    peasi = saved("peasi_quality")
+    names = {"as2": "AS2", "mtl0": "MTL₀", "mtl1": "MTL₁", "joint": "PR ⊕ EASI"}
+    bars = {f"{label}, {data}": peasi[f"{key}_aurc_{name}"] for data, key in (("SQuAD", "squad"), ("WikiQA", "wikiqa"))
+            for name, label in names.items()}  # fmt: skip
+    return _bars(bars, "area under risk against coverage, all questions (lower is better)")
+
+
+def _bars(bars: Mapping[str, float], meaning: str) -> str:
+    names: Sequence[str] = list(bars)[::-1]
+    figure, axes = plt.subplots(figsize=(6.4, 0.7 + 0.4 * len(names)))
+    drawn = axes.barh(names, [bars[name] for name in names], color=BLUE, height=0.6)
+    axes.bar_label(drawn, fmt=lambda value: f"{value:.3g}", padding=3)
+    axes.margins(x=0.12)
+    axes.set_xlabel(meaning)
+    return _svg(figure, axes, legend=False)
+
+
+def _svg(figure: Any, axes: Any, legend: bool = True) -> str:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(alpha=0.25)
+    axes.set_axisbelow(True)
+    if legend:
+        axes.legend(frameon=False, fontsize=8)
+    file = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": "answermill", "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
