@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from docs import pictures
+from docs import pictures, references
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
@@ -56,6 +56,18 @@ def results() -> Iterator[tuple[Path, str]]:
         yield DOCS / "results" / template.name, note + rendered(template.read_text(encoding="utf-8"))
 
 
+def reference() -> Iterator[tuple[Path, str]]:
+    """(page, text) of docs/reference/."""
+    pages = {
+        "job-keys": references.job_keys,
+        "training-keys": references.training_keys,
+        "data-dictionary": references.data_dictionary,
+        "command-line": references.the_command_line,
+    }
+    for name, page in pages.items():
+        yield DOCS / "reference" / f"{name}.md", NOTE.format(source="the code") + page()
+
+
 def images() -> Iterator[tuple[Path, str]]:
     """(file, SVG) of docs/images/."""
     yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
@@ -66,6 +78,7 @@ def images() -> Iterator[tuple[Path, str]]:
 def pages() -> Iterator[tuple[Path, str]]:
     """(file, content) of everything that is generated."""
     yield from results()
+    yield from reference()
     yield from images()
 
 

@@ -18,6 +18,7 @@ from matplotlib import pyplot as plt
 Saved = Callable[[str], Mapping[str, Any]]
 BLUE, ORANGE, GREEN, RED, GREY = "#2a6fb0", "#d9822b", "#3a8f5c", "#b5443c", "#6b7280"
 
+MONOSPACE = 'font-family="monospace"'
 STEPS = (  # step, what it does, the folders that it writes
     ("crawl", "WARC, WET, JSONL,\nTSV, Parquet", ""),
     ("ingest", "pages → documents\n→ passages", "documents/ passages/ rejects/"),
@@ -30,31 +31,37 @@ STEPS = (  # step, what it does, the folders that it writes
 
 
 def pipeline() -> str:
-    """The way of the data: a box per step, with the folders that it writes below."""
-    width, height, gap, top = 158, 74, 26, 16
-    total = len(STEPS) * (width + gap) - gap + 20
+    """The way of the data: a box per step, with the folders that it writes below; two rows."""
+    width, height, gap, row_height, per_row = 190, 78, 40, 150, 4
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total} 150" font-family="sans-serif" role="img" '
-        'aria-label="The steps of a run and the folders that they write">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {per_row * (width + gap)} {2 * row_height}" '
+        'font-family="sans-serif" role="img" aria-label="The steps of a run and the folders that they write">',
         '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="7" refY="4" orient="auto">'
         f'<path d="M0,0 L8,4 L0,8 z" fill="{GREY}"/></marker></defs>',
     ]
     for n, (name, what, folders) in enumerate(STEPS):
-        x = 10 + n * (width + gap)
-        colour = GREY if n == 0 else BLUE
-        parts.append(f'<rect x="{x}" y="{top}" width="{width}" height="{height}" rx="8" fill="{colour}"/>')
-        parts.append(f'<text x="{x + width / 2}" y="{top + 24}" fill="white" font-size="16" font-weight="bold" '
-                     f'text-anchor="middle">{escape(name)}</text>')  # fmt: skip
+        x, y = 20 + n % per_row * (width + gap), 12 + n // per_row * row_height
+        centre = x + width / 2
+        parts.append(f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="8" fill="{BLUE if n else GREY}"/>')
+        parts.append(_text(centre, y + 25, name, 'fill="white" font-size="17" font-weight="bold"'))
         for line, text in enumerate(what.split("\n")):
-            parts.append(f'<text x="{x + width / 2}" y="{top + 44 + 16 * line}" fill="white" font-size="12" '
-                         f'text-anchor="middle">{escape(text)}</text>')  # fmt: skip
+            parts.append(_text(centre, y + 46 + 17 * line, text, 'fill="white" font-size="13"'))
         for line, folder in enumerate(folders.split()):
-            parts.append(f'<text x="{x + width / 2}" y="{top + height + 18 + 15 * line}" fill="{GREY}" font-size="12" '
-                         f'font-family="monospace" text-anchor="middle">{escape(folder)}</text>')  # fmt: skip
-        if n:
-            y = top + height / 2
-            parts.append(f'<path d="M{x - gap},{y} H{x - 2}" stroke="{GREY}" stroke-width="2" marker-end="url(#tip)"/>')
+            parts.append(_text(centre, y + height + 17 + 15 * line, folder, f'fill="{GREY}" font-size="13" {MONOSPACE}'))
+        if n % per_row:
+            parts.append(_arrow(f"M{x - gap},{y + height / 2} H{x - 2}"))
+        elif n:
+            before, turn = x + 3 * (width + gap) + width, y - 16
+            parts.append(_arrow(f"M{before},{y - row_height + height / 2} h14 V{turn} H{x - 12} V{y + height / 2} h10"))
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _text(x: float, y: float, text: str, style: str) -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="middle" {style}>{escape(text)}</text>'
+
+
+def _arrow(path: str) -> str:
+    return f'<path d="{path}" fill="none" stroke="{GREY}" stroke-width="2" marker-end="url(#tip)"/>'
 
 
 def cost_accuracy(saved: Saved) -> str:

@@ -1,0 +1,61 @@
+"""The reference pages, read from the code: keys of job and training files, the data dictionary, the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pipelines.cli.command_line import command_line
+from pipelines.config.job_file import keys
+from pipelines.config.training_file import TrainJob
+from pipelines.steps.chain import FOLDERS
+
+
+def job_keys() -> str:
+    head = "# Job keys\n\n**For** writers of job files. `answermill keys` prints the same list.\n\n"
+    return head + _sections(keys()) + "**Next:** [jobs](../jobs.md).\n"
+
+
+def training_keys() -> str:
+    head = "# Training keys\n\n**For** writers of training files. `answermill keys --of train` prints the same list.\n\n"
+    return head + _sections(keys(TrainJob)) + "**Next:** [training](../training.md).\n"
+
+
+def data_dictionary() -> str:
+    """Every column of every folder, as `answermill columns` prints them."""
+    lines = ["# Data dictionary", "", "**For** readers of a run's Parquet files. The meanings are stored in the files too.", ""]
+    for step, folders in FOLDERS.items():
+        for folder, record in folders.items():
+            lines += [f"## {folder}/", "", f"Written by `{step}`. {' '.join((record.__doc__ or '').split())}", ""]
+            lines += _table(
+                ("column", "type", "meaning"), ((f"`{name}`", kind, what) for name, kind, what in record.describe())
+            )
+    return "\n".join([*lines, "**Next:** [quickstart](../quickstart.md).", ""])
+
+
+def the_command_line() -> str:
+    """Every command and option, as `--help` gives them."""
+    page = command_line().generate_docs(output_format="markdown")
+    head = "# Command line\n\n**For** users of the terminal. `answermill COMMAND --help` prints the same.\n\n"
+    return head + page.partition("\n")[2].strip() + "\n\n**Next:** [jobs](../jobs.md), [running](../running.md).\n"
+
+
+def _sections(rows: Iterable[tuple[str, str, str, str]]) -> str:
+    """A table per section: key, type, default, meaning."""
+    tables: dict[str, list[tuple[str, ...]]] = {}
+    for key, kind, default, meaning in rows:
+        section, _, name = key.rpartition(".")
+        tables.setdefault(section, []).append((f"`{name}`", f"`{kind}`", f"`{default}`", meaning))
+    lines: list[str] = []
+    for section, cells in tables.items():
+        brackets = f"[[{section.removesuffix('[]')}]]" if section.endswith("[]") else f"[{section}]"
+        lines += [f"## `{brackets}`", "", *_table(("key", "type", "default", "meaning"), cells)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    names = list(head)
+    yield f"| {' | '.join(names)} |"
+    yield "|---" * len(names) + "|"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+    yield ""
