@@ -23,7 +23,7 @@ from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
 from pipelines.sample import copy_to
-from pipelines.steps import rerank, retrieve
+from pipelines.steps import rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, status, steps_of
 from ranking.cascade.schedule import cost
 from ranking.reranker import run_stages
@@ -194,18 +194,18 @@ def test_beam_gives_what_the_functions_give(sample_run, tmp_path):
     """Retrieval and reranking once more, by plain calls in one loop, without Beam, blocks, parts or resumes."""
     job = sample_job(tmp_path)
     questions = list(Folder.open(sample_run / "questions", Question, "retrieve").read())
-    block = retrieve.Block(0, tuple(questions))
-    open_shard = retrieve.OpenShards(job)
+    block = shard_search.Block(0, tuple(questions))
+    open_shard = shard_search.OpenShards(job)
     shards = [open_shard(folder) for folder in sorted((sample_run / "shards").glob("0*"))]
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
-    asked = retrieve.encode(block, load_encoder())
-    found = [retrieve.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
+    asked = shard_search.encode(block, load_encoder())
+    found = [shard_search.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
     best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in found), strict=True)] for source in found[0]}
     fused = [fuse({source: best[source][n] for source in best}) for n in range(len(questions))]
-    passages = retrieve.fetch(fused, lambda number: shards[number])
+    passages = shard_search.fetch(fused, lambda number: shards[number])
     made = [
-        retrieve.to_hit(question, rank, one, passages[one.passage_id])
+        shard_search.to_hit(question, rank, one, passages[one.passage_id])
         for question, ranked in zip(questions, fused, strict=True)
         for rank, one in enumerate(ranked, 1)
     ]

@@ -62,7 +62,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     if "ingest" in steps:
         ingest.step(job, run).is_complete()
     if "retrieve" in steps:
-        retrieve.chosen(job)
+        retrieve.choose_questions(job)
     if "rerank" in steps:
         rerank.check_stages(job)
     if "annotate" in steps:

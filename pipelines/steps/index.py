@@ -32,16 +32,16 @@ OUTPUTS: Mapping[str, type[Record]] = {"shards": Passage}
 
 @dataclass(frozen=True, slots=True)
 class ShardRange:
-    """One unit of work: shard `number` of `of`, the rows [start, stop) of passages/."""
+    """One unit of work: shard `number` of `shards`, counted from 0; the rows [start, stop) of passages/."""
 
     number: int
-    of: int
+    shards: int
     start: int
     stop: int
 
     @property
     def name(self) -> str:
-        return f"{self.number:05d}-of-{self.of:05d}"
+        return f"{self.number:05d}-of-{self.shards:05d}"
 
 
 def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
@@ -51,8 +51,8 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
     return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]
 
 
-def step(job: Job, run: Path) -> Step:
-    """The index step of a run. Raises JobError where passages/ is missing."""
+def step_of(job: Job, run: Path) -> Step:
+    """The index step of a run. Raises JobError if passages/ is missing."""
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
     inputs = {"passages": passages.digest()}
@@ -64,27 +64,27 @@ def step(job: Job, run: Path) -> Step:
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    this = step(job, run)
-    if this.is_complete():
+    step = step_of(job, run)
+    if step.is_complete():
         return summary(run) + " (complete)"
-    this.begin()
+    step.begin()
     passages = Folder.open(run / "passages", Passage, "ingest")
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
-    done = this.reports.read()
-    left = [unit for unit in units if unit.number not in done]
-    carry(this, left, len(units), BuildShard(job, passages, this), beam_options, job.workers.processes)
-    counts = total(this.reports.read().values())
+    done = step.reports.read()
+    pending = [unit for unit in units if unit.number not in done]
+    carry(step, pending, len(units), BuildShard(job, passages, step), beam_options, job.workers.processes)
+    counts = total(step.reports.read().values())
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
-    this.finish(this.reports.read().values(), counts)
+    step.finish(step.reports.read().values(), counts)
     return summary(run)
 
 
 class BuildShard(beam.DoFn):
     """A run of passages → its shard folder; and the unit's report."""
 
-    def __init__(self, job: Job, passages: Folder[Passage], this: Step) -> None:
-        self._job, self._passages, self._step = job, passages, this
+    def __init__(self, job: Job, passages: Folder[Passage], step: Step) -> None:
+        self._job, self._passages, self._step = job, passages, step
 
     def setup(self) -> None:
         use_threads()
@@ -96,28 +96,28 @@ class BuildShard(beam.DoFn):
 
 
 def build(
-    unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, coders: Sequence[AnswerEncoder], this: Step
+    unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, coders: Sequence[AnswerEncoder], step: Step
 ) -> None:
     """Build one shard and report it."""
-    folder = this.run / "shards" / unit.name
+    folder = step.run / "shards" / unit.name
     settings = shard.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    made = shard.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
-    part = Part(unit.name, made.passages, made.bytes, sha256(folder / shard.SHARD_FILE))
+    built = shard.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
+    part = Part(unit.name, built.passages, built.bytes, sha256(folder / shard.SHARD_FILE))
     counts = {
-        "passages": made.passages,
-        "bytes": made.bytes,
-        "bm25_ms": round(made.seconds_bm25 * 1000),
-        "dense_ms": round(made.seconds_dense * 1000),
+        "passages": built.passages,
+        "bytes": built.bytes,
+        "bm25_ms": round(built.seconds_bm25 * 1000),
+        "dense_ms": round(built.seconds_dense * 1000),
     }
-    if made.codes:
+    if built.codes:
         counts |= {
-            "answers": sum(each.answers for each in made.codes),
-            "answers_cut": sum(each.answers_cut for each in made.codes),
-            "answer_tokens": sum(each.tokens for each in made.codes),
-            "answers_ms": round(made.seconds_codes * 1000),
+            "answers": sum(each.answers for each in built.codes),
+            "answers_cut": sum(each.answers_cut for each in built.codes),
+            "answer_tokens": sum(each.tokens for each in built.codes),
+            "answers_ms": round(built.seconds_codes * 1000),
         }
-    this.reports.write(Report(unit.number, {"shards": part}, counts))
+    step.reports.write(Report(unit.number, {"shards": part}, counts))
 
 
 def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
@@ -133,12 +133,12 @@ def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     manifest = Folder.open(run / "shards", Passage, "index").manifest
     counts: dict[str, Any] = dict(manifest.counts)
-    stored = ""
+    codes = ""
     if "answers" in counts:
         rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
-        stored = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
+        codes = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
     seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
     return (
         f"index      {manifest.rows:,} passages in {len(manifest.parts)} shards, {counts['bytes'] / 1e6:,.1f} MB; "
-        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s{stored}"
+        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s{codes}"
     )

@@ -150,7 +150,7 @@ def test_three_shards_and_small_blocks_give_the_same_scores(made: tuple[Job, Pat
 def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Path], tmp_path: Path) -> None:
     of, folder = made
     shutil.copytree(folder / "passages", tmp_path / "passages")
-    this = index.step(of, tmp_path)
+    this = index.step_of(of, tmp_path)
     this.begin()
     passages = Folder.open(tmp_path / "passages", Passage, "ingest")
     units = index.ranges(passages.rows, 2, 1)
@@ -205,7 +205,7 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
     floats = job(tmp_path, checkpoint(tmp_path / "attention", variant="attention"))
     assert answer_bits.planned(floats) == {} and answer_bits.coders(floats) == []
     shutil.copytree(folder / "passages", tmp_path / "run" / "passages")
-    assert "checkpoints of hashing" not in index.step(floats, tmp_path / "run").inputs
+    assert "checkpoints of hashing" not in index.step_of(floats, tmp_path / "run").inputs
     with pytest.raises(ValueError, match="variant 'attention' makes no bits"):
         AnswerCoder(*hashing.load(tmp_path / "attention"))
     missing = job(tmp_path / "missing", "nowhere")

@@ -18,7 +18,7 @@ from pipelines.execution.step import Step
 from pipelines.steps import models
 from pipelines.steps.models import device_of, passage_encoder, shared, stamp, use_threads
 from pipelines.steps.rerank import RunStages
-from pipelines.steps.retrieve import EncodeQuestions
+from pipelines.steps.shard_search import EncodeQuestions
 
 
 @pytest.fixture

@@ -1,0 +1,241 @@
+"""The work of retrieval on blocks of questions and shards: count words, encode, search, merge, fuse, fetch, write.
+
+What a DoFn here does is a plain function; the DoFn holds what its worker keeps between elements: open shards, the encoder.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+from indexing.shards.bm25 import GlobalStatistics
+from indexing.shards.dense import Encoder
+from indexing.shards.fusion import Best, Fused, fuse, merge
+from indexing.shards.jvm import find_java
+from indexing.shards.shard import SHARD_FILE, Shard
+from pipelines.config.job_file import Job, Retrieve
+from pipelines.execution.parquet_folder import PartWriter
+from pipelines.execution.step import Report, Step
+from pipelines.steps.models import passage_encoder, use_threads
+from schemas.atomic_files import sha256
+from schemas.corpus import Passage, Question
+from schemas.ranked import Hit
+
+SOURCES = ("bm25", "dense")
+OPEN_TO_SEARCH = 4
+"""Shards that a worker keeps open to search them: each holds its vectors in memory."""
+OPEN_TO_FETCH = 64
+"""Shards that a worker keeps open to read passages: each is one file, mapped into memory."""
+BLOCKS_PER_SEARCH = 16
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+_sound: dict[Path, str] = {}  # a shard whose checksums this process has compared → SHA-256 of its shard.json
+
+
+class OpenShards:
+    """Opens shards and keeps the `most` that were used last open. Loads nothing before the first call.
+
+    Opening a shard for the first time in a process compares the checksums of all its files, whichever instance opens it.
+    """
+
+    def __init__(self, job: Job, most: int = OPEN_TO_SEARCH) -> None:
+        self._job, self._most = job, most
+        self._open: OrderedDict[Path, Shard] = OrderedDict()
+
+    def __call__(self, folder: Path) -> Shard:
+        """The shard, open. Raises as `Shard.open`."""
+        if folder not in self._open:
+            file = folder / SHARD_FILE
+            digest = sha256(file) if file.is_file() else ""  # `Shard.open` refuses a folder without it
+            verify = _sound.get(folder) != digest
+            workers = self._job.workers
+            self._open[folder] = Shard.open(folder, find_java(workers.java), workers.java_heap, verify=verify)
+            _sound[folder] = digest
+        self._open.move_to_end(folder)
+        while len(self._open) > self._most:
+            self._open.popitem(last=False)[1].close()
+        return self._open[folder]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One unit of work: some questions."""
+
+    number: int
+    questions: tuple[Question, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        return [question.text for question in self.questions]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionVectors:
+    """A block's questions as vectors [questions, d], and the fingerprint of the encoder that made them."""
+
+    vectors: Vectors
+    encoder: str
+
+
+BlockHits: TypeAlias = dict[str, list[Best]]
+"""Source → the best passages of each question of a block."""
+
+
+class CountWords(beam.DoFn):
+    """(number, folder) of a shard → how big it is and how often the questions' words occur in it."""
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
+        self._open = OpenShards(job)
+
+    def process(self, element: tuple[int, Path]) -> Iterator[GlobalStatistics]:
+        if self._texts:
+            yield self._open(element[1]).bm25.share(self._texts)
+
+
+def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
+    """The sum; `GlobalStatistics()` of no shard."""
+    return sum(shares, GlobalStatistics())
+
+
+class EncodeQuestions(beam.DoFn):
+    """A block → its number and its questions' vectors, or None if the dense index is not searched."""
+
+    def __init__(self, job: Job, settings: Retrieve) -> None:
+        self._job, self._dense = job, "dense" in settings.sources
+
+    def setup(self) -> None:
+        if self._dense:
+            use_threads()
+        self._encoder = passage_encoder(self._job) if self._dense else None
+
+    def process(self, block: Block) -> Iterator[tuple[int, QuestionVectors | None]]:
+        yield block.number, encode(block, self._encoder) if self._encoder else None
+
+
+def encode(block: Block, encoder: Encoder) -> QuestionVectors:
+    """The vectors of a block's questions."""
+    return QuestionVectors(encoder.encode_questions(block.texts), encoder.fingerprint)
+
+
+class Search(beam.DoFn):
+    """Some blocks in one shard → for each (block number, the best of the shard for each question).
+
+    An element holds up to 16 blocks, so that a shard is opened once for many questions.
+    """
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        self._blocks, self._settings = list(blocks), settings
+        self._open = OpenShards(job)
+
+    def process(
+        self, element: tuple[int, Path, int], statistics: GlobalStatistics, vectors: Mapping[int, QuestionVectors | None]
+    ) -> Iterator[tuple[int, BlockHits]]:
+        number, folder, first = element
+        for block in self._blocks[first : first + BLOCKS_PER_SEARCH]:
+            yield block.number, search(self._open(folder), number, block, vectors[block.number], statistics, self._settings)
+
+
+def search(
+    shard: Shard,
+    number: int,
+    block: Block,
+    vectors: QuestionVectors | None,
+    statistics: GlobalStatistics,
+    settings: Retrieve,
+) -> BlockHits:
+    """One shard's best for each question of a block, by each source. Raises ShardMismatch if another encoder built it."""
+    hits = {}
+    if "bm25" in settings.sources:
+        hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+    if vectors is not None:
+        shard.check_encoder(vectors.encoder)
+        hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+    return {
+        source: [Best.of(number, rows, shard.passage_ids(rows), scores) for rows, scores in best]
+        for source, best in hits.items()
+    }
+
+
+class MergeShards:
+    """Joins the hits of several shards for one block; takes its own results again, in any order and grouping."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+
+    def __call__(self, parts: Iterable[BlockHits]) -> BlockHits:
+        parts = list(parts)
+        sources = parts[0].keys() if parts else ()
+        return {
+            source: [merge(bests, self._depth) for bests in zip(*(part[source] for part in parts), strict=True)]
+            for source in sources
+        }
+
+
+class FuseAndFetch(beam.DoFn):
+    """(block number, the best of all shards) → parts of questions/ and retrieved/; and the unit's report."""
+
+    def __init__(self, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, step: Step) -> None:
+        self._blocks = {block.number: block for block in blocks}
+        self._folders, self._settings, self._step = list(folders), settings, step
+        self._open = OpenShards(job, OPEN_TO_FETCH)
+
+    def process(self, element: tuple[int, BlockHits]) -> None:
+        block, hits = self._blocks[element[0]], element[1]
+        fused = [
+            fuse({source: best[n] for source, best in hits.items()}, self._settings.fusion_k)
+            for n in range(len(block.questions))
+        ]
+        write_block(block, fused, fetch(fused, lambda number: self._open(self._folders[number])), self._step)
+
+
+def fetch(fused: Iterable[Sequence[Fused]], shard: Callable[[int], Shard]) -> dict[str, Passage]:
+    """The passages of all lists by id, each read once, shard by shard."""
+    rows: dict[int, set[int]] = {}
+    for one in (one for ranked in fused for one in ranked):
+        rows.setdefault(one.shard, set()).add(one.row)
+    return {
+        passage.passage_id: passage
+        for number, of_shard in sorted(rows.items())
+        for passage in shard(number).passages(sorted(of_shard))
+    }
+
+
+def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], step: Step) -> None:
+    """Write a block's questions and hits, and report it."""
+    questions = PartWriter(step.run / "questions", Question, block.number)
+    retrieved = PartWriter(step.run / "retrieved", Hit, block.number)
+    with questions, retrieved:
+        questions.write(block.questions)
+        for question, ranked in zip(block.questions, fused, strict=True):
+            retrieved.write([to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
+    counts = {
+        "questions": len(block.questions),
+        "without_hits": sum(not ranked for ranked in fused),
+        "hits": retrieved.part.rows,
+        **{source: sum(source in one.found_by for ranked in fused for one in ranked) for source in SOURCES},
+    }
+    step.reports.write(Report(block.number, {"questions": questions.part, "retrieved": retrieved.part}, counts))
+
+
+def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+    """The row of retrieved/."""
+    bm25, dense = (one.found_by.get(source, (None, None)) for source in SOURCES)
+    return Hit(
+        question_id=question.question_id,
+        question=question.text,
+        rank=rank,
+        fused_score=one.score,
+        bm25_score=bm25[0],
+        bm25_rank=bm25[1],
+        dense_score=dense[0],
+        dense_rank=dense[1],
+        passage=passage,
+    )

@@ -1,0 +1,107 @@
+"""Retrieval over more shards than a worker keeps open reads every byte of a shard once, and finds what one shard finds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from indexing.shards.jvm import Java
+from indexing.shards.shard import Shard, ShardDamaged
+from pipelines.config.job_file import Job
+from pipelines.execution.parquet_folder import Folder
+from pipelines.steps import shard_search
+from pipelines.steps.chain import run_steps
+from pipelines.steps.shard_search import OPEN_TO_SEARCH, OpenShards
+from schemas.ranked import Hit
+
+SHARDS = 7
+SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
+
+
+def job(folder: Path, shards: int) -> Job:
+    pages = [{"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""} for n in range(40)]
+    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is it?"} for n, subject in enumerate(SUBJECTS)]
+    for name, rows in (("pages", pages), ("questions", questions)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return Job.model_validate(
+        {
+            "ingest": {"input": [str(folder / "pages.jsonl")], "min_words": 1},
+            "index": {"shards": shards},
+            "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": 12, "block": 1},
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("many")
+    list(run_steps(job(run, SHARDS), run, ["ingest", "index"], ()))
+    assert len(list((run / "shards").glob("0*"))) == SHARDS > OPEN_TO_SEARCH
+    return run
+
+
+@pytest.fixture
+def openings(monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
+    """Name of a shard → how often it was opened, and how often its checksums were compared."""
+    monkeypatch.setattr(shard_search, "_sound", {})
+    opened: Counter[str] = Counter()
+    verified: Counter[str] = Counter()
+    open_shard = Shard.open
+
+    def counted(folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True) -> Shard:
+        opened[folder.name] += 1
+        verified[folder.name] += verify
+        return open_shard(folder, java, heap, verify)
+
+    monkeypatch.setattr(Shard, "open", counted)
+    return opened, verified
+
+
+def hits(run: Path) -> list[Hit]:
+    return list(Folder.open(run / "retrieved", Hit, "retrieve").read())
+
+
+def test_a_process_compares_a_shards_checksums_once_and_finds_what_one_shard_finds(
+    indexed: Path, openings: tuple[Counter[str], Counter[str]], tmp_path: Path
+) -> None:
+    opened, verified = openings
+    list(run_steps(job(indexed, SHARDS), indexed, ["retrieve"], ()))
+    assert len(opened) == SHARDS
+    assert set(verified.values()) == {1}
+    assert max(opened.values()) <= 3  # to count words, to search, to fetch: never once for each of the six blocks
+    list(run_steps(job(tmp_path, 1), tmp_path, ["ingest", "index", "retrieve"], ()))
+    assert hits(indexed) == hits(tmp_path)
+    assert len(hits(indexed)) >= 6 * 12
+
+
+def folders(indexed: Path) -> Sequence[Path]:
+    return sorted((indexed / "shards").glob("0*"))
+
+
+def test_a_shard_that_was_closed_opens_again_without_reading_it_all(
+    indexed: Path, openings: tuple[Counter[str], Counter[str]]
+) -> None:
+    opened, verified = openings
+    open_shard = OpenShards(job(indexed, SHARDS), most=2)
+    for folder in [*folders(indexed), *folders(indexed)]:
+        assert open_shard(folder).passages([0])
+    assert set(opened.values()) == {2}
+    assert set(verified.values()) == {1}
+
+
+def test_a_shard_that_was_built_again_is_compared_again(
+    indexed: Path, openings: tuple[Counter[str], Counter[str]], tmp_path: Path
+) -> None:
+    folder = folders(indexed)[0]
+    again = shutil.copytree(folder, tmp_path / folder.name)
+    OpenShards(job(indexed, SHARDS))(again)
+    (again / "shard.json").write_text(json.dumps(json.loads((again / "shard.json").read_text())))  # written anew
+    whole = (again / "passages.parquet").read_bytes()
+    (again / "passages.parquet").write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    with pytest.raises(ShardDamaged, match=r"passages\.parquet"):
+        OpenShards(job(indexed, SHARDS))(again)
