@@ -21,7 +21,7 @@ from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
-from pipelines.steps import answer_bits
+from pipelines.steps import sentence_codes
 from pipelines.steps.models import passage_encoder, use_threads
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
@@ -56,7 +56,7 @@ def step_of(job: Job, run: Path) -> Step:
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
     inputs = {"passages": passages.digest()}
-    stored = sorted(answer_bits.planned(job))
+    stored = sorted(sentence_codes.planned(job))
     if stored:
         inputs["checkpoints of hashing"] = ", ".join(stored)
     return Step(run, "index", OUTPUTS, settings, inputs)
@@ -89,7 +89,7 @@ class BuildShard(beam.DoFn):
     def setup(self) -> None:
         use_threads()
         self._encoder = passage_encoder(self._job)
-        self._coders = answer_bits.coders(self._job)
+        self._coders = sentence_codes.coders(self._job)
 
     def process(self, unit: ShardRange) -> None:
         build(unit, self._job, self._passages, self._encoder, self._coders, self._step)

@@ -19,7 +19,7 @@ from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
-from pipelines.steps import answer_bits
+from pipelines.steps import sentence_codes
 from pipelines.steps.models import passage_encoder, use_threads
 from ranking.cascade.cascade import Cascade, Sequential
 from ranking.hashing.hashing import Hashing
@@ -72,8 +72,10 @@ def _check_confidence(stages: Sequence[StageSettings]) -> None:
 
 def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any], run: Path | None = None) -> Resources:
     """What the stage's reranker may ask for; with `run` the codes in its shards, whose checksums were compared before."""
-    answers = answer_bits.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
-    return Resources(answer_bits.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers)
+    answers = sentence_codes.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
+    return Resources(
+        sentence_codes.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers
+    )
 
 
 def check_stages(job: Job) -> None:
@@ -96,7 +98,7 @@ def check_stages(job: Job) -> None:
 
 def checkpoint_digests(job: Job) -> dict[str, str]:
     """Stage → what stands for its checkpoint's content, for the stages that have one: trained again, it is another input."""
-    digests = {stage.key: answer_bits.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
+    digests = {stage.key: sentence_codes.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
     return {f"checkpoint of {key}": digest for key, digest in digests.items() if digest is not None}
 
 
@@ -117,7 +119,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     this.begin()
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = this.reports.read()
-    answer_bits.check(job, run)
+    sentence_codes.check(job, run)
     left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
     reports = this.reports.read()

@@ -16,7 +16,7 @@ from indexing.shards.shard import ShardDamaged, ShardMismatch, stored_codes
 from pipelines.config.job_file import Job, load
 from pipelines.errors import JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import answer_bits, index
+from pipelines.steps import index, sentence_codes
 from pipelines.steps.chain import run_steps, steps_of
 from pipelines.steps.models import passage_encoder
 from ranking.hashing import hashing
@@ -126,7 +126,7 @@ def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(made
     spent = costs(folder)
     assert 60 < spent["hashing_candidates"] <= 120 and spent["hashing_answers_stored"] > 40
     assert spent["hashing_answers"] == 0 < spent["hashing_answers_cut"]
-    assert len(answer_bits.planned(of)) == 1
+    assert len(sentence_codes.planned(of)) == 1
 
 
 def test_the_score_is_the_same_with_and_without_the_store(made: tuple[Job, Path], tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Pat
     this.begin()
     passages = Folder.open(tmp_path / "passages", Passage, "ingest")
     units = index.ranges(passages.rows, 2, 1)
-    index.build(units[1], of, passages, passage_encoder(of), answer_bits.coders(of), this)
+    index.build(units[1], of, passages, passage_encoder(of), sentence_codes.coders(of), this)
     index.index(of, tmp_path)
     files = sorted(path.relative_to(folder) for path in (folder / "shards").rglob("*.arrow"))
     assert len(files) == 4
@@ -163,7 +163,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Pat
 
 def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[Job, Path]) -> None:
     of, folder = made
-    (digest,) = answer_bits.planned(of)
+    (digest,) = sentence_codes.planned(of)
     half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
     assert isinstance(half, AnswerCodes)
     model, tokeniser = hashing.load(of.path("checkpoint"))
@@ -203,14 +203,14 @@ def test_a_store_cut_short_is_refused_before_any_worker_starts(made: tuple[Job, 
 def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tuple[Job, Path], tmp_path: Path) -> None:
     _, folder = made
     floats = job(tmp_path, checkpoint(tmp_path / "attention", variant="attention"))
-    assert answer_bits.planned(floats) == {} and answer_bits.coders(floats) == []
+    assert sentence_codes.planned(floats) == {} and sentence_codes.coders(floats) == []
     shutil.copytree(folder / "passages", tmp_path / "run" / "passages")
     assert "checkpoints of hashing" not in index.step_of(floats, tmp_path / "run").inputs
     with pytest.raises(ValueError, match="variant 'attention' makes no bits"):
         AnswerCoder(*hashing.load(tmp_path / "attention"))
     missing = job(tmp_path / "missing", "nowhere")
     with pytest.raises(JobError, match=r"rerank.stages\[1\]: .*nowhere is no checkpoint of hashing"):
-        answer_bits.planned(missing)
+        sentence_codes.planned(missing)
 
 
 def test_hashing_stands_between_cosinet_and_peasi(made: tuple[Job, Path], tmp_path: Path) -> None:
