@@ -36,6 +36,7 @@ from benchmarks.harness import arguments, finish, processes, say, tell, trained_
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
+from pipelines.steps.models import device_of
 from pipelines.train.train import run
 from ranking.cascade.cascade import Cascade, Sequential, load
 from ranking.cascade.exits import ExitScores
@@ -43,7 +44,6 @@ from ranking.cascade.replay import Replayed, replay
 from ranking.cascade.schedule import relative_cost
 from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
 from schemas.labels import LabelledCandidate
 
 DEPTH = 6
@@ -147,7 +147,7 @@ def ranker(work: Path, name: str, test: str, drops: Sequence[float] = ()) -> Cas
     """The trained model; the adapted one for WikiQA."""
     folder = work / f"{name}-{'adapt' if test == 'wikiqa' else 'transfer'}"
     kind = "cascade" if name == "cascade" else "pointwise"
-    return Cascade(*load(folder, kind, Resources(None, lambda: None, find_model)), drops)  # type: ignore[arg-type, return-value]
+    return Cascade(*load(folder, kind, find_model), drops, device_of("auto"))
 
 
 def scored(data: Path, work: Path, name: str, test: str) -> ExitScores:

@@ -36,9 +36,8 @@ from ranking.cascade.cascade import Cascade, CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import relative_cost
-from ranking.checkpoint import SHIPPED
+from ranking.entry import SHIPPED
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
 from ranking.transformer.encoder import LayeredEncoder, fast
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -242,8 +241,7 @@ def main() -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    resources = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
-    model, tokeniser = load(given.checkpoint or SHIPPED / "cascade", "cascade", resources)
+    model, tokeniser = load(given.checkpoint or SHIPPED / "cascade", "cascade", find_model)
     lists = lists_of(given.data / SET, QUESTIONS, CANDIDATES)
     result = beside_predict(model, tokeniser, lists, given.rounds)
     few = [RankedList(ranked.question, ranked.candidates[:ROBERTA_CANDIDATES]) for ranked in lists[:ROBERTA_QUESTIONS]]

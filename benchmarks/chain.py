@@ -32,7 +32,7 @@ from pipelines.config.job_file import load
 from pipelines.steps.rerank import load_plan
 from ranking.hashing import hashing
 from ranking.hashing.hashing import AnswerCoder
-from ranking.reranker import Outcome, Resources, Stage, run_stages, to_passages
+from ranking.reranker import Outcome, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 100
@@ -94,7 +94,7 @@ def with_hashing(
     """HAS in the cascade's place."""
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
     before = [outcome.kept for outcome in run_stages(lists, plan[:place])]
-    model, tokeniser = hashing.load(checkpoint, Resources(None, lambda: None, find_model))  # type: ignore[arg-type, return-value]
+    model, tokeniser = hashing.load(checkpoint, find_model)
     texts = list({c.text: None for ranked in before for c in ranked.candidates})
     began = time.perf_counter()
     made = AnswerCoder(model, tokeniser).encode(texts)

@@ -20,15 +20,14 @@ import numpy as np
 import torch
 
 from benchmarks.harness import arguments, finish, say, seconds
-from indexing.shards.dense import find_model, load_encoder
+from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
-from ranking.checkpoint import SHIPPED
 from ranking.checkpoint import load as load_model
 from ranking.cosinet.cosinet import Cosinet, CosinetModel
 from ranking.cosinet.heads import collate
 from ranking.cosinet.table_lookup import LookUp
+from ranking.entry import SHIPPED
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
 from ranking.training.list_models import ListTask, vocabulary
 from ranking.training.loop import Dev, Recipe, train
 from ranking.word_vectors.embeddings import derive
@@ -38,11 +37,9 @@ from schemas.ranked import RankedList
 PLAIN_LISTS, BLOCK, PROCESSES = 200, 64, 2
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 
-RESOURCES = Resources(None, load_encoder, find_model)
-
 
 def load() -> Cosinet:
-    return Cosinet.load(RESOURCES)
+    return Cosinet(*load_model(SHIPPED / "cosinet", CosinetModel, find_model))
 
 
 def lists_of(path: Path) -> list[RankedList]:
@@ -65,7 +62,7 @@ def score_part(path: Path, part: int, start: float) -> tuple[int, float]:
 def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
     """(pairs/s by look-up, pairs/s of the plain model, largest difference), one thread, from rows of words."""
     torch.set_num_threads(1)
-    model, embeddings = load_model(SHIPPED / "cosinet", CosinetModel, RESOURCES)
+    model, embeddings = load_model(SHIPPED / "cosinet", CosinetModel, find_model)
     lexicon = Lexicon(embeddings)
     numbered = []
     for ranked in lists_of(path)[:PLAIN_LISTS]:
@@ -101,7 +98,7 @@ def train_seconds(data: Path, threads: int) -> float:
 
 def main() -> None:
     given = arguments("cosinet_speed", __doc__ or "")
-    result: dict[str, float | int | str] = {"form": load_model(SHIPPED / "cosinet", CosinetModel, RESOURCES)[0].form}
+    result: dict[str, float | int | str] = {"form": load_model(SHIPPED / "cosinet", CosinetModel, find_model)[0].form}
     rates: dict[str, list[float]] = {name: [] for name in SETS}
     for _ in range(given.rounds):
         for name, path in SETS.items():

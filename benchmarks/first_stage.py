@@ -30,9 +30,9 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import chain
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
-from ranking.cosinet.cosinet import Cosinet
 from ranking.lists import ranked_list
-from ranking.reranker import Reranker, Resources, SentenceEncoder, order_by, to_sentences
+from ranking.registry import load_reranker
+from ranking.reranker import Reranker, SentenceEncoder, order_by, to_sentences
 from ranking.word_vectors.words import Words
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList
@@ -156,8 +156,7 @@ def main() -> None:
     given = arguments("first_stage", __doc__ or "")
     torch.set_num_threads(1)
     encoder = EncodedOnce(load_encoder())
-    resources = Resources(None, lambda: encoder, find_model)
-    cosinet, overlap, similarity = Cosinet.load(resources), Overlap(), Similarity.load(resources)
+    cosinet, overlap, similarity = load_reranker("cosinet", model=find_model), Overlap(), Similarity(encoder)
     result: dict[str, float | int | str] = {}
     with tempfile.TemporaryDirectory() as folder:
         sets = {name: labelled(given.data / path) for name, path in SETS.items()} | {

@@ -31,11 +31,11 @@ from benchmarks.harness import arguments, finish, processes, revision, say, trai
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
+from pipelines.steps.models import device_of
 from pipelines.train.train import run
 from ranking.evaluation.metrics import Judged, measure
-from ranking.hashing.hashing import Hashing
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from schemas.labels import LabelledCandidate
 
 VARIANTS = ("pooling", "attention", "has")
@@ -53,7 +53,6 @@ DATA = {
         "licence": "CC BY-SA 4.0",
     },
 }
-RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
 
 
 class Set(NamedTuple):
@@ -149,7 +148,7 @@ def measured(data: Path, folder: Path, of: Run) -> dict[str, float]:
     given = SETS[of.data]
     first = islice(by_question(read_dataset(data / given.path.format("test"))), given.questions)
     questions = [rows for rows in first if any(row.label for row in rows)]
-    reranker = Hashing.load(Resources(str(folder), RESOURCES.encoder, find_model))
+    reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
     found = []
     for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
         scores = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}

@@ -47,6 +47,7 @@ from pipelines.config.job_file import Job
 from pipelines.config.training_file import TrainJob
 from pipelines.convert.as_run import write_candidates
 from pipelines.steps.chain import run_steps
+from pipelines.steps.models import device_of
 from pipelines.train.train import run
 from ranking.cascade.cascade import Cascade
 from ranking.checkpoint import kind_of
@@ -56,8 +57,7 @@ from ranking.evaluation.significance import compare
 from ranking.lists import ranked_list
 from ranking.multihead.multihead import MultiHead
 from ranking.multihead.multihead import load as load_student
-from ranking.registry import find
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from schemas.labels import LabelledCandidate
 
 FIRST = 0
@@ -212,11 +212,11 @@ class Found(NamedTuple):
 
 def scored(work: Path, name: str, test: str, drop: float = 0.0, head: int | None = None) -> Found:
     torch.set_num_threads(1)
-    resources = Resources(str(work / name), lambda: None, find_model, (drop,) * bool(drop))  # type: ignore[arg-type, return-value]
+    drops = {"drop": [drop]} if drop else {}
     if head is None:
-        ranker: Any = find(kind_of(work / name)).load(resources)
+        ranker: Any = load_reranker(kind_of(work / name), work / name, model=find_model, device=device_of("auto"), **drops)
     else:
-        model, tokeniser = load_student(work / name, resources)
+        model, tokeniser = load_student(work / name, find_model)
         ranker = MultiHead(model.only(head), tokeniser)
     assert isinstance(ranker, Cascade)
     rows = questions(work / f"{test}.parquet")

@@ -14,7 +14,6 @@ import statistics
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -22,9 +21,9 @@ import torch
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds
 from indexing.shards.dense import find_model
-from ranking.cascade.cascade import Cascade
-from ranking.peasi.peasi import Extractor, PassageReranker
-from ranking.reranker import Resources, to_passages
+from pipelines.steps.models import device_of
+from ranking.registry import load_reranker
+from ranking.reranker import to_passages
 from schemas.ranked import RankedList
 
 DEPTH, QUESTIONS = 43, 20
@@ -33,9 +32,11 @@ DEPTH, QUESTIONS = 43, 20
 def main() -> None:
     given = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
     torch.set_num_threads(1)
-    resources = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
-    own = replace(resources, checkpoint=given.checkpoint and str(given.checkpoint))
-    as2, pr, easi = Cascade.load(resources), PassageReranker.load(own), Extractor.load(own)
+    device = device_of("auto")
+    as2, pr, easi = (
+        load_reranker(name, checkpoint, model=find_model, device=device)
+        for name, checkpoint in (("cascade", None), ("peasi.pr", given.checkpoint), ("peasi.easi", given.checkpoint))
+    )
     with tempfile.TemporaryDirectory() as folder:
         sentences = [ranked for ranked, _ in job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
     passages = [to_passages(ranked) for ranked in sentences]

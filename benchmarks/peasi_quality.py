@@ -43,7 +43,7 @@ from ranking.evaluation.metrics import Judged, measure
 from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_passages
 from ranking.peasi.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
-from ranking.reranker import Resources, to_sentences
+from ranking.reranker import to_sentences
 from schemas.labels import LabelledPassage
 
 SLOTS, SLOTS_JOINT = 5, 3
@@ -67,7 +67,6 @@ DATA = {
     "questions of SQuAD v2.0 dev (Rajpurkar et al. 2018), of Wikipedia documents",
     "licence": "CC BY-SA 4.0",
 }
-RESOURCES = Resources(None, lambda: None, find_model)  # type: ignore[arg-type, return-value]
 
 
 def training(work: Path, name: str) -> TrainJob:
@@ -120,7 +119,7 @@ def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
     """`slots`: of EASI, the first so many; None: all."""
     torch.set_num_threads(1)
     lists = [ranked_passages(rows) for rows in read_passages(work / f"{test}.parquet")]
-    model, tokeniser = load(work / name, RESOURCES)
+    model, tokeniser = load(work / name, find_model)
     model.slots = slots or model.slots
     reader = Reader(model, tokeniser)
     asked = [Asked.of(ranked, c) for ranked in lists for c in ranked.candidates]
@@ -134,7 +133,7 @@ def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
 def as2(work: Path, test: str) -> list[dict[str, float]]:
     """The baseline's score of each sentence."""
     torch.set_num_threads(1)
-    ranker = Cascade(*load_as2(work / "as2", "pointwise", RESOURCES))
+    ranker = Cascade(*load_as2(work / "as2", "pointwise", find_model))
     lists = [to_sentences(ranked_passages(rows)) for rows in read_passages(work / f"{test}.parquet")]
     found = ranker.exit_scores(lists)
     return [
@@ -231,7 +230,7 @@ def selective(
     for name, table in tables.items():
         if not (table.passages and table.sentence):
             continue
-        calibration = load(work / name, RESOURCES)[0].calibration or UNCALIBRATED
+        calibration = load(work / name, find_model)[0].calibration or UNCALIBRATED
         confidence_, right_ = [], []
         for rows, scores, chosen, log_p in zip(lists, table.passages, table.sentence, table.log_p, strict=True):
             top = int(np.argmax(scores))

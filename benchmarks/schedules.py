@@ -22,7 +22,7 @@ from benchmarks.harness import arguments, finish, say, seconds
 from pipelines.evaluate.tune import Aims, tune_files
 from ranking.cascade.replay import replay
 from ranking.cascade.schedule import grid
-from ranking.checkpoint import SHIPPED
+from ranking.entry import SHIPPED
 from schemas.labels import LabelledCandidate
 
 QUESTIONS = 1_500

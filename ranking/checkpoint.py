@@ -18,15 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ranking.cosinet.heads import Form
-from ranking.reranker import Resources
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
 from ranking.word_vectors.embeddings import Embeddings, Store
 
 FORMAT = 1
-SHIPPED = Path(__file__).with_name("checkpoints")
-"""Folders of the checkpoints that come with the package, by the reranker's name."""
 
 
 class ListModel(Protocol):
@@ -48,15 +45,6 @@ class ListModel(Protocol):
 Model = TypeVar("Model", bound=ListModel)
 
 
-def checkpoint_of(resources: Resources, name: str) -> Path:
-    """The stage's checkpoint, or the one that is shipped. Raises ValueError where there is neither."""
-    if resources.checkpoint is not None:
-        return Path(resources.checkpoint)
-    if (SHIPPED / name / "config.json").is_file():
-        return SHIPPED / name
-    raise ValueError(f"{name} needs a checkpoint: the folder that `answermill train` wrote")
-
-
 def save(
     folder: Path,
     model: ListModel,
@@ -75,8 +63,8 @@ def save(
     (folder / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
-def load(folder: Path, model: type[Model], resources: Resources | None = None) -> tuple[Model, Embeddings]:
-    """What `save` wrote, in fp32 however it is stored.
+def load(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
+    """What `save` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
 
     Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
     vectors' transformer cannot be had.
@@ -85,7 +73,7 @@ def load(folder: Path, model: type[Model], resources: Resources | None = None) -
         told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         check_format(told, model.name)
         weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
-        embeddings = Embeddings.load(folder, resources.model) if resources else Embeddings.load(folder)
+        embeddings = Embeddings.load(folder, source)
         made = model(embeddings.vectors, told["form"], int(told["filters"]))
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
@@ -158,9 +146,11 @@ def load_transformer(
     folder: Path,
     name: str,
     build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
-    resources: Resources | None = None,
+    source: Callable[[str], Path] = Path,
 ) -> tuple[Transformer, Tokeniser]:
-    """What `save_transformer` wrote, in fp32 however it is stored; `build` makes the model from what is told and its encoder.
+    """What `save_transformer` wrote, in fp32 however it is stored.
+
+    `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
 
     Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where the
     transformer that has its words cannot be had.
@@ -169,17 +159,17 @@ def load_transformer(
         told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         check_format(told, name)
         weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
-        source = folder
+        origin = folder
         if told["words"] is not None:
             words = WordsOf(**told["words"])
-            source = (resources.model if resources else Path)(words.model)
-            if _sha256(source / "model.safetensors") != words.sha256:
+            origin = source(words.model)
+            if _sha256(origin / "model.safetensors") != words.sha256:
                 raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
-        tokeniser = Tokeniser(source, int(told["limit"]))
+        tokeniser = Tokeniser(origin, int(told["limit"]))
         with torch.device("meta"):
             model = build(told, LayeredEncoder(Shape(**told["shape"])))
         if told["words"] is not None:
-            taken = LayeredEncoder.load(source, 1).words.weight
+            taken = LayeredEncoder.load(origin, 1).words.weight
             weights |= {key: taken.clone() for key in model.state_dict() if key.endswith(_WORDS)}
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e

@@ -7,7 +7,9 @@ checked, and `--help` answers, without them. `ranking/registry.py` has one line 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
@@ -15,14 +17,17 @@ from pydantic import Field
 from schemas.section import Section
 
 if TYPE_CHECKING:
-    from ranking.reranker import Reranker
+    from ranking.reranker import Reranker, Resources, SentenceCoder
+
+SHIPPED = Path(__file__).with_name("checkpoints")
+"""Folder of the checkpoints that come with the package: a sub-folder for each, named as `Entry.checkpoint`."""
 
 
 class StageSettings(Section):
-    """One stage of the rerank plan. A reranker with keys of its own has a subclass that adds them."""
+    """One stage of the rerank plan. A reranker with further keys has a subclass that adds them."""
 
     reranker: str = Field(description="name in the registry, e.g. 'overlap'")
-    name: str = Field("", description="key of its scores; the reranker's name if empty")
+    name: str = Field("", description="key of the stage's scores; the reranker's name if empty")
     keep: int | None = Field(None, ge=1, description="candidates kept per question; all if absent")
     checkpoint: str | None = Field(None, description="model folder, for rerankers that have one; the shipped one if absent")
 
@@ -30,6 +35,9 @@ class StageSettings(Section):
     def key(self) -> str:
         """The stage's name in a plan: the key of its scores."""
         return self.name or self.reranker
+
+    def check_scores(self, scores: Mapping[str, str]) -> None:
+        """Raises ValueError if a setting needs scores that no stage before this one gives. `scores`: as `Resources.scores`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +54,54 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A reranker's line in the registry."""
+    """A reranker's line in the registry. Locations are constants of the code: configuration never names a module."""
 
     name: str
     """Of the reranker in job files; equal to the class' `name`."""
-    reranker: str
-    """'module:Class', loaded when a plan needs it. Constants of the code: configuration never names a module."""
+    location: str
+    """'module:Class' of the `Reranker`, imported when a plan needs it."""
     settings: type[StageSettings] = StageSettings
     checkpoint: str | None = None
-    """Name of its checkpoint format, and of its folder in `ranking/checkpoints` if one is shipped; None if it has no model."""
+    """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
     reads_scores: tuple[str, ...] = ()
-    """Rerankers whose scores it uses where a stage before it has given them."""
+    """Rerankers whose scores it uses if a stage before it has given them."""
+    sentence_codes: str | None = None
+    """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
     training: Training | None = None
 
-    def load(self) -> type[Reranker]:
-        """The reranker's class."""
-        reranker: type[Reranker] = resolve(self.reranker)
-        return reranker
+    @property
+    def reranker(self) -> type[Reranker]:
+        """The reranker's class; its module is imported now."""
+        found: type[Reranker] = resolve(self.location)
+        return found
+
+    @property
+    def coder(self) -> type[SentenceCoder] | None:
+        """The class that encodes sentences when they are indexed; its module is imported now."""
+        return None if self.sentence_codes is None else resolve(self.sentence_codes)
+
+    def stage(self, **settings: Any) -> StageSettings:
+        """A stage of this reranker. Raises pydantic's ValidationError if a key or value is wrong."""
+        return self.settings(reranker=self.name, **settings)
+
+    def folder(self, checkpoint: str | Path | None = None) -> Path | None:
+        """The folder of a stage's checkpoint: the one given, else the shipped one; None if the reranker has no model.
+
+        Raises ValueError if one is given to a reranker without a model, or none is given and none is shipped.
+        """
+        if self.checkpoint is None:
+            if checkpoint is not None:
+                raise ValueError(f"{self.name} takes no checkpoint, but {str(checkpoint)!r} is given; leave it out")
+            return None
+        if checkpoint is not None:
+            return Path(checkpoint)
+        if (SHIPPED / self.checkpoint / "config.json").is_file():
+            return SHIPPED / self.checkpoint
+        raise ValueError(f"{self.name} needs a checkpoint: the folder that `answermill train` wrote")
+
+    def load(self, resources: Resources) -> Reranker:
+        """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable."""
+        return self.reranker.load(resources)
 
 
 def resolve(location: str) -> Any:

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from ranking.entry import StageSettings
 from schemas.ranked import Candidate, RankedList, ScoredCandidate, StageScore, Unit
+
+Settings = TypeVar("Settings", bound=StageSettings)
 
 SCORE_DECIMALS = 6
 """Scores are rounded to so many decimals before they order a list: the noise of the arithmetic decides nothing."""
@@ -35,12 +38,12 @@ class SentenceEncoder(Protocol):
         ...
 
 
-class StoredAnswer(Protocol):
-    """An answer that was encoded before."""
+class StoredCode(Protocol):
+    """A sentence that was encoded when it was indexed."""
 
     @property
     def bits(self) -> npt.NDArray[np.uint8]:
-        """[tokens, D / 8]."""
+        """[tokens, bytes of a token]."""
         ...
 
     @property
@@ -49,11 +52,30 @@ class StoredAnswer(Protocol):
         ...
 
 
-class AnswerStore(Protocol):
-    """Answers that were encoded before, by the model that asks; what `Hashing` reads."""
+class SentenceCodes(Protocol):
+    """What index stored of all sentences for one checkpoint."""
 
-    def find(self, texts: Sequence[str]) -> Sequence[StoredAnswer | None]:
-        """Each text's; None where it is not there."""
+    def find(self, texts: Sequence[str]) -> Sequence[StoredCode | None]:
+        """One code per text; None for a text that is not stored."""
+        ...
+
+
+class EncodedSentences(Protocol):
+    """Codes of several sentences, end to end."""
+
+    @property
+    def bits(self) -> npt.NDArray[np.uint8]:
+        """[tokens, bytes of a token]."""
+        ...
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """[sentences]: tokens."""
+        ...
+
+    @property
+    def cut(self) -> npt.NDArray[np.int64]:
+        """[sentences]: tokens left out."""
         ...
 
 
@@ -61,18 +83,51 @@ class AnswerStore(Protocol):
 class Resources:
     """What a reranker may ask for when it is loaded."""
 
-    checkpoint: str | None
-    """The stage's; None where the job gives none."""
+    settings: StageSettings
+    """The stage's, of the class that the reranker's entry names."""
+    checkpoint: Path | None
+    """The stage's model folder, or the shipped one; None for a reranker without a model. See `Entry.folder`."""
     encoder: Callable[[], SentenceEncoder]
     """The job's dense encoder, loaded when it is called for."""
     model: Callable[[str], Path] = Path
     """A transformer's name to its folder."""
-    drop: tuple[float, ...] = ()
-    """The stage's α at each exit but the last, or one for all; none where the job gives none."""
-    threshold: float | None = None
-    """The stage's least confidence of an answer; None where the job gives none."""
-    answers: AnswerStore | None = None
-    """Answers encoded by the stage's checkpoint; None where there are none."""
+    device: str = "cpu"
+    """Where the reranker's model runs, as torch names it."""
+    scores: Mapping[str, str] = field(default_factory=dict)
+    """Reranker → name of the stage before this one that holds its scores, for those of the entry's `reads_scores`."""
+    codes: SentenceCodes | None = None
+    """What index stored of all sentences for the stage's checkpoint; None if it stored nothing."""
+
+    def stage(self, kind: type[Settings]) -> Settings:
+        """The settings, as those of a reranker with further keys. Raises TypeError if they are another reranker's."""
+        if not isinstance(self.settings, kind):
+            raise TypeError(f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}")
+        return self.settings
+
+    def folder(self) -> Path:
+        """The checkpoint. Raises ValueError if there is none."""
+        if self.checkpoint is None:
+            raise ValueError(f"{self.settings.reranker} needs a checkpoint: the folder that `answermill train` wrote")
+        return self.checkpoint
+
+
+class SentenceCoder(Protocol):
+    """Encodes all sentences when they are indexed, for a reranker that reads the codes later (`Entry.sentence_codes`)."""
+
+    width: int
+    """Bits of a token."""
+
+    @classmethod
+    def makes_codes(cls, checkpoint: Path) -> bool:
+        """Whether rankers of this checkpoint read codes. Raises ValueError if it is no checkpoint of the reranker."""
+        ...
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        """The coder, ready to encode. Raises ValueError as `Reranker.load`."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> EncodedSentences: ...
 
 
 class Reranker(Protocol):
@@ -89,7 +144,7 @@ class Reranker(Protocol):
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        """The reranker, ready to score. Raises ValueError where a checkpoint is needed and missing, or given and of no use."""
+        """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable."""
         ...
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]: ...

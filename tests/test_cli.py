@@ -205,7 +205,7 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
 
 
 def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
-    from ranking.checkpoint import SHIPPED
+    from ranking.entry import SHIPPED
 
     shutil.copytree(SHIPPED / "cosinet", finished / "mine")
     other = finished / "other"

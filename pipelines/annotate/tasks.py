@@ -51,7 +51,7 @@ def controls_file(job: Job) -> Path | None:
 
 def check(job: Job) -> None:
     """Raises JobError: 78 where the plan ends in passages, 65 or 66 where a file that the section names is of no use."""
-    if job.rerank is not None and find(job.rerank.stages[-1].reranker).writes != "sentence":
+    if job.rerank is not None and find(job.rerank.stages[-1].reranker).reranker.writes != "sentence":
         raise JobError(
             f"rerank.stages: the plan ends in passages ({job.rerank.stages[-1].reranker}), people judge sentences; "
             "let it end with a reranker of sentences, or with peasi.easi",

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, overload
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
+from pipelines.config.rerank_stage import RerankStage, further_keys, settings_of
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from ranking.entry import StageSettings
 from schemas.section import Count, Section
 
 J = TypeVar("J", bound=BaseModel)
@@ -88,31 +91,10 @@ class Retrieve(Section):
     block: Count = Field(64, description="questions per unit of work, and per part of retrieved/ and scored/")
 
 
-class StageSettings(Section):
-    """One stage of the rerank plan."""
-
-    reranker: str = Field(description="name in the registry, e.g. 'overlap'")
-    name: str = Field("", description="key of its scores; the reranker's name where empty")
-    keep: int | None = Field(None, ge=1, description="candidates left per question; all where absent")
-    checkpoint: str | None = Field(None, description="model folder, for rerankers that have one")
-    drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        [],
-        description="cascade, sequential, multihead: share of the candidates that leaves at each exit but the last; "
-        "one number for all",
-    )
-    threshold: float | None = Field(
-        None, ge=0, le=1, description="peasi.easi: least confidence of an answer; a question whose answers have less gets none"
-    )
-
-    @property
-    def key(self) -> str:
-        return self.name or self.reranker
-
-
 class Rerank(Section):
     """Ranked passages in, scored candidates out."""
 
-    stages: Annotated[list[StageSettings], Field(min_length=1)] = Field(description="the plan, in order")
+    stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
 
 
 class Annotate(Section):
@@ -234,7 +216,7 @@ def load(path: Path, overrides: Sequence[str] = (), kind: type[Any] = Job) -> An
     try:
         job = kind.model_validate(settings)
     except ValidationError as e:
-        raise JobError("\n".join(f"{path}: {_explain(error, kind)}" for error in e.errors()), SETTINGS) from e
+        raise JobError("\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS) from e
     job._folder = path.resolve().parent
     return job
 
@@ -250,11 +232,20 @@ def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
         if inner is not None:
             repeated = "[]" if "list" in str(field.annotation) else ""
             yield from _keys(inner, f"{prefix}{name}{repeated}.")
+            if inner is StageSettings:
+                for settings, key, rerankers in further_keys():
+                    _, kind, default, meaning = _key(key, settings.model_fields[key])
+                    yield f"{prefix}{name}{repeated}.{key}", kind, default, f"{', '.join(rerankers)}: {meaning}"
             continue
-        kind = str(field.annotation).replace("typing.", "")
-        kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
-        default = "required" if field.is_required() else repr(field.default)
-        yield prefix + name, kind, default, field.description or ""
+        key, kind, default, meaning = _key(name, field)
+        yield prefix + key, kind, default, meaning
+
+
+def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
+    """A field's name, type, default and meaning."""
+    kind = str(field.annotation).replace("typing.", "")
+    kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
+    return name, kind, "required" if field.is_required() else repr(field.default), field.description or ""
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
@@ -296,12 +287,12 @@ def _position(values: list[Any], name: str, override: str) -> int:
     return int(name)
 
 
-def _explain(error: Mapping[str, Any], kind: type[BaseModel]) -> str:
-    """One line for one pydantic error: the key, what is wrong with it, and the nearest known key."""
+def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
+    """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known key."""
     location = error["loc"]
     where = ".".join(map(str, location)) or "job"
     if error["type"] == "extra_forbidden":
-        known = list(_fields_at(kind, location[:-1]))
+        known = list(_fields_at(kind, location[:-1], settings))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
         meant = f"; did you mean {near[0]!r}?" if near else ""
         return f"unknown key {where}{meant} Known here: {', '.join(known)}"
@@ -311,8 +302,12 @@ def _explain(error: Mapping[str, Any], kind: type[BaseModel]) -> str:
     return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
 
 
-def _fields_at(section: type[BaseModel], location: Sequence[str | int]) -> Sequence[str]:
+def _fields_at(section: type[BaseModel], location: Sequence[str | int], settings: Any) -> Sequence[str]:
+    """The keys of the section at that location of the settings."""
     for name in location:
-        if isinstance(name, str) and name in section.model_fields:
+        settings = settings[name]
+        if section is StageSettings:
+            section = settings_of(settings)
+        elif isinstance(name, str) and name in section.model_fields:
             section = _section(section.model_fields[name].annotation) or section
     return list(section.model_fields)

@@ -19,12 +19,13 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import FORMS, plot_coverage
 from pipelines.evaluate.scores import FINAL, Joined, Rows, join, read_labels, read_scores
+from pipelines.steps.models import device_of
 from ranking.baselines.overlap import RULES, WORDS, rule_scores
 from ranking.evaluation.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
 from ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
 from ranking.lists import ranked_list
-from ranking.registry import RERANKERS, find
-from ranking.reranker import Resources, SentenceEncoder
+from ranking.registry import RERANKERS, load_reranker
+from ranking.reranker import SentenceEncoder
 from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
 from schemas.ranked import RankedList
@@ -193,7 +194,7 @@ def rank(
                 yield 0, row.question_id, row.candidate_id, score, score
         return
     try:
-        reranker = find(name).load(Resources(checkpoint, _default_encoder, _model))
+        reranker = load_reranker(name, checkpoint, encoder=_default_encoder, model=_model, device=device_of("auto"))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     block = []

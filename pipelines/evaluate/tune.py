@@ -20,15 +20,14 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.evaluate.plot import Mark, plot
 from pipelines.execution.progress import progress
-from pipelines.steps.models import dense_encoder
+from pipelines.steps.models import device_of
 from ranking.cascade.exits import ExitModel, ExitRows, ExitScores
 from ranking.cascade.guarantee import Guaranteed, guarantee
 from ranking.cascade.replay import Replayed, replay
 from ranking.cascade.schedule import Schedule, check, cost, grid
 from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
-from ranking.registry import find
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 from schemas.record import Record
@@ -183,7 +182,7 @@ def tune_files(checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None 
         if file is not None and not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     try:
-        model = find("cascade").load(Resources(checkpoint, dense_encoder, find_model))
+        model = load_reranker("cascade", checkpoint, model=find_model, device=device_of("auto"))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     return tune(cast(ExitModel, model), dev, aims, held_out=held_out, form=form, checkpoint=checkpoint)

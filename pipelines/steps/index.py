@@ -56,10 +56,7 @@ def step_of(job: Job, run: Path) -> Step:
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
     inputs = {"passages": passages.digest()}
-    stored = sorted(sentence_codes.planned(job))
-    if stored:
-        inputs["checkpoints of hashing"] = ", ".join(stored)
-    return Step(run, "index", OUTPUTS, settings, inputs)
+    return Step(run, "index", OUTPUTS, settings, inputs | sentence_codes.inputs(job))
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

@@ -14,18 +14,14 @@ from typing import Any
 import apache_beam as beam
 
 from indexing.shards.dense import find_model
-from pipelines.config.job_file import Job, Rerank, StageSettings
+from pipelines.config.job_file import Job, Rerank
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
-from pipelines.steps.models import passage_encoder, use_threads
-from ranking.cascade.cascade import Cascade, Sequential
-from ranking.hashing.hashing import Hashing
-from ranking.multihead.multihead import MultiHead
-from ranking.peasi.peasi import Extractor, PassageReranker
-from ranking.registry import find
+from pipelines.steps.models import device_of, passage_encoder, use_threads
+from ranking.registry import find, scores_before
 from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
 from schemas.atomic_files import write_text
 from schemas.corpus import Document, Question
@@ -35,53 +31,44 @@ from schemas.record import Record
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
 FATES = ("kept", "grouped", "dropped")
-DROPPING = (Cascade.name, MultiHead.name, Sequential.name)
-"""Rerankers that the stage's `drop` is for."""
 
 
 def plan_settings(job: Job) -> Rerank:
-    """The job's plan, checked. Raises JobError (78) on an unknown reranker or a plan that cannot be meant."""
+    """The job's plan, checked. Raises JobError (78) if its stages do not fit one another."""
     if job.rerank is None:
         raise JobError("the job has no [rerank] section; add one with [[rerank.stages]]", SETTINGS)
-    stages = []
-    for n, stage in enumerate(job.rerank.stages):
-        try:
-            stages.append((stage.key, find(stage.reranker), stage.keep))
-        except ValueError as e:
-            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
-        if stage.drop and stage.reranker not in DROPPING:
-            raise JobError(f"rerank.stages[{n}]: {stage.reranker} drops nobody; `drop` is for {', '.join(DROPPING)}", SETTINGS)
+    stages = job.rerank.stages
     try:
-        check_plan(stages)
-        _check_confidence(job.rerank.stages)
+        check_plan([(stage.key, find(stage.reranker).reranker, stage.keep) for stage in stages])
+        scores_before(stages)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     return job.rerank
 
 
-def _check_confidence(stages: Sequence[StageSettings]) -> None:
-    """`peasi.easi` finds the scores of `peasi.pr` by its name, and a threshold needs them. Raises ValueError with the stage."""
-    scored = False
-    for n, stage in enumerate(stages):
-        if stage.reranker == PassageReranker.name and stage.key != stage.reranker:
-            raise ValueError(f"rerank.stages[{n}]: peasi.easi finds the scores of peasi.pr by its name; leave out `name`")
-        scored |= stage.reranker == PassageReranker.name
-        if stage.threshold is not None and not (stage.reranker == Extractor.name and scored):
-            raise ValueError(f"rerank.stages[{n}]: `threshold` is for peasi.easi, on passages that peasi.pr has scored before")
+def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -> list[Stage]:
+    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared before.
 
-
-def resources_of(job: Job, stage: StageSettings, encoder: Callable[[], Any], run: Path | None = None) -> Resources:
-    """What the stage's reranker may ask for; with `run` the codes in its shards, whose checksums were compared before."""
-    answers = sentence_codes.stored(job, stage, run, verify=False) if run and stage.reranker == Hashing.name else None
-    return Resources(
-        sentence_codes.checkpoint_path(job, stage), encoder, find_model, tuple(stage.drop), stage.threshold, answers
-    )
+    Raises JobError (78) with the stage if a checkpoint is missing or unusable.
+    """
+    stages = plan_settings(job).stages
+    device = device_of(job.workers.device)
+    plan = []
+    for n, (stage, scores) in enumerate(zip(stages, scores_before(stages), strict=True)):
+        try:
+            folder = sentence_codes.checkpoint_folder(job, stage)
+            codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
+            resources = Resources(stage, folder, encoder, find_model, device, scores, codes)
+            plan.append(Stage(stage.key, find(stage.reranker).load(resources), stage.keep))
+        except ValueError as e:
+            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+    return plan
 
 
 def check_stages(job: Job) -> None:
     """Load every stage's reranker here, before any worker does; the dense encoder is only looked for.
 
-    Raises JobError (78) where a checkpoint is missing or of no use, ModelMissing where the encoder is needed and cannot be had.
+    Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder is needed and cannot be had.
     """
 
     def look() -> Any:
@@ -89,17 +76,21 @@ def check_stages(job: Job) -> None:
             if name is not None:
                 find_model(name)
 
-    for n, stage in enumerate(plan_settings(job).stages):
-        try:
-            find(stage.reranker).load(resources_of(job, stage, look))
-        except ValueError as e:
-            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+    load_stages(job, look)
 
 
 def checkpoint_digests(job: Job) -> dict[str, str]:
-    """Stage → what stands for its checkpoint's content, for the stages that have one: trained again, it is another input."""
-    digests = {stage.key: sentence_codes.checkpoint_digest(job, stage) for stage in plan_settings(job).stages}
-    return {f"checkpoint of {key}": digest for key, digest in digests.items() if digest is not None}
+    """Stage → digest of its checkpoint's content, for the stages that have one: trained again, it is another input.
+
+    Raises JobError (78) as `load_stages`.
+    """
+    digests = {}
+    for n, stage in enumerate(plan_settings(job).stages):
+        try:
+            digests[f"checkpoint of {stage.key}"] = sentence_codes.checkpoint_digest(job, stage)
+        except ValueError as e:
+            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+    return {key: digest for key, digest in digests.items() if digest is not None}
 
 
 def step(job: Job, run: Path) -> Step:
@@ -161,7 +152,7 @@ class RunStages(beam.DoFn):
 
 
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
-    """The plan with its models loaded; `run` is where answer codes may stand."""
+    """The plan with its models loaded, the encoder if a stage calls for it; `run`: whose shards may hold codes."""
     loaded: list[Any] = []
 
     def encoder() -> Any:
@@ -169,10 +160,7 @@ def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
             loaded.append(passage_encoder(job))
         return loaded[0]
 
-    plan = []
-    for stage in plan_settings(job).stages:
-        plan.append(Stage(stage.key, find(stage.reranker).load(resources_of(job, stage, encoder, run)), stage.keep))
-    return plan
+    return load_stages(job, encoder, run)
 
 
 def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this: Step) -> None:

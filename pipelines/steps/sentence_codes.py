@@ -1,4 +1,5 @@
-"""Answer codes of a job: for each `hashing` stage's model, what `index` stores of all sentences and `rerank` reads again.
+"""Codes of sentences: what `index` stores of all sentences for the rerankers that ask for it (`Entry.sentence_codes`), and
+`rerank` reads again.
 
 A model is known by the digest of its checkpoint's files, which is in the fingerprints of both steps.
 """
@@ -6,71 +7,97 @@ A model is known by the digest of its checkpoint's files, which is in the finger
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
-from indexing.shards.answer_codes import AnswerCodes
+from indexing.shards.answer_codes import AnswerCodes, EncodedTexts
 from indexing.shards.dense import find_model
 from indexing.shards.shard import stored_codes
-from pipelines.config.job_file import Job, StageSettings
+from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import read_manifest
-from ranking.checkpoint import SHIPPED, checkpoint_of
-from ranking.hashing import hashing
-from ranking.hashing.hashing import AnswerCoder, Hashing
+from pipelines.steps.models import device_of
+from ranking.entry import StageSettings
+from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder
 from schemas.atomic_files import sha256
 
 
-def checkpoint_path(job: Job, stage: StageSettings) -> str | None:
-    """The stage's checkpoint, relative to the job file."""
-    return None if stage.checkpoint is None else str(job.path(stage.checkpoint))
+def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
+    """The stage's checkpoint, relative to the job file, or the shipped one; None for a reranker without a model.
+
+    Raises ValueError as `Entry.folder`.
+    """
+    return find(stage.reranker).folder(None if stage.checkpoint is None else job.path(stage.checkpoint))
 
 
 def checkpoint_digest(job: Job, stage: StageSettings) -> str | None:
-    """32 hex digits that stand for the content of the stage's checkpoint, or the shipped one; None where it has none."""
-    given = checkpoint_path(job, stage)
-    folder = Path(given) if given is not None else SHIPPED / stage.reranker.removesuffix("_passages").partition(".")[0]
+    """32 hex digits that stand for the content of the stage's checkpoint, or the shipped one; None if it has none.
+
+    Raises ValueError as `Entry.folder`.
+    """
+    folder = checkpoint_folder(job, stage)
+    if folder is None:
+        return None
     files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
     content = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files if path.name != "training.json")
     return hashlib.sha256(content.encode()).hexdigest()[:32] if files else None
 
 
 def planned(job: Job) -> dict[str, StageSettings]:
-    """Digest → a stage with that checkpoint, of all `hashing` stages whose model makes bits.
+    """Digest → a stage with that checkpoint, for all stages whose checkpoint reads codes.
 
-    Raises JobError (78) where a checkpoint is missing or of no use.
+    Raises JobError (78) if a checkpoint is missing or unusable.
     """
-    made = {}
+    stages = {}
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):
-        if stage.reranker == Hashing.name:
-            digest = checkpoint_digest(job, stage)
+        coder = find(stage.reranker).coder
+        if coder is not None:
             try:
-                if hashing.variant_of(checkpoint_of(_resources(job, stage), hashing.NAME)) == "has" and digest is not None:
-                    made[digest] = stage
+                folder, digest = checkpoint_folder(job, stage), checkpoint_digest(job, stage)
+                if folder is not None and coder.makes_codes(folder) and digest is not None:
+                    stages[digest] = stage
             except ValueError as e:
                 raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
-    return made
+    return stages
 
 
-class Coder(AnswerCoder):
-    """What makes the codes of a shard, with the digest of its model."""
+def inputs(job: Job) -> dict[str, str]:
+    """What the index step's fingerprint holds of the codes: the digests of each reranker's checkpoints."""
+    digests: dict[str, list[str]] = {}
+    for digest, stage in sorted(planned(job).items()):
+        digests.setdefault(stage.reranker, []).append(digest)
+    return {f"checkpoints of {reranker}": ", ".join(found) for reranker, found in sorted(digests.items())}
+
+
+class Coder:
+    """Encodes the sentences of a shard, under the digest of its checkpoint."""
 
     def __init__(self, job: Job, digest: str, stage: StageSettings) -> None:
-        resources = _resources(job, stage)
-        super().__init__(*hashing.load(checkpoint_of(resources, hashing.NAME), resources))
-        self.model = digest
+        coder = find(stage.reranker).coder
+        if coder is None:
+            raise ValueError(f"{stage.reranker} stores no codes of sentences")
+        device = device_of(job.workers.device)
+        self._coder = coder.load(Resources(stage, checkpoint_folder(job, stage), _no_encoder, find_model, device))
+        self.model, self.width = digest, self._coder.width
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """The texts' codes, end to end."""
+        return self._coder.encode(texts)
 
 
 def coders(job: Job) -> list[Coder]:
-    """Of each model that is planned, loaded."""
+    """Of each checkpoint that is planned, loaded."""
     return [Coder(job, *each) for each in planned(job).items()]
 
 
 def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> AnswerCodes | None:
-    """The codes of the stage's model in the run's shards; None where the stage reads none, or no shard has any.
+    """The codes of the stage's checkpoint in the run's shards; None if the stage reads none, or no shard has any.
 
     Raises ShardMismatch, ShardDamaged, and JobError as `planned`.
     """
+    if find(stage.reranker).sentence_codes is None:
+        return None
     manifest = read_manifest(run / "shards")
     digest = checkpoint_digest(job, stage)
     if manifest is None or digest is None or digest not in planned(job):
@@ -84,9 +111,5 @@ def check(job: Job, run: Path) -> None:
         stored(job, stage, run)
 
 
-def _resources(job: Job, stage: StageSettings) -> Resources:
-    return Resources(checkpoint_path(job, stage), _no_encoder, find_model)
-
-
 def _no_encoder() -> SentenceEncoder:
-    raise AssertionError("hashing has an encoder of its own")
+    raise AssertionError("sentences are encoded by the stage's own model")

@@ -26,7 +26,6 @@ from ranking.multihead import multihead
 from ranking.multihead.multihead import MultiHeadModel, split, split_model
 from ranking.peasi import peasi
 from ranking.peasi.peasi import PeasiModel
-from ranking.reranker import Resources, SentenceEncoder
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.list_models import ListTask, vocabulary
@@ -291,16 +290,15 @@ def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
     kind = kind_of(own)
     if kind not in ("pointwise", "cascade", "multihead", "peasi", "hashing"):
         raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
-    resources = Resources(None, _no_encoder, find_model)
     model: CascadeModel | PeasiModel | HashingModel
     if kind == "peasi":
-        model, tokeniser = peasi.load(own, resources)
+        model, tokeniser = peasi.load(own, find_model)
     elif kind == "multihead":
-        model, tokeniser = multihead.load(own, resources)
+        model, tokeniser = multihead.load(own, find_model)
     elif kind == "hashing":
-        model, tokeniser = hashing.load(own, resources)
+        model, tokeniser = hashing.load(own, find_model)
     else:
-        model, tokeniser = cascade.load(own, kind, resources)
+        model, tokeniser = cascade.load(own, kind, find_model)
     return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
 
 
@@ -332,7 +330,3 @@ def _check_beside(given: Peasi, start: _Start, second: _Start) -> None:
         raise ValueError(
             f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
         )
-
-
-def _no_encoder() -> SentenceEncoder:
-    raise AssertionError("a training asks for no dense encoder")

@@ -8,9 +8,7 @@ import transformers
 
 from indexing.shards.dense import find_model
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.steps.models import dense_encoder
 from ranking.cascade.cross_encoder import export
-from ranking.reranker import Resources
 
 
 def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[str]:
@@ -18,7 +16,7 @@ def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[s
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        layers, tokens = export(checkpoint, out, exit, Resources(None, dense_encoder, find_model))
+        layers, tokens = export(checkpoint, out, exit, find_model)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     except FileExistsError as e:

@@ -6,10 +6,8 @@ from pathlib import Path
 
 from indexing.shards.dense import find_model
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.steps.models import dense_encoder
 from ranking.checkpoint import words_of
 from ranking.multihead.multihead import load, save
-from ranking.reranker import Resources
 
 
 def write_heads(checkpoint: Path, out: Path) -> list[str]:
@@ -17,7 +15,7 @@ def write_heads(checkpoint: Path, out: Path) -> list[str]:
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
     try:
-        model, tokeniser = load(checkpoint, Resources(None, dense_encoder, find_model))
+        model, tokeniser = load(checkpoint, find_model)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
     made = []

@@ -26,10 +26,6 @@ class Similarity:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        if resources.checkpoint is not None:
-            raise ValueError(
-                f"similarity takes the encoder of [index] and no checkpoint, but {resources.checkpoint!r} is given"
-            )
         return cls(resources.encoder())
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple, Self, cast
@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from ranking import checkpoint
+from ranking.cascade import CascadeStage
 from ranking.cascade.exits import ExitRows
 from ranking.cascade.schedule import check, dropped
 from ranking.checkpoint import WordsOf
@@ -149,18 +150,23 @@ class Cascade:
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 
-    def __init__(self, model: CascadeModel, tokeniser: Tokeniser, drops: Sequence[float] = ()) -> None:
-        """`drops`: α at each exit but the last; none = 0 everywhere. Raises ValueError where they do not fit the exits."""
+    def __init__(
+        self, model: CascadeModel, tokeniser: Tokeniser, drops: Sequence[float] = (), device: str | None = None
+    ) -> None:
+        """`drops`: α at each exit but the last; none = 0 everywhere. `device`: where it runs; the model's if None.
+
+        Raises ValueError if the drops do not fit the exits.
+        """
         self.drops = tuple(drops) or (0.0,) * (len(model.exits) - 1)
         check(model.exits, self.drops)
-        self._model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
+        self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, tokeniser = load(checkpoint.checkpoint_of(resources, cls.name), cls.name, resources)
-        return cls(model, tokeniser, for_each(resources.drop, len(model.exits) - 1))
+        model, tokeniser = load(resources.folder(), cls.name, resources.model)
+        return cls(model, tokeniser, for_each(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
 
     @property
     def exits(self) -> tuple[int, ...]:
@@ -282,14 +288,14 @@ class Sequential:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        folder = checkpoint.checkpoint_of(resources, cls.name)
-        loaded = [load(path.parent, "pointwise", resources) for path in sorted(folder.glob("*/config.json"))]
+        folder = resources.folder()
+        loaded = [load(path.parent, "pointwise", resources.model) for path in sorted(folder.glob("*/config.json"))]
         if not loaded:
             raise ValueError(
                 f"{folder} is no checkpoint of sequential: it has no sub-folders that are checkpoints of pointwise"
             )
-        rankers = sorted((Cascade(*each) for each in loaded), key=lambda ranker: ranker.depth)
-        return cls(rankers, for_each(resources.drop, len(rankers) - 1))
+        rankers = sorted((Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth)
+        return cls(rankers, for_each(resources.stage(CascadeStage).drop, len(rankers) - 1))
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         now = list(lists)
@@ -323,6 +329,6 @@ def save(
     checkpoint.save_transformer(folder, name, {"exits": model.exits}, model, tokeniser, store, words)
 
 
-def load(folder: Path, name: str, resources: Resources | None = None) -> tuple[CascadeModel, Tokeniser]:
+def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return checkpoint.load_transformer(folder, name, lambda told, encoder: CascadeModel(encoder, told["exits"]), resources)
+    return checkpoint.load_transformer(folder, name, lambda told, encoder: CascadeModel(encoder, told["exits"]), source)

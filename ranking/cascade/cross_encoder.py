@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -21,20 +22,19 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from ranking.cascade.cascade import CascadeModel, Classifier, load
-from ranking.reranker import Resources
 from ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")
 _PADDING = ("[PAD]", "<pad>")
 
 
-def export(checkpoint: Path, out: Path, exit: int | None = None, resources: Resources | None = None) -> tuple[int, int]:
+def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path) -> tuple[int, int]:
     """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last. Returns (layers, most tokens).
 
     Raises ValueError where there is no checkpoint of the kind or no such exit, FileExistsError where `out` has files,
     ModelMissing where the transformer that has the checkpoint's words cannot be had.
     """
-    model, tokeniser = load(checkpoint, _model_of(checkpoint), resources)
+    model, tokeniser = load(checkpoint, _model_of(checkpoint), source)
     exit = len(model.exits) if exit is None else exit
     if not 1 <= exit <= len(model.exits):
         raise ValueError(

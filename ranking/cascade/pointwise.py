@@ -6,12 +6,17 @@ It is a cascade with a single exit, after the encoder's last layer; its cuts to 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade import Cascade, load
+from ranking.reranker import Resources
 
 
 class Pointwise(Cascade):
     """Score = the classifier's, a logit."""
 
     name: ClassVar[str] = "pointwise"
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls(*load(resources.folder(), cls.name, resources.model), device=resources.device)

@@ -35,7 +35,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import checkpoint_of, load
+from ranking.checkpoint import load
 from ranking.cosinet.heads import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
 from ranking.reranker import Resources
 from ranking.word_vectors.embeddings import Embeddings
@@ -129,8 +129,8 @@ class CompareAggregate:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(checkpoint_of(resources, cls.name), CompareAggregateModel, resources)
-        return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
+        model, embeddings = load(resources.folder(), CompareAggregateModel, resources.model)
+        return cls(model.to(resources.device), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         return rerank(lists, self._lexicon, self.scores, self.name)

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import checkpoint_of, load
+from ranking.checkpoint import load
 from ranking.cosinet.heads import Batch, Form, Head, embed, loss, real, rerank
 from ranking.cosinet.table_lookup import LookUp
 from ranking.reranker import Resources
@@ -126,8 +126,8 @@ class Cosinet:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(checkpoint_of(resources, Cosinet.name), CosinetModel, resources)
-        return cls(model.to("cuda" if torch.cuda.is_available() else "cpu"), embeddings)
+        model, embeddings = load(resources.folder(), CosinetModel, resources.model)
+        return cls(model.to(resources.device), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         return rerank(lists, self._lexicon, self._lookup.scores, self.name)

@@ -21,7 +21,7 @@ import copy
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from ranking import checkpoint
 from ranking.checkpoint import WordsOf
 from ranking.hashing.bits import Attention, Bytes, Codes, pack
-from ranking.reranker import AnswerStore, Resources, order_by
+from ranking.reranker import Resources, SentenceCodes, order_by
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Packed, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
@@ -190,15 +190,24 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) ->
 
 
 class AnswerCoder:
-    """What a store of answers is made by."""
+    """Encodes all sentences as bits when they are indexed."""
 
-    def __init__(self, model: HashingModel, tokeniser: Tokeniser) -> None:
-        """Raises ValueError where the model does not hash."""
+    def __init__(self, model: HashingModel, tokeniser: Tokeniser, device: str | None = None) -> None:
+        """`device`: where it runs; the model's if None. Raises ValueError if the model does not hash."""
         if model.variant != "has":
             raise ValueError(f"a model of variant {model.variant!r} makes no bits")
-        self._model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
+        self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self.width = model.encoder.shape.width
+
+    @classmethod
+    def makes_codes(cls, checkpoint: Path) -> bool:
+        """Whether the checkpoint's model makes bits. Raises ValueError if it is no checkpoint of this model."""
+        return variant_of(checkpoint) == "has"
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls(*load(resources.folder(), resources.model), resources.device)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """As `encode`."""
@@ -212,20 +221,23 @@ class Hashing:
     reads: ClassVar[Unit] = "sentence"
     writes: ClassVar[Unit] = "sentence"
 
-    def __init__(self, model: HashingModel, tokeniser: Tokeniser, store: AnswerStore | None = None) -> None:
-        """`store`: answers that this model has encoded before; of use to `has` alone."""
-        self._model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu")
+    def __init__(
+        self, model: HashingModel, tokeniser: Tokeniser, store: SentenceCodes | None = None, device: str | None = None
+    ) -> None:
+        """`store`: answers that this model has encoded before; only `has` reads them. `device`: where it runs; the model's
+        if None."""
+        self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._store = store
         self._costs: Counter[str] = Counter()
         self._attention: Attention | None = None
         if model.variant == "has" and model.w1 and model.w2 and model.m:
-            device = self._model.encoder.words.weight.device
-            self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], device)
+            where = self._model.encoder.words.weight.device
+            self._attention = Attention(model.w1.weight, model.w2.weight, model.m.weight[0], where)
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(*load(checkpoint.checkpoint_of(resources, NAME), resources), resources.answers)
+        return cls(*load(resources.folder(), resources.model), resources.codes, resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()
@@ -318,9 +330,9 @@ def save(
     checkpoint.save_transformer(folder, NAME, told, model, tokeniser, store, words)
 
 
-def load(folder: Path, resources: Resources | None = None) -> tuple[HashingModel, Tokeniser]:
+def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return checkpoint.load_transformer(folder, NAME, _build, resources)
+    return checkpoint.load_transformer(folder, NAME, _build, source)
 
 
 def variant_of(folder: Path) -> Variant:

@@ -16,7 +16,7 @@ of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade` ta
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast
 
@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking import checkpoint
+from ranking.cascade import CascadeStage
 from ranking.cascade.cascade import Cascade, CascadeModel, Classifier, classified, for_each
 from ranking.cascade.schedule import check
 from ranking.checkpoint import WordsOf
@@ -206,8 +207,8 @@ class MultiHead(Cascade):
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, tokeniser = load(checkpoint.checkpoint_of(resources, cls.name), resources)
-        return cls(model, tokeniser, for_each(resources.drop, len(model.exits) - 1))
+        model, tokeniser = load(resources.folder(), resources.model)
+        return cls(model, tokeniser, for_each(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
 
 
 def save(
@@ -223,9 +224,9 @@ def save(
     checkpoint.save_transformer(folder, MultiHead.name, told, model, tokeniser, store, words)
 
 
-def load(folder: Path, resources: Resources | None = None) -> tuple[MultiHeadModel, Tokeniser]:
+def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return checkpoint.load_transformer(folder, MultiHead.name, _build, resources)
+    return checkpoint.load_transformer(folder, MultiHead.name, _build, source)
 
 
 def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:

@@ -1,1 +1,39 @@
 """PEASI: passage reranker and in-place sentence extractor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+
+from ranking.entry import Entry, StageSettings
+
+PASSAGE_RERANKER, EXTRACTOR = "peasi.pr", "peasi.easi"
+
+
+class ExtractorStage(StageSettings):
+    """A stage of EASI, which can say that a question has no answer."""
+
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="least confidence of an answer; a question whose answers have less gets none"
+    )
+
+    def check_scores(self, scores: Mapping[str, str]) -> None:
+        """A threshold is one of the confidence, which is computed from the passages' scores of PR."""
+        if self.threshold is not None and PASSAGE_RERANKER not in scores:
+            raise ValueError(
+                f"`threshold` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "
+                f"put a stage of {PASSAGE_RERANKER} before this one, or leave `threshold` out"
+            )
+
+
+ENTRIES = (
+    Entry(PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", checkpoint="peasi"),
+    Entry(
+        EXTRACTOR,
+        "ranking.peasi.peasi:Extractor",
+        settings=ExtractorStage,
+        checkpoint="peasi",
+        reads_scores=(PASSAGE_RERANKER,),
+    ),
+)

@@ -30,7 +30,7 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -42,6 +42,7 @@ from torch import Tensor, nn
 
 from ranking import checkpoint
 from ranking.checkpoint import WordsOf
+from ranking.peasi import EXTRACTOR, PASSAGE_RERANKER, ExtractorStage
 from ranking.peasi.calibration import Calibration
 from ranking.reranker import Resources, order_by, to_sentences
 from ranking.transformer.encoder import LayeredEncoder
@@ -188,8 +189,16 @@ class Extracted(NamedTuple):
 class Reader:
     """A model that reads passages, and keeps account of it."""
 
-    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, passages: bool = True, sentences: bool = True) -> None:
-        self.model = model.for_inference("cuda" if torch.cuda.is_available() else "cpu", passages, sentences)
+    def __init__(
+        self,
+        model: PeasiModel,
+        tokeniser: Tokeniser,
+        passages: bool = True,
+        sentences: bool = True,
+        device: str | None = None,
+    ) -> None:
+        """`device`: where it runs; the model's if None."""
+        self.model = model.for_inference(device or model.encoder.words.weight.device, passages, sentences)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
@@ -261,20 +270,20 @@ def _array(values: Tensor) -> Floats:
 class PassageReranker:
     """Score = the logit of p(q, p), which holds a correct sentence."""
 
-    name: ClassVar[str] = "peasi.pr"
+    name: ClassVar[str] = PASSAGE_RERANKER
     reads: ClassVar[Unit] = "passage"
     writes: ClassVar[Unit] = "passage"
 
-    def __init__(self, model: PeasiModel, tokeniser: Tokeniser) -> None:
-        """Raises ValueError where the model has no PR."""
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
+        """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
         if not model.reads_passages:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
-        self._reader = Reader(model, tokeniser, sentences=False)
+        self._reader = Reader(model, tokeniser, sentences=False, device=device)
         self.costs = self._reader.costs
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(*load(checkpoint.checkpoint_of(resources, NAME), resources))
+        return cls(*load(resources.folder(), resources.model), resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         scores = per_list(lists, self._reader.passages([Asked.of(ranked, c) for ranked in lists for c in ranked.candidates]))
@@ -284,22 +293,31 @@ class PassageReranker:
 class Extractor:
     """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, else p(s | p)."""
 
-    name: ClassVar[str] = "peasi.easi"
+    name: ClassVar[str] = EXTRACTOR
     reads: ClassVar[Unit] = "passage"
     writes: ClassVar[Unit] = "sentence"
 
-    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, threshold: float | None = None) -> None:
-        """`threshold`: least confidence of what is returned. Raises ValueError where the model has no EASI."""
+    def __init__(
+        self,
+        model: PeasiModel,
+        tokeniser: Tokeniser,
+        threshold: float | None = None,
+        scored_by: str | None = PASSAGE_RERANKER,
+        device: str | None = None,
+    ) -> None:
+        """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
+        have. `device`: where it runs; the model's if None. Raises ValueError if the model has no EASI."""
         if not model.reads_sentences:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
-        self._reader = Reader(model, tokeniser, passages=False)
+        self._reader = Reader(model, tokeniser, passages=False, device=device)
         self._calibration = model.calibration or UNCALIBRATED
-        self._threshold = threshold
+        self._threshold, self._scored_by = threshold, scored_by
         self.costs = self._reader.costs
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        return cls(*load(checkpoint.checkpoint_of(resources, NAME), resources), resources.threshold)
+        threshold, scored_by = resources.stage(ExtractorStage).threshold, resources.scores.get(PassageReranker.name)
+        return cls(*load(resources.folder(), resources.model), threshold, scored_by, resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         found = self._reader.sentences([Asked.of(ranked, c) for ranked in lists for c in ranked.candidates])
@@ -323,9 +341,9 @@ class Extractor:
 
     def _scores(self, passages: Sequence[Candidate], log_p: Floats) -> Floats:
         """[passages]. Raises ValueError where a threshold is asked for and `peasi.pr` has not scored them."""
-        given = [next((s.score for s in reversed(c.stages) if s.stage == PassageReranker.name), None) for c in passages]
-        if None not in given:
-            return self._calibration(answer_logit(np.array(given, np.float64), log_p))
+        passage_scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
+        if None not in passage_scores:
+            return self._calibration(answer_logit(np.array(passage_scores, np.float64), log_p))
         if self._threshold is not None:
             raise ValueError(f"a threshold is of the confidence, which needs the passages' scores of {PassageReranker.name}")
         made: Floats = np.exp(log_p)
@@ -367,9 +385,9 @@ def save(
     checkpoint.save_transformer(folder, NAME, told, model, tokeniser, store, words)
 
 
-def load(folder: Path, resources: Resources | None = None) -> tuple[PeasiModel, Tokeniser]:
+def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return checkpoint.load_transformer(folder, NAME, _build, resources)
+    return checkpoint.load_transformer(folder, NAME, _build, source)
 
 
 def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:

@@ -7,7 +7,7 @@ import json
 import pytest
 from safetensors import safe_open
 
-from ranking.checkpoint import SHIPPED
+from ranking.entry import SHIPPED
 
 LIMITS_MB = {"cosinet": 5, "cascade": 45, "peasi": 45}
 

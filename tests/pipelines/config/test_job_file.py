@@ -4,7 +4,6 @@ import pytest
 
 from pipelines.config.job_file import keys, load
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from pipelines.steps.rerank import plan_settings
 
 GOOD = """
 [ingest]
@@ -95,46 +94,4 @@ def test_every_key_says_what_it_means():
     listed = list(keys())
     assert len(listed) > 30
     assert all(meaning for _, _, _, meaning in listed)
-    assert ("rerank.stages[].keep", "int | None", "None", "candidates left per question; all where absent") in listed
-
-
-PR, EASI = '[[rerank.stages]]\nreranker = "peasi.pr"\n', '[[rerank.stages]]\nreranker = "peasi.easi"\n'
-SURE = "threshold = 0.5\n"
-
-
-def test_a_threshold_is_for_peasi_easi_after_peasi_pr(tmp_path):
-    first = GOOD + PR + "keep = 9\n"
-    for text in (first + EASI + SURE, GOOD + PR + '[[rerank.stages]]\nreranker = "overlap"\nname = "again"\n' + EASI + SURE):
-        assert plan_settings(job(tmp_path, text)).stages[-1].threshold == 0.5
-    renamed = first + EASI + 'name = "answers"\n' + SURE  # EASI's own name is free
-    assert plan_settings(job(tmp_path, renamed)).stages[-1].key == "answers"
-    assert plan_settings(job(tmp_path, first + EASI)).stages[-1].threshold is None
-
-
-@pytest.mark.parametrize(
-    ("stages", "stage"),
-    [
-        (EASI + SURE, 1),
-        (EASI + SURE + PR, 1),
-        (PR + SURE + EASI, 1),
-        (PR + EASI + '[[rerank.stages]]\nreranker = "pointwise"\n' + SURE, 3),
-    ],
-)
-def test_a_threshold_that_no_confidence_stands_for_is_refused(tmp_path, stages, stage):
-    with pytest.raises(JobError) as e:
-        plan_settings(job(tmp_path, GOOD + stages))
-    says = f"rerank.stages[{stage}]: `threshold` is for peasi.easi, on passages that peasi.pr has scored before"
-    assert (e.value.code, says in str(e.value)) == (SETTINGS, True), str(e.value)
-
-
-def test_a_renamed_peasi_pr_is_refused_with_what_to_do(tmp_path):
-    for more in ("", EASI + SURE):
-        with pytest.raises(JobError, match="leave out `name`") as e:
-            plan_settings(job(tmp_path, GOOD + PR + 'name = "passages"\n' + more))
-        assert e.value.code == SETTINGS and str(e.value).startswith("rerank.stages[1]: ")
-    assert plan_settings(job(tmp_path, GOOD + PR + 'name = "peasi.pr"\n' + EASI + SURE))
-
-
-def test_a_threshold_is_a_probability(tmp_path):
-    for value in ("1.5", "-0.1", '"high"'):
-        assert "rerank.stages.1.threshold: Input should be" in refused(tmp_path, GOOD + EASI + f"threshold = {value}\n")
+    assert ("rerank.stages[].keep", "int | None", "None", "candidates kept per question; all if absent") in listed

@@ -16,7 +16,7 @@ from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
 from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_list
-from ranking.reranker import Resources, Stage, run_stages
+from ranking.reranker import Stage, run_stages
 from schemas.evaluation import QuestionScore
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
@@ -299,8 +299,7 @@ def test_a_rerankers_own_scores_are_its_confidence_not_its_order(tmp_path):
 
 def test_what_the_plan_dropped_entirely_is_no_answer_though_the_metrics_see_its_order(tmp_path):
     path, lists = write_texts(tmp_path / "set.parquet")
-    resources = Resources(None, lambda: None)
-    plan = [Stage(reranker.name, reranker.load(resources)) for reranker in (Complete, Overlap)]
+    plan = [Stage(reranker.name, reranker()) for reranker in (Complete, Overlap)]
     scored = write_scored(tmp_path / "scored", run_stages(lists, plan, "sentence"))
     made = evaluate(scored, path, metrics=("R@5",), coverage=True)
     assert made.empty_questions == 0 and made.means["R@5"][0] == 1

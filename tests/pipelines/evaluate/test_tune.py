@@ -16,12 +16,11 @@ from pipelines.__main__ import main
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.evaluate.tune import Aims, shares, tune, tune_files
-from ranking.cascade.cascade import Cascade
 from ranking.cascade.exits import ExitRows
 from ranking.cascade.schedule import relative_cost
-from ranking.checkpoint import SHIPPED
+from ranking.entry import SHIPPED
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from schemas.ranked import RankedList
 from schemas.schedule import ExitScore, ScheduleScore
 
@@ -247,13 +246,13 @@ def test_a_folder_that_is_no_cascade_s_checkpoint_is_refused(sets, tmp_path: Pat
 def test_the_shipped_cascade_is_tuned_from_the_scores_that_it_serves(tmp_path: Path) -> None:
     dev = write_set(tmp_path / "dev.tsv", 6, 3)
     tuned = tune_files(str(SHIPPED / "cascade"), dev, Aims(shares=(0.1, 0.6), budget=0.9))
-    model = Cascade.load(Resources(None, lambda: pytest.fail("no dense encoder is needed"), find_model))
+    model = load_reranker("cascade", model=find_model)
     lists = [ranked_list(rows) for rows in by_question(read_dataset(dev))]
     assert tuned.table.exits == model.exits == (2, 3, 4, 5, 6)
     found = np.concatenate([rows.scores for rows in model.exit_scores(lists)])
     np.testing.assert_allclose(tuned.table.scores, found, rtol=0, atol=0.51e-6)  # a score is told to six places
     schedule = tuned.replayed.schedules[-1]
-    served = Cascade.load(Resources(None, lambda: pytest.fail("no dense encoder is needed"), find_model, schedule))
+    served = load_reranker("cascade", model=find_model, drop=list(schedule))
     served.rerank(lists)
     costs = served.costs()
     assert tuned.replayed.cost[-1] == pytest.approx(costs["layer_candidates"] / costs["full_layer_candidates"])

@@ -24,8 +24,7 @@ from pipelines.train.builders import task_of
 from pipelines.train.teachers import teach
 from pipelines.train.train import run
 from ranking.multihead.multihead import MultiHeadModel
-from ranking.registry import find
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.training.loop import Dev
 from schemas.labels import LabelledCandidate
 from tests.pipelines.train.test_train import TRANSFORMER, write_tiny
@@ -182,8 +181,8 @@ def test_every_strategy_trains_and_serves_with_its_dev_score(
     lines = list(run(given, work / f"{name}-out"))
     assert lines[1].startswith(f"teachers {', '.join(TEACHERS[:count])}: 18 of 18 pairs, 0 of them by text")
     drop = (0.3,) if "drop" in more else ()
-    resources = Resources(str(work / f"{name}-out"), lambda: pytest.fail("no encoder is needed"), find_model, drop)
-    score = Dev(rows(6)).score(find(reranker).load(resources), "MAP", "answerable")
+    loaded = load_reranker(reranker, work / f"{name}-out", model=find_model, drop=list(drop))
+    score = Dev(rows(6)).score(loaded, "MAP", "answerable")
     assert f"best dev MAP {100 * score:.2f}" in lines[-1]
     told = json.loads((work / f"{name}-out" / "config.json").read_text())
     assert told["model"] == reranker and told.get("heads", 1) == (

@@ -24,11 +24,11 @@ from pipelines.execution.lock import claimed
 from pipelines.inputs.tables import read_passages
 from pipelines.train.builders import task_of
 from pipelines.train.train import run
-from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list, ranked_passages
 from ranking.peasi import peasi
 from ranking.peasi.peasi import PeasiModel
-from ranking.reranker import Resources, Stage, run_stages
+from ranking.registry import load_reranker
+from ranking.reranker import Stage, run_stages
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from schemas.labels import LabelledPassage, LabelledSentence
@@ -272,7 +272,7 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     learn = list(by_question(read_dataset(folder / "train.tsv")))
     task, _, told = task_of(job, learn, learn)
     lists = [ranked_list(rows) for rows in learn]
-    monolithic = Pointwise.load(Resources(str(folder / "monolithic"), lambda: pytest.fail("no encoder is needed"), find_model))
+    monolithic = load_reranker("pointwise", folder / "monolithic", model=find_model)
     ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
     assert told == "begun with monolithic; 0 tokens cut"
     assert all(np.array_equal(a.scores[:, -1], b.scores[:, 0]) for a, b in zip(ours, theirs, strict=True))
@@ -350,7 +350,7 @@ def begun(folder: Path) -> PeasiModel:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return dict(peasi.load(folder, Resources(None, lambda: pytest.fail("no encoder is needed"), find_model))[0].state_dict())
+    return dict(peasi.load(folder, find_model)[0].state_dict())
 
 
 def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
@@ -406,9 +406,8 @@ def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
     path = write_peasi(folder, "mtl1", write_tiny(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10)
     lines = list(run(load_job(path), folder / "out"))
     assert "best dev MRR 100.00" in lines[2]
-    resources = Resources(str(folder / "out"), lambda: pytest.fail("no encoder is needed"), find_model)
     lists = [ranked_passages(rows) for rows in read_passages(folder / "passages.parquet")]
-    plan = [Stage(kind.name, kind.load(resources), 1) for kind in (peasi.PassageReranker, peasi.Extractor)]
+    plan = [Stage(name, load_reranker(name, folder / "out", model=find_model), 1) for name in ("peasi.pr", "peasi.easi")]
     assert ["sang" in outcome.kept.candidates[0].text for outcome in run_stages(lists, plan)] == [True] * 5
 
 

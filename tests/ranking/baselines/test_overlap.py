@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ranking.baselines.overlap import RULES, Overlap, blank_words, cosinet_words, rule_scores
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 
@@ -41,7 +41,7 @@ def test_ties_fall_to_the_original_rank_whatever_the_incoming_order() -> None:
 
 def test_a_checkpoint_is_refused() -> None:
     with pytest.raises(ValueError, match="takes no checkpoint"):
-        Overlap.load(Resources("some/folder", lambda: pytest.fail("no encoder is needed")))
+        load_reranker("overlap", "some/folder")
 
 
 # The rule baselines.

@@ -13,12 +13,12 @@ import torch
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
-from ranking.cascade.cascade import Cascade, CascadeModel, Sequential, load, save, survivors
+from ranking.cascade.cascade import Cascade, CascadeModel, load, save, survivors
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import sizes
 from ranking.checkpoint import WordsOf
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.loop import Dev, Recipe, train
 from ranking.transformer.encoder import LayeredEncoder
@@ -147,7 +147,7 @@ def test_drops_and_exits_that_do_not_fit_are_refused() -> None:
 def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> None:
     for depth in (4, 1, 2):  # found by their depths, not by their names
         save(tmp_path / f"r{4 - depth}", "pointwise", model((depth,), seed=depth), tokeniser())
-    made = Sequential.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed"), drop=(0.5,)))
+    made = load_reranker("sequential", tmp_path, drop=[0.5])
     came = lists(20, 3)
     now = came
     for depth in (1, 2, 4):
@@ -166,7 +166,7 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
     assert spent["layer_candidates"] == 23 + 2 * (10 + 2) + 4 * (5 + 1)
     assert not made.costs()
     with pytest.raises(ValueError, match="sub-folders"):
-        Sequential.load(Resources(str(tmp_path / "r0"), lambda: pytest.fail("no encoder is needed")))
+        load_reranker("sequential", tmp_path / "r0")
 
 
 @pytest.mark.parametrize("stop", [False, True])
@@ -182,7 +182,7 @@ def test_the_loss_of_an_exit_reaches_the_embeddings_unless_it_is_stopped(stop: b
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
     save(tmp_path, "cascade", model(), tokeniser())
-    back = Cascade.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed"), drop=(0.3,)))
+    back = load_reranker("cascade", tmp_path, drop=[0.3])
     assert back.drops == (0.3, 0.3)
     assert back.rerank(lists(9)) == Cascade(model(), tokeniser(), (0.3, 0.3)).rerank(lists(9))
     with pytest.raises(ValueError, match="it holds 'cascade' in format 1, not 'pointwise'"):
@@ -195,14 +195,13 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
     save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordsOf.of(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
-    resources = Resources(None, lambda: pytest.fail("no encoder is needed"), find_model)
-    back, _ = load(tmp_path, "pointwise", resources)
+    back, _ = load(tmp_path, "pointwise", find_model)
     assert torch.equal(back.encoder.words.weight, made.encoder.words.weight)
     told = json.loads((tmp_path / "config.json").read_text())
     told["words"]["sha256"] = "0" * 64
     (tmp_path / "config.json").write_text(json.dumps(told))
     with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
-        load(tmp_path, "pointwise", resources)
+        load(tmp_path, "pointwise", find_model)
 
 
 def task(**settings) -> PairTask:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade.cascade import CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
 from ranking.checkpoint import WordsOf
-from ranking.reranker import Resources
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -63,10 +62,10 @@ def model(shape: Shape = SHAPE, exits: tuple[int, ...] = EXITS) -> CascadeModel:
 
 
 def ours(
-    folder: Path, name: str, exit: int, pairs: Sequence[tuple[str, str]], resources: Resources | None = None
+    folder: Path, name: str, exit: int, pairs: Sequence[tuple[str, str]], source: Callable[[str], Path] = Path
 ) -> np.ndarray:
     """fp32 scores of the checkpoint at an exit, from 1."""
-    made, tokeniser = load(folder, name, resources)
+    made, tokeniser = load(folder, name, source)
     with torch.no_grad():
         return made(tokeniser.pairs(pairs).pack(), exit - 1).numpy()
 
@@ -108,9 +107,8 @@ def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) ->
     folder = find_model(DEFAULT)
     made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
     save(tmp_path / "checkpoint", "pointwise", made, Tokeniser(folder), "fp16", WordsOf.of(DEFAULT, folder))
-    resources = Resources(None, lambda: pytest.fail("no encoder is needed"), find_model)
-    export(tmp_path / "checkpoint", tmp_path / "out", resources=resources)
-    expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, resources)
+    export(tmp_path / "checkpoint", tmp_path / "out", source=find_model)
+    expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, find_model)
     assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected, abs=1e-4)
 
 

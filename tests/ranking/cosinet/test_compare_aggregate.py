@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from ranking.checkpoint import load, save
 from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
@@ -117,11 +117,11 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
         made.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
     came = RankedList(Question("q", question), tuple(made))
     save(tmp_path, model_of(form), embeddings())
-    back = CompareAggregate.load(Resources(str(tmp_path), lambda: pytest.fail("no encoder is needed")))
+    back = load_reranker("compare_aggregate", tmp_path)
     assert back.rerank([came]) == CompareAggregate(model_of(form), embeddings()).rerank([came])
     assert load(tmp_path, CompareAggregateModel)[0].form == form
 
 
 def test_a_checkpoint_is_needed() -> None:
     with pytest.raises(ValueError, match="compare_aggregate needs a checkpoint"):
-        CompareAggregate.load(Resources(None, lambda: pytest.fail("no encoder is needed")))
+        load_reranker("compare_aggregate")

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from indexing.shards.dense import find_model
 from ranking.checkpoint import load, save
 from ranking.cosinet import heads
-from ranking.cosinet.cosinet import Cosinet, CosinetModel, CosinetPassages, relatedness
+from ranking.cosinet.cosinet import Cosinet, CosinetModel, relatedness
 from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
 from ranking.cosinet.table_lookup import LookUp, Taps
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
@@ -274,7 +274,7 @@ def saved(folder: Path, form: Form) -> Path:
 
 
 def loaded(folder: Path) -> Cosinet:
-    return Cosinet.load(Resources(str(folder), lambda: pytest.fail("no encoder is needed")))
+    return load_reranker("cosinet", folder)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -313,7 +313,7 @@ def test_a_later_change_of_the_model_does_not_reach_a_look_up() -> None:
 
 
 def test_without_a_checkpoint_the_shipped_one_is_taken() -> None:
-    shipped = Cosinet.load(Resources(None, lambda: pytest.fail("no encoder is needed"), find_model))
+    shipped = load_reranker("cosinet", model=find_model)
     came = replace(ranked("Nobody read it.", "She wrote the book in 1901."), question=Question("q", "Who wrote the book?"))
     (left,) = shipped.rerank([came])
     assert left.candidates[0].text == "She wrote the book in 1901."
@@ -326,7 +326,7 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
     hits = [replace(asked.candidates[n].hit, rank=n + 1, passage=passage) for n, passage in enumerate(passages)]
     came = replace(asked, candidates=tuple(Candidate(hit, None, n) for n, hit in enumerate(hits)))
     folder = saved(tmp_path, "birnn")
-    (left,) = CosinetPassages.load(Resources(str(folder), lambda: pytest.fail("no encoder is needed"))).rerank([came])
+    (left,) = load_reranker("cosinet_passages", folder).rerank([came])
     (as_sentences,) = loaded(folder).rerank([asked])
     assert {c.position: c.score for c in left.candidates} == {c.position: c.score for c in as_sentences.candidates}
 

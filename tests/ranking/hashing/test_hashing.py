@@ -17,7 +17,7 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.hashing import hashing
 from ranking.hashing.hashing import Hashing, HashingModel, Variant, sign
 from ranking.lists import ranked_list
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
@@ -161,7 +161,7 @@ def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> Non
     loaded, with_tokeniser = hashing.load(tmp_path)
     assert (loaded.variant, loaded.attention, loaded.beta, with_tokeniser.limit) == (variant, 8, 5.0, 32)
     (before,), (after,) = (
-        r.rerank(lists("What is Rome?")) for r in (Hashing(of, tokeniser(32)), Hashing.load(Resources(str(tmp_path), list)))
+        r.rerank(lists("What is Rome?")) for r in (Hashing(of, tokeniser(32)), load_reranker("hashing", tmp_path))
     )
     assert before == after
 

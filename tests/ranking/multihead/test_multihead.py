@@ -17,7 +17,7 @@ from ranking.cascade.cascade import Cascade, CascadeModel
 from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
 from ranking.multihead.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
-from ranking.reranker import Resources
+from ranking.registry import load_reranker
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import Distillation
 from ranking.training.loop import Dev, Recipe, train
@@ -212,11 +212,11 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         save(folder, made, tokeniser())
         drop = (0.5,) * (len(made.exits) - 1)
-        back = MultiHead.load(Resources(str(folder), lambda: pytest.fail("no encoder is needed"), drop=drop))
+        back = load_reranker("multihead", folder, drop=drop)
         assert back.rerank(lists(9)) == MultiHead(made, tokeniser(), back.drops).rerank(lists(9))
         assert load(folder)[0].average == made.average
     with pytest.raises(ValueError, match="it holds 'multihead' in format 1, not 'pointwise'"):
-        Pointwise.load(Resources(str(tmp_path / "0"), lambda: pytest.fail("no encoder is needed")))
+        load_reranker("pointwise", tmp_path / "0")
 
 
 # Learning

@@ -38,7 +38,8 @@ from ranking.peasi.peasi import (
     save,
     windows,
 )
-from ranking.reranker import Resources, Stage, run_stages, to_passages, to_sentences
+from ranking.registry import load_reranker
+from ranking.reranker import Stage, run_stages, to_passages, to_sentences
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -358,11 +359,6 @@ def test_an_easi_goes_on_with_the_first_slots_of_another_that_has_enough() -> No
 # Checkpoints.
 
 
-def resources(folder: Path | None = None, threshold: float | None = None) -> Resources:
-    at = None if folder is None else str(folder)
-    return Resources(at, lambda: pytest.fail("no encoder is needed"), find_model, threshold=threshold)
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> None:
     made = model(variant, 5)
@@ -376,7 +372,7 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> 
     came = random_lists(6)
     for kind in (PassageReranker, Extractor):
         if (kind is PassageReranker and made.reads_passages) or (kind is Extractor and made.reads_sentences):
-            assert kind.load(resources(tmp_path)).rerank(came) == kind(made, tokeniser()).rerank(came)
+            assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(made, tokeniser()).rerank(came)
 
 
 @pytest.mark.parametrize("variant", ["mtl1", "joint"])
@@ -389,7 +385,7 @@ def test_both_transformers_find_their_word_embeddings_at_their_source(variant: V
     save(tmp_path, made, tokeniser(), "fp16", WordsOf.of(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
-    back, _ = load(tmp_path, resources())
+    back, _ = load(tmp_path, find_model)
     assert back.easi_encoder is not None and back.calibration is None
     for encoder in (back.encoder, back.easi_encoder):
         assert torch.equal(encoder.words.weight, made.encoder.words.weight)
@@ -408,10 +404,10 @@ def test_one_transformer_takes_less_room_than_two(tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_path: Path) -> None:
     save_cascade(tmp_path / "cascade", "pointwise", CascadeModel(LayeredEncoder(SHAPE), (2,)), tokeniser())
     with pytest.raises(ValueError, match="holds 'pointwise' in format 1, not 'peasi'"):
-        PassageReranker.load(resources(tmp_path / "cascade"))
+        load_reranker("peasi.pr", tmp_path / "cascade")
     save(tmp_path / "pr", model("pr"), tokeniser())
     with pytest.raises(ValueError, match="'pr', which extracts no sentence"):
-        Extractor.load(resources(tmp_path / "pr"))
+        load_reranker("peasi.easi", tmp_path / "pr")
     told = json.loads((tmp_path / "pr" / "config.json").read_text())
     (tmp_path / "pr" / "config.json").write_text(json.dumps(told | {"variant": "mtl0"}))
     with pytest.raises(ValueError, match="does not fit config"):
@@ -467,9 +463,11 @@ def test_below_the_threshold_nothing_is_returned() -> None:
 
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
     save(tmp_path, model("mtl1"), tokeniser())
-    (by_pr,) = PassageReranker.load(resources(tmp_path)).rerank(random_lists(4))
-    assert Extractor.load(resources(tmp_path)).rerank([by_pr])[0].candidates
-    assert not Extractor.load(resources(tmp_path, 1.0)).rerank([by_pr])[0].candidates
+    (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
+    assert load_reranker("peasi.easi", tmp_path, scores={"peasi.pr": "peasi.pr"}).rerank([by_pr])[0].candidates
+    assert (
+        not load_reranker("peasi.easi", tmp_path, threshold=1.0, scores={"peasi.pr": "peasi.pr"}).rerank([by_pr])[0].candidates
+    )
 
 
 def test_a_threshold_without_pr_s_scores_is_refused() -> None:

@@ -1,0 +1,108 @@
+"""Stages in a job file: each has the keys of its reranker, and a plan's stages fit one another."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.config.job_file import Job, keys, load
+from pipelines.errors import SETTINGS, JobError
+from pipelines.steps.rerank import plan_settings
+from ranking.cascade import CascadeStage
+from ranking.peasi import ExtractorStage
+from ranking.registry import scores_before
+
+PR, EASI = '[[rerank.stages]]\nreranker = "peasi.pr"\n', '[[rerank.stages]]\nreranker = "peasi.easi"\n'
+CASCADE, OVERLAP = '[[rerank.stages]]\nreranker = "cascade"\n', '[[rerank.stages]]\nreranker = "overlap"\n'
+SURE = "threshold = 0.5\n"
+
+
+def job(folder: Path, text: str) -> Job:
+    (folder / "job.toml").write_text(text)
+    return load(folder / "job.toml")
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(JobError) as e:
+        plan_settings(job(folder, text))
+    assert e.value.code == SETTINGS
+    return str(e.value)
+
+
+def test_a_stage_has_the_keys_of_its_reranker(tmp_path: Path) -> None:
+    plan = plan_settings(job(tmp_path, CASCADE + "drop = [0.2, 0.1]\n" + PR + EASI + SURE + OVERLAP)).stages
+    assert [stage.key for stage in plan] == ["cascade", "peasi.pr", "peasi.easi", "overlap"]
+    assert isinstance(plan[0], CascadeStage) and plan[0].drop == [0.2, 0.1]
+    assert isinstance(plan[2], ExtractorStage) and plan[2].threshold == 0.5
+    assert set(plan[3].model_dump()) == {"reranker", "name", "keep", "checkpoint"}
+    written = job(tmp_path, CASCADE + "drop = [0.2]\n").model_dump()
+    assert written["rerank"]["stages"][0]["drop"] == [0.2]  # what decides the output is in the fingerprint
+
+
+def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path: Path) -> None:
+    says = refused(tmp_path, OVERLAP + CASCADE + SURE)
+    assert "unknown key rerank.stages.1.threshold" in says
+    assert "Known here: reranker, name, keep, checkpoint, drop" in says
+    says = refused(tmp_path, OVERLAP + "drop = [0.2]\n")
+    assert "unknown key rerank.stages.0.drop Known here: reranker, name, keep, checkpoint" in says
+    assert "rerank.stages.0.dorp; did you mean 'drop'?" in refused(tmp_path, CASCADE + "dorp = [0.2]\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (CASCADE + "drop = [1.0]\n", "rerank.stages.0.drop.0: Input should be less than 1, not 1.0"),
+        (PR + EASI + "threshold = 1.5\n", "rerank.stages.1.threshold: Input should be less than or equal to 1, not 1.5"),
+        (PR + EASI + "threshold = -0.1\n", "rerank.stages.1.threshold: Input should be greater than or equal to 0, not -0.1"),
+        (PR + EASI + 'threshold = "high"\n', "rerank.stages.1.threshold: Input should be a valid number, not 'high'"),
+        (PR + "keep = 0\n", "rerank.stages.0.keep: Input should be greater than or equal to 1, not 0"),
+        ("[[rerank.stages]]\nkeep = 5\n", "rerank.stages.0.reranker is missing"),
+        ("[rerank]\nstages = [5]\n", "rerank.stages.0: Input should be a valid dictionary"),
+        ("[rerank]\nstages = []\n", "rerank.stages: List should have at least 1 item"),
+        ('[[rerank.stages]]\nreranker = "cascad"\n', "rerank.stages.0: unknown reranker 'cascad'; did you mean 'cascade'?"),
+    ],
+)
+def test_a_wrong_stage_is_refused_with_its_place(tmp_path: Path, text: str, says: str) -> None:
+    assert says in refused(tmp_path, text)
+
+
+def test_every_reranker_s_keys_are_listed_with_its_name() -> None:
+    listed = {key: meaning for key, _, _, meaning in keys()}
+    assert listed["rerank.stages[].drop"].startswith("cascade, multihead, sequential: share of the candidates")
+    assert listed["rerank.stages[].threshold"].startswith("peasi.easi: least confidence")
+    assert listed["rerank.stages[].keep"].startswith("candidates kept")
+
+
+def test_reading_a_job_file_imports_neither_torch_nor_a_reranker(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(CASCADE + PR + EASI + SURE)
+    code = (
+        "import sys; from pathlib import Path; from pipelines.config.job_file import load, keys; "
+        f"load(Path({str(tmp_path / 'job.toml')!r})); list(keys()); "
+        "print([name for name in ('torch', 'spacy', 'ranking.cascade.cascade') if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+def test_a_threshold_needs_a_stage_of_peasi_pr_before(tmp_path: Path) -> None:
+    for between in ("", '[[rerank.stages]]\nreranker = "overlap"\nname = "again"\n'):
+        assert plan_settings(job(tmp_path, PR + "keep = 9\n" + between + EASI + SURE))
+    assert plan_settings(job(tmp_path, EASI))  # without a threshold it needs no scores
+
+
+@pytest.mark.parametrize(("stages", "stage"), [(EASI + SURE, 0), (EASI + SURE + PR, 0), (OVERLAP + EASI + SURE, 1)])
+def test_a_threshold_that_no_confidence_stands_for_is_refused(tmp_path: Path, stages: str, stage: int) -> None:
+    says = refused(tmp_path, stages)
+    assert f"rerank.stages[{stage}]: `threshold` of peasi.easi needs passages that peasi.pr has scored" in says
+    assert "put a stage of peasi.pr before this one" in says
+
+
+def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path) -> None:
+    text = PR + 'name = "first"\n' + PR + 'name = "second"\n' + EASI + 'name = "answers"\n' + SURE
+    plan = plan_settings(job(tmp_path, text)).stages
+    assert scores_before(plan) == [{}, {}, {"peasi.pr": "second"}]
+    named_alike = '[[rerank.stages]]\nreranker = "overlap"\nname = "peasi.pr"\n'
+    assert scores_before(plan_settings(job(tmp_path, named_alike + EASI)).stages) == [{}, {}]
