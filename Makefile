@@ -1,18 +1,23 @@
 # `make sample` and `make test` are all that a fresh machine needs: Python 3.11 or later, make, and a package index.
 PYTHON ?= python3
 OUT ?= out/sample
+WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: sample test check format clean
+.PHONY: sample test check lint pytest format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
 	$(BIN)/answermill sample --out $(OUT)
 
-test: .venv/installed-test              ## lint, types and tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest
+test: .venv/installed-test              ## lint and types beside the tests; fails where one of them does
+	@$(MAKE) --no-print-directory --keep-going -j2 lint pytest
+
+lint: .venv/installed-test              ## its output comes in one piece, in the midst of the tests' dots
+	@report=$$( ($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy) 2>&1 ); status=$$?; \
+	printf '\nruff and mypy: %s\n' "$$report"; exit $$status
+
+pytest: .venv/installed-test            ## the tests, in WORKERS processes of one thread each
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: test
 

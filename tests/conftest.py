@@ -1,10 +1,27 @@
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
+
+# Before tests import numpy, torch and transformers; processes that tests start inherit it.
+for library in ("OMP", "MKL", "OPENBLAS"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"  # a model that is not here is missing at once, with a network or without
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+BEGIN_WITH = "test_end_to_end.py"
+"""The file that waits for the sample run; the other process has files that need no run meanwhile."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that wait for the sample run first (one file) and last (the others), so that two processes keep busy."""
+    waiting = {item.path for item in items if "sample_run" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: 0 if item.path.name == BEGIN_WITH else 2 if item.path in waiting else 1)
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +32,20 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
+def made_once(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], object]) -> Path:
+    """The folder `name` in this session's temporary folder: the first process that asks for it fills it, others wait."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, filled = base / name, base / f"{name}.filled"
+    with FileLock(base / f"{name}.lock"):
+        if not filled.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            fill(folder)
+            filled.touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete run of the job on the sample web; for reading only."""
@@ -22,7 +53,8 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pipelines.sample import copy_to
     from pipelines.steps.chain import run_steps, steps_of
 
-    folder = tmp_path_factory.mktemp("sample")
-    job = load(copy_to(folder))
-    list(run_steps(job, folder / "run", steps_of(job), ()))
-    return folder / "run"
+    def fill(folder: Path) -> None:
+        job = load(copy_to(folder))
+        list(run_steps(job, folder / "run", steps_of(job), ()))
+
+    return made_once(tmp_path_factory, "sample", fill) / "run"
