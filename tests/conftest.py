@@ -58,3 +58,17 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         list(run_steps(job, folder / "run", steps_of(job), ()))
 
     return made_once(tmp_path_factory, "sample", fill) / "run"
+
+
+@pytest.fixture(scope="session")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete run of the same steps and stages with small random models, on a third of the questions; for reading only."""
+    from pipelines.config.job_file import load
+    from pipelines.steps.chain import run_steps, steps_of
+    from tests.tiny import write_job
+
+    def fill(folder: Path) -> None:
+        job = load(write_job(folder))
+        list(run_steps(job, folder / "run", steps_of(job), ()))
+
+    return made_once(tmp_path_factory, "small", fill) / "run"

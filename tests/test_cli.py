@@ -36,9 +36,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def finished(sample_run, tmp_path):
-    """A copy of the finished sample run, to be tampered with."""
-    shutil.copytree(sample_run.parent, tmp_path / "sample")
+def finished(small_run, tmp_path):
+    """A copy of the small finished run, to be tampered with."""
+    shutil.copytree(small_run.parent, tmp_path / "sample")
     return tmp_path / "sample"
 
 
@@ -205,9 +205,7 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
 
 
 def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
-    from ranking.entry import SHIPPED
-
-    shutil.copytree(SHIPPED / "cosinet", finished / "mine")
+    shutil.copytree(finished / "checkpoints/cosinet", finished / "mine")
     other = finished / "other"
     shutil.copytree(finished / "run", other)
     shutil.rmtree(other / "scored")

@@ -1,0 +1,127 @@
+"""Random models of two narrow layers, and a whole job of them on the sample web: what tests the machinery needs no quality."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from indexing.shards.dense import DEFAULT, find_model
+from pipelines.sample import copy_to
+from ranking.cascade import cascade
+from ranking.cascade.cascade import CascadeModel
+from ranking.checkpoint import save
+from ranking.hashing import hashing
+from ranking.hashing.hashing import HashingModel
+from ranking.multihead import multihead
+from ranking.peasi import peasi
+from ranking.peasi.peasi import PeasiModel
+from ranking.training.list_models import MODELS
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
+from ranking.word_vectors.embeddings import Embeddings
+
+SHAPE = Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
+Model = TypeVar("Model", bound=torch.nn.Module)
+
+
+@cache
+def tokeniser(limit: int = 64) -> Tokeniser:
+    """The default encoder's."""
+    return Tokeniser(find_model(DEFAULT), limit)
+
+
+def enlarged(model: Model, factor: float = 4) -> Model:
+    """The model with every weight times `factor`: scores of freshly drawn weights hardly differ."""
+    for weight in model.parameters():
+        weight.data *= factor
+    return model
+
+
+def write_body(folder: Path, seed: int = 0, **shape: int) -> str:
+    """A transformer with the default's tokenizer, as a folder that a training can begin with; returns the folder."""
+    torch.manual_seed(seed)
+    LayeredEncoder(replace(SHAPE, **shape)).save(folder)
+    shutil.copyfile(find_model(DEFAULT) / "tokenizer.json", folder / "tokenizer.json")
+    return str(folder)
+
+
+def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int = 0, **settings: int) -> Path:
+    """A dense encoder of this kind (BertModel, DPRContextEncoder, …), as its library saves it, with the default's tokenizer."""
+    import transformers
+
+    torch.manual_seed(seed)
+    config = getattr(transformers, "DPRConfig" if kind.startswith("DPR") else "BertConfig")(
+        vocab_size=30_522,
+        hidden_size=size,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=64,
+        **settings,
+    )
+    getattr(transformers, kind)(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(find_model(DEFAULT) / name, folder)
+    return folder
+
+
+def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sentence", "the")) -> str | None:
+    """Write a checkpoint of the reranker of that name; None where it has no model. `words` are those that word vectors know.
+
+    List models are pointwise, since to a recurrent one equal texts are not equal.
+    """
+    name = name.removesuffix("_passages")
+    torch.manual_seed(0)
+    if name in MODELS:
+        drawn = np.random.default_rng(0).normal(size=(len(words), 8))
+        vectors = np.concatenate([np.zeros((1, 8)), drawn]).astype(np.float32)
+        save(folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors))
+    elif name in ("cascade", "pointwise"):
+        exits = (1, 2) if name == "cascade" else (2,)
+        cascade.save(folder, name, enlarged(CascadeModel(LayeredEncoder(SHAPE), exits)), tokeniser())
+    elif name == "sequential":
+        for depth in (1, 2):
+            model = CascadeModel(LayeredEncoder(replace(SHAPE, layers=depth)), (depth,))
+            cascade.save(folder / str(depth), "pointwise", enlarged(model), tokeniser())
+    elif name == "multihead":
+        multihead.save(folder, enlarged(multihead.split(LayeredEncoder(SHAPE), 2, 1, (1,))), tokeniser())
+    elif name == "hashing":
+        hashing.save(folder, enlarged(HashingModel(LayeredEncoder(SHAPE), "has", 8)), tokeniser())
+    elif name.startswith("peasi"):
+        peasi.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
+    else:
+        return None
+    return str(folder)
+
+
+STAGES = ("cosinet", "cascade", "peasi.pr", "peasi.easi")
+"""The sample job's stages that have checkpoints."""
+
+
+def write_job(folder: Path, every: int = 3) -> Path:
+    """The sample job on its whole web, with a third of its questions and with random models; returns the job file's path."""
+    job = copy_to(folder)
+    lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[::every]
+    asked = [json.loads(line) for line in lines]
+    (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
+    header, *labels = (folder / "labels.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    ids = {question["question_id"] for question in asked}
+    kept = [line for line in labels if line.partition("\t")[0] in ids]
+    (folder / "labels.tsv").write_text(header + "".join(kept), encoding="utf-8")
+    words = sorted({word.strip("?,.'").lower() for question in asked for word in question["text"].split()})
+    text = job.read_text(encoding="utf-8")
+    for name in STAGES:
+        checkpoint(name, folder / "checkpoints" / name, words)
+        text = text.replace(f'reranker = "{name}"', f'checkpoint = "checkpoints/{name}"\nreranker = "{name}"')
+    encoder = json.dumps(str(write_dense(folder / "encoder")))
+    job.write_text(text.replace("[index]", f"[index]\nencoder = {encoder}"), encoding="utf-8")
+    return job
