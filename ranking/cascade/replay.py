@@ -1,15 +1,15 @@
 """Any drop schedule of a cascade, replayed without the model, and the best one under a budget (Cascade Transformer §5.5).
 
 `replay` does with the table of `exits.py`, for thousands of schedules, exactly what the cascade would do: at each exit but
-the last, ⌊α · k⌋ of each question's k candidates leave, the lowest scored; of equal scores, those that came in later. The
-rest is ordered by the last exit, and what has left comes behind it, tied.
+the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidates; of equal scores, the later in the incoming list.
+The survivors are ordered by the last exit, and the departed candidates come behind them, all tied.
 
 It is fast because schedules that begin alike share that beginning (they are walked as a tree), because each exit's order is
-sorted once, and because everything else is sums along these orders. The measures are those of `metrics.py`, exact under
-ties, in closed form for a whole tie at once.
+sorted once, and because everything else is sums along these orders. The metrics are those of `ranking/evaluation`, exact under
+ties.
 
 The paper found no rule for choosing the shares, and left open where to put the exits. `best_under` reads the answer off the
-table. As 0 at an exit is no exit there, a grid with 0 answers the second question too.
+table. As 0 at an exit means no exit there, a grid with 0 answers the second question too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ import numpy as np
 from ranking.cascade.exits import ExitScores
 from ranking.cascade.schedule import Schedule, check, dropped
 from ranking.evaluation.metrics import METRICS, Bools, Floats, Ints
+from ranking.evaluation.ties import Ties, ideal_gain
 
 _DIGITS = 12
-"""Means are rounded to so many: schedules that do the same have the same value, in whatever order it was added up."""
+"""Decimals of a mean: schedules that do the same get the same value, in whatever order it was added up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What each of many schedules did; arrays are [schedules]."""
+    """What each of many schedules costs and is worth; arrays are [schedules]."""
 
     schedules: tuple[Schedule, ...]
     cost: Floats
@@ -50,8 +51,8 @@ class Replayed:
         return self.lost / max(1, self.answerable)
 
     def best_under(self, budget: float, metric: str) -> int:
-        """The schedule of the highest metric whose cost is at most `budget`; of equal ones the cheapest, then the first by its
-        shares. Raises ValueError, with the least cost, where there is none."""
+        """Number of the schedule with the highest metric among those that cost at most `budget`; of equal ones the cheapest,
+        then the first by its shares. Raises ValueError, with the least cost, if every schedule costs more."""
         affordable = np.flatnonzero(self.cost <= budget)
         if not len(affordable):
             raise ValueError(
@@ -61,19 +62,19 @@ class Replayed:
         return int(min(affordable, key=lambda i: (-values[i], self.cost[i], self.schedules[i])))
 
     def front(self, value: Floats) -> list[int]:
-        """The schedules that none beats in both cost and `value` (higher is better), the cheapest first."""
-        found: list[int] = []
+        """Numbers of the schedules that no other beats in both cost and `value` (higher is better), the cheapest first."""
+        front: list[int] = []
         for i in sorted(range(len(value)), key=lambda i: (self.cost[i], -value[i], self.schedules[i])):
-            if not found or value[i] > value[found[-1]]:
-                found.append(i)
-        return found
+            if not front or value[i] > value[front[-1]]:
+                front.append(i)
+        return front
 
 
 def replay(
     table: ExitScores, schedules: Sequence[Schedule], protocol: Literal["raw", "answerable", "clean"] = "answerable"
 ) -> Replayed:
-    """Do what the cascade would do, for every schedule. Raises ValueError on a schedule that does not suit the exits, or
-    where the protocol keeps no question."""
+    """Do what the cascade would do, for every schedule. Raises ValueError if a schedule does not suit the exits, or the
+    protocol keeps no question."""
     for schedule in schedules:
         check(table.exits, schedule)
     walk, survivors = _Walk(table, schedules), _Survivors(table, protocol)
@@ -81,11 +82,14 @@ def replay(
     values = np.zeros((len(METRICS), len(schedules)))
     for numbers, alive, layers_candidates, layers_tokens in walk:
         cost[numbers], tokens[numbers] = layers_candidates, layers_tokens
-        measured, gone = survivors.measure(alive)
-        values[:, numbers], lost[numbers] = np.array(measured)[:, None], gone
-    whole = table.depth * max(1, len(table.question)), table.depth * max(1, int(table.tokens.sum()))
-    means = {metric: np.round(of, _DIGITS) for metric, of in zip(METRICS, values, strict=True)}
-    return Replayed(tuple(schedules), cost / whole[0], tokens / whole[1], means, lost.astype(np.int64), table.answerable())
+        metrics, lost_questions = survivors.measure(alive)
+        values[:, numbers], lost[numbers] = np.array(metrics)[:, None], lost_questions
+    all_candidates = table.depth * max(1, len(table.question))
+    all_tokens = table.depth * max(1, int(table.tokens.sum()))
+    means = {metric: np.round(row, _DIGITS) for metric, row in zip(METRICS, values, strict=True)}
+    return Replayed(
+        tuple(schedules), cost / all_candidates, tokens / all_tokens, means, lost.astype(np.int64), table.answerable()
+    )
 
 
 def _final_order(table: ExitScores) -> Ints:
@@ -93,14 +97,15 @@ def _final_order(table: ExitScores) -> Ints:
 
 
 def _bounds(table: ExitScores) -> Ints:
-    """[questions + 1]: question q has the rows from bounds[q] to bounds[q + 1], in the table and in each exit's order."""
+    """[questions + 1]: question q has the rows bounds[q] .. bounds[q + 1] - 1, in the table and in each exit's order."""
     return np.searchsorted(table.question, np.arange(len(table.question_ids) + 1)).astype(np.int64)
 
 
 class _Walk:
-    """The schedules as a tree. Gives, for each different one: its numbers, who survives, layers × candidates, layers × tokens.
+    """The schedules as a tree. For each different one it yields: its numbers in `schedules`, a mask of the survivors,
+    layers × candidates, layers × tokens.
 
-    Survivors are [n], in the order of the last exit.
+    The mask is [n], in the order of the last exit.
     """
 
     def __init__(self, table: ExitScores, schedules: Sequence[Schedule]) -> None:
@@ -121,31 +126,31 @@ class _Walk:
     def _below(
         self, exit_: int, numbers: list[int], alive: Bools, cost: int, tokens: int
     ) -> Iterator[tuple[list[int], Bools, int, int]]:
-        """From the state before the layers of exit number `exit_`, for schedules that have done the same so far."""
+        """From the state before the layers of exit number `exit_`, for schedules with the same shares up to there."""
         cost += self._layers[exit_] * int(np.count_nonzero(alive))
         tokens += self._layers[exit_] * int(self._tokens[alive].sum())
         if exit_ == len(self._orders):
             yield numbers, alive, cost, tokens
             return
         order = self._orders[exit_]
-        here = alive[order]
-        place = np.concatenate([[0], np.cumsum(here)])  # [i]: survivors before row i
+        entering = alive[order]
+        place = np.concatenate([[0], np.cumsum(entering)])  # [i]: survivors before row i
         before, after = place[self._bounds[:-1]], place[self._bounds[1:]]
         branches: dict[float, list[int]] = {}
         for number in numbers:
             branches.setdefault(self._schedules[number][exit_], []).append(number)
-        for share, those in branches.items():
+        for share, branch in branches.items():
             last = after - self._dropped[share][after - before]
-            kept = np.empty_like(alive)
-            kept[order] = here & (place[1:] <= np.repeat(last, self._counts))
-            yield from self._below(exit_ + 1, those, kept, cost, tokens)
+            survives = np.empty_like(alive)
+            survives[order] = entering & (place[1:] <= np.repeat(last, self._counts))
+            yield from self._below(exit_ + 1, branch, survives, cost, tokens)
 
 
 class _Survivors:
-    """METRICS of a list whose survivors stand in the order of the last exit, the others tied behind them.
+    """METRICS of lists in the order of the last exit, the departed candidates of each tied behind the survivors.
 
-    Only ties that hold a correct candidate count. Such a tie has `start` candidates before it, `size` in it, `correct` of
-    them correct, and `before` correct ones before it; a candidate that is tied with none is a tie of one.
+    Only ties with a correct candidate count. Of the arrays [ties], [answers] and [answerable], `answers` are all correct
+    candidates, and `answerable` the questions that have one.
     """
 
     def __init__(self, table: ExitScores, protocol: Literal["raw", "answerable", "clean"]) -> None:
@@ -157,75 +162,53 @@ class _Survivors:
         counted = correct > 0
         if protocol == "clean":
             counted &= correct < np.diff(bounds)
-        self._kept = questions if protocol == "raw" else int(counted.sum())
-        if not self._kept:
+        kept = questions if protocol == "raw" else int(counted.sum())
+        if not kept:
             raise ValueError(f"protocol {protocol} keeps none of {questions} questions")
-        tie = np.cumsum(np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[: len(order)]) - 1
-        edges = np.concatenate([np.flatnonzero(np.diff(tie, prepend=-1)), [len(order)]])
-        self._answers = np.flatnonzero(gain > 0)  # rows of the correct candidates
-        self._gain = gain[self._answers]
-        ties, self._tie = np.unique(tie[self._answers], return_inverse=True)
-        self._from, self._to = edges[ties], edges[ties + 1]
-        self._answered = np.flatnonzero(correct)  # questions with a correct candidate, to whose numbers the rest refers
-        self._first, self._end = bounds[:-1][self._answered], bounds[1:][self._answered]
-        self._weight = np.where(counted[self._answered], 1 / self._kept, 0.0)
-        self._of_tie = np.searchsorted(self._answered, question[self._from])
-        self._of_answer = self._of_tie[self._tie]
-        self._first_tie = np.searchsorted(self._of_tie, np.arange(len(self._answered)))
-        self._correct = correct[self._answered]
-        self._gains = np.bincount(self._of_answer, self._gain, len(self._answered))
-        longest = int(np.diff(bounds).max(initial=0))
-        ranks = np.arange(1, longest + 1)
-        self._harmonic = np.concatenate([[0.0], np.cumsum(1 / ranks)])
-        self._log_factorial = np.concatenate([[0.0], np.cumsum(np.log(ranks))])
-        self._discount = np.concatenate([[0.0], np.cumsum(np.where(ranks <= 10, 1 / np.log2(ranks + 1), 0.0))])
-        ideal = self._gain[np.lexsort((-self._gain, self._of_answer))]
-        place = np.arange(len(ideal)) - np.repeat(np.cumsum(self._correct) - self._correct, self._correct)
-        self._ideal = np.bincount(self._of_answer, ideal * np.diff(self._discount)[place], len(self._answered))
+        begins = np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[: len(order)]
+        edges = np.append(np.flatnonzero(begins), len(order))
+        self._answers = np.flatnonzero(gain > 0)  # [answers]: rows
+        self._gain = gain[self._answers]  # [answers]
+        ties, self._tie = np.unique((np.cumsum(begins) - 1)[self._answers], return_inverse=True)  # [ties]; [answers]
+        self._tie_start, self._tie_end = edges[ties], edges[ties + 1]  # [ties]: rows
+        answerable = np.flatnonzero(correct)
+        self._start, self._end = bounds[:-1][answerable], bounds[1:][answerable]  # [answerable]: rows of its list
+        self._weight = np.where(counted[answerable], 1 / kept, 0.0)  # [answerable]: of its metrics in the mean
+        self._question = np.searchsorted(answerable, question[self._tie_start])  # [ties]: numbered as `answerable` is
+        self._first_tie = np.searchsorted(self._question, np.arange(len(answerable)))  # [answerable]
+        self._correct = correct[answerable]  # [answerable]
+        of_answer = self._question[self._tie]
+        self._gains = np.bincount(of_answer, self._gain, len(answerable))  # [answerable]
+        self._ideal = ideal_gain(of_answer, self._gain, len(answerable), cut=10)  # [answerable]
 
     def measure(self, alive: Bools) -> tuple[tuple[float, ...], int]:
         """(METRICS, how many answerable questions lost every correct candidate) for survivors [n] in the last exit's order."""
-        place = np.concatenate([[0], np.cumsum(alive)])
+        place = np.concatenate([[0], np.cumsum(alive)])  # [i]: survivors before row i, of all questions
         stays = alive[self._answers]
-        correct = np.bincount(self._tie[stays], minlength=len(self._from))
-        gain = np.bincount(self._tie, np.where(stays, self._gain, 0), len(self._from))
-        found = np.bincount(self._of_tie, correct, len(self._answered)).astype(np.int64)
+        correct = np.bincount(self._tie[stays], minlength=len(self._tie_start))
+        gain = np.bincount(self._tie, np.where(stays, self._gain, 0), len(self._tie_start))
+        surviving = np.bincount(self._question, correct, len(self._start)).astype(np.int64)  # correct ones, [answerable]
         running = np.concatenate([[0], np.cumsum(correct)])
-        survivors = place[self._end] - place[self._first]
-        pairs = [  # the survivors' ties, then one tie a question of those that have left
-            (self._of_tie, np.arange(len(self._answered))),
-            (place[self._from] - place[self._first][self._of_tie], survivors),
-            (place[self._to] - place[self._from], self._end - self._first - survivors),
-            (correct, self._correct - found),
-            (running[:-1] - running[self._first_tie][self._of_tie], found),
+        survivors = place[self._end] - place[self._start]  # [answerable]
+        pairs = [  # the survivors' ties, then one tie per question of its departed candidates
+            (self._question, np.arange(len(self._start))),
+            (place[self._tie_start] - place[self._start][self._question], survivors),
+            (place[self._tie_end] - place[self._tie_start], self._end - self._start - survivors),
+            (correct, self._correct - surviving),
+            (running[:-1] - running[self._first_tie][self._question], surviving),
+            (gain, self._gains - np.bincount(self._question, gain, len(self._start))),
         ]
-        gains = np.concatenate([gain, self._gains - np.bincount(self._of_tie, gain, len(self._answered))])
-        question, start, size, correct, before = (np.concatenate(pair) for pair in pairs)
-        holds = correct > 0
-        columns = (question[holds], start[holds], size[holds], correct[holds], before[holds])
-        return self._sums(*columns, gains[holds]), int((found == 0).sum())
+        columns = [np.concatenate(pair) for pair in pairs]
+        counts = columns[3] > 0
+        question, *of_ties = (column[counts] for column in columns)
+        return self._means(question, Ties(*of_ties)), int((surviving == 0).sum())
 
-    def _sums(self, question: Ints, start: Ints, size: Ints, correct: Ints, before: Ints, gain: Floats) -> tuple[float, ...]:
-        """METRICS from ties: each tie's expectation over its orders, added up."""
-        weight, end = self._weight[question], start + size
-        share = correct / size
-        top = float((weight * share)[start == 0].sum())
-        # MAP: place j holds a correct candidate with `share`, and then before + 1 + each * (j - 1) are correct up to it.
-        reciprocal = self._harmonic[end] - self._harmonic[start]  # Σ 1 / rank
-        each = (correct - 1) / np.maximum(size - 1, 1)
-        precision = share * ((before + 1 - each * (start + 1)) * reciprocal + each * size)
-        average = float((weight * precision / self._correct[question]).sum())
-        discount = self._discount[end] - self._discount[start]
-        gained = float((weight * gain / size * discount / self._ideal[question]).sum())
-        first = before == 0
-        return top, average, self._reciprocal_rank(weight[first], start[first], size[first], correct[first]), gained
-
-    def _reciprocal_rank(self, weight: Floats, start: Ints, size: Ints, correct: Ints) -> float:
-        """Σ over places j of P(the first correct one of the tie is the j-th) / (start + j); P = C(size - j, correct - 1) /
-        C(size, correct)."""
-        places = size - correct + 1
-        n, r, s = (np.repeat(values, places) for values in (size, correct, start))
-        j = np.arange(len(n)) - np.repeat(np.cumsum(places) - places, places) + 1
-        of = self._log_factorial
-        log = of[n - j] - of[r - 1] - of[n - j - r + 1] - of[n] + of[r] + of[n - r]
-        return float((np.repeat(weight, places) * np.exp(log) / (s + j)).sum())
+    def _means(self, question: Ints, ties: Ties) -> tuple[float, ...]:
+        weight = self._weight[question]  # [ties]
+        values = (
+            ties.correct_within(1),
+            ties.average_precision() / self._correct[question],
+            ties.reciprocal_rank(),
+            ties.discounted_gain(10) / self._ideal[question],
+        )
+        return tuple(float(weight @ value) for value in values)

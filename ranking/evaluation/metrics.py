@@ -1,15 +1,15 @@
-"""P@k, MAP, MRR, nDCG@k, recall@k, exact under ties: what a metric is worth over all orders of the tied candidates.
+"""P@k, MAP, MRR, nDCG@k and recall@k, exact under ties: their mean over all orders of the tied candidates.
 
-A scorer that gives equal scores has not ordered anything, so its value is the expectation over the orders of each tie, in
-closed form (McSherry & Najork, ECIR 2008), with the worst and best order beside it. Questions are told apart by their
-number, never by their text. Which questions count is a protocol, and every result names its own:
+A scorer that gives equal scores has not ordered anything, so its value is the expectation over the orders of each tie
+(`ties.py`), with the worst and the best order beside it. Questions are identified by their number, never by their text. Which
+questions count is a protocol, and every result names its own:
 
     raw         all questions; one without a correct candidate counts 0
     answerable  questions with a correct candidate (WikiQA's 243, all five papers)
     clean       those that have a wrong candidate as well (WikiQA's 237, TREC-QA "clean")
-    compat      how much of the field computes it (the functions that TANDA's authors posted): questions of the same text are
+    compat      as much of the field computes it (the functions that TANDA's authors posted): questions with the same text are
                 one, those without a correct or without a wrong candidate are dropped, ties fall to the correct candidates.
-                A constant scorer gets MRR 1. Here to compare with such figures, not to be reported as a result.
+                A constant scorer gets MRR 1. Use it to compare with such figures, not to report a result.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from ranking.evaluation.ties import Ties, ideal_gain
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -48,9 +50,9 @@ class Judged:
     score: Floats
     """Higher is better; finite where `ranked`."""
     label: Ints
-    """Gain: 0 = wrong, 1 or more = correct, by so much (nDCG); UNJUDGED where nobody said."""
+    """Gain: 0 = wrong, 1 or more = correct, and how much so (nDCG); UNJUDGED if nobody has judged it."""
     ranked: Bools
-    """Whether the run has it."""
+    """Whether the run ranks it."""
 
     @classmethod
     def of(cls, lists: Sequence[tuple[Sequence[float], Sequence[int]]]) -> Judged:
@@ -65,7 +67,7 @@ class Judged:
         )
 
     def pick(self, keep: Bools) -> Judged:
-        """The candidates where `keep` [n] holds; no question goes."""
+        """The candidates for which `keep` [n] is true; all questions stay."""
         return Judged(self.questions, self.question[keep], self.score[keep], self.label[keep], self.ranked[keep])
 
     def condensed(self) -> Judged:
@@ -73,12 +75,12 @@ class Judged:
         return self.pick(self.label != UNJUDGED)
 
     def regrouped(self, groups: Ints) -> Judged:
-        """With question number q replaced by groups[q]; how questions of the same text become one."""
+        """With question number q replaced by groups[q]: so questions with the same text become one."""
         return Judged(int(groups.max(initial=-1)) + 1, groups[self.question], self.score, self.label, self.ranked)
 
-    def count(self, of: Bools) -> Ints:
-        """[questions]: how many candidates of each question have `of` [n]."""
-        return np.bincount(self.question[of], minlength=self.questions)
+    def count(self, which: Bools) -> Ints:
+        """[questions]: for how many candidates of each question `which` [n] is true."""
+        return np.bincount(self.question[which], minlength=self.questions)
 
     def kept(self, protocol: Protocol) -> Bools:
         """[questions]: whether the protocol counts the question."""
@@ -107,122 +109,85 @@ def measure(judged: Judged, metrics: Sequence[str] = METRICS) -> dict[str, Value
     for metric in metrics:
         check_metric(metric)
     correct = judged.count(judged.label > 0)
-    ideals = {metric: _ideal(judged, cut) for metric in metrics if (cut := _cut(metric, "nDCG"))}
+    gain = np.maximum(judged.label, 0)
+    ideals = {m: ideal_gain(judged.question, gain, judged.questions, cut) for m in metrics if (cut := _cut(m, "nDCG"))}
     ranked = judged.pick(judged.ranked)
-    ordered = {"expected": _Order(ranked), "worst": _Order(ranked, first="wrong"), "best": _Order(ranked, first="correct")}
+    orders = {"expected": _Order(ranked), "worst": _Order(ranked, first="wrong"), "best": _Order(ranked, first="correct")}
     return {
-        metric: Values(**{which: order.value(metric, correct, ideals.get(metric)) for which, order in ordered.items()})
+        metric: Values(**{which: order.value(metric, correct, ideals.get(metric)) for which, order in orders.items()})
         for metric in metrics
     }
 
 
 def unjudged_share(judged: Judged, depth: int, questions: Bools) -> float:
-    """Expected share of unjudged candidates among the first `depth` ranked ones, over the questions where `questions` holds."""
+    """Expected share of unjudged candidates among the first `depth` ranked ones, over the questions of the mask `questions`."""
     ranked = judged.pick(judged.ranked & questions[judged.question])
     if not len(ranked.label):
         return 0.0
     unjudged = (ranked.label == UNJUDGED).astype(np.int64)
-    order = _Order(Judged(ranked.questions, ranked.question, ranked.score, unjudged, ranked.ranked))
-    inside = order.rank <= depth
-    return float(order.share[inside].sum() / inside.sum())
+    ties = _Order(Judged(ranked.questions, ranked.question, ranked.score, unjudged, ranked.ranked)).ties
+    return float(ties.correct_within(depth).sum() / ties.places(depth).sum())
 
 
 def check_metric(metric: str) -> None:
-    """Raises ValueError, with what is known, where the name is none of a metric."""
+    """Raises ValueError, with the known names, on an unknown metric."""
     if metric not in ("MAP", "MRR") and not _CUT.fullmatch(metric):
         raise ValueError(f"unknown metric {metric!r}; known: MAP, MRR, and with any number for k: P@k, R@k, nDCG@k")
 
 
 class _Order:
-    """The ranked candidates, best first within each question, and for each place what the ties leave open.
+    """The ranked candidates as ties, best first within each question."""
 
-    A tie is a group of n candidates, r of them correct, at the ranks start + 1 .. start + n. Arrays are [n], one per place.
-    """
-
-    def __init__(self, judged: Judged, first: Literal["", "wrong", "correct"] = "") -> None:
-        """With `first` ties are not left open: their correct candidates come first, or their wrong ones."""
-        gain = np.maximum(judged.label, 0)
+    def __init__(self, ranked: Judged, first: Literal["", "wrong", "correct"] = "") -> None:
+        """With `first` each tie is ordered: its wrong, or its correct, candidates come first, and each is a tie of one."""
+        gain = np.maximum(ranked.label, 0)
         tied_by = {"": np.zeros_like(gain), "wrong": gain, "correct": -gain}[first]
-        order = np.lexsort((tied_by, -judged.score, judged.question))
-        self.questions = judged.questions
-        self.question, score, gain = judged.question[order], judged.score[order], gain[order]
-        n = len(order)
-        new_question = _differs(self.question)
-        new_group = np.ones(n, np.bool_) if first else new_question | _differs(score)
-        group = np.cumsum(new_group) - 1
-        starts = np.flatnonzero(new_group)
-        self.rank = np.arange(n) - np.flatnonzero(new_question)[np.cumsum(new_question) - 1] + 1
-        self.size = np.bincount(group)[group]
-        self.place = np.arange(n) - starts[group] + 1  # from 1, within its group
-        self.gain = np.bincount(group, gain)[group] / self.size  # expected at each place
-        self.correct = np.bincount(group[gain > 0], minlength=len(starts))[group]
-        self.share = self.correct / self.size
-        before = np.concatenate([[0], np.cumsum(gain > 0)])  # [i]: correct ones before place i, of all questions
-        first_place = np.flatnonzero(new_question)[np.cumsum(new_question)[starts] - 1]
-        self.correct_before = (before[starts] - before[first_place])[group]
+        order = np.lexsort((tied_by, -ranked.score, ranked.question))
+        question, score, gain = ranked.question[order], ranked.score[order], gain[order]
+        begins = np.ones(len(order), np.bool_) if first else _differs(question) | _differs(score)
+        row = np.flatnonzero(begins)  # [ties]: of the tie's first candidate
+        list_row = np.searchsorted(question, question[row])  # [ties]: of its list's first candidate
+        tie = np.cumsum(begins) - 1
+        before = np.concatenate([[0], np.cumsum(gain > 0)])  # [i]: correct candidates before row i, of all questions
+        self._questions, self._question = ranked.questions, question[row]
+        self.ties = Ties(
+            start=row - list_row,
+            size=np.bincount(tie, minlength=len(row)),
+            correct=np.bincount(tie[gain > 0], minlength=len(row)),
+            before=before[row] - before[list_row],
+            gain=np.bincount(tie, gain, len(row)).astype(np.float64),
+        )
 
     def value(self, metric: str, correct: Ints, ideal: Floats | None) -> Floats:
-        """[questions]: the metric, given each question's number of correct candidates and its ideal DCG."""
-        if k := _cut(metric, "P"):
-            return self._sum(self.share, self.rank <= k) / k
-        if k := _cut(metric, "R"):
-            return _divide(self._sum(self.share, self.rank <= k), correct)
-        if k := _cut(metric, "nDCG"):
+        """[questions]: the metric, from each question's number of correct candidates and its ideal DCG."""
+        if cut := _cut(metric, "P"):
+            return self._total(self.ties.correct_within(cut)) / cut
+        if cut := _cut(metric, "R"):
+            return _divide(self._total(self.ties.correct_within(cut)), correct)
+        if cut := _cut(metric, "nDCG"):
             assert ideal is not None
-            return _divide(self._sum(self.gain / np.log2(self.rank + 1), self.rank <= k), ideal)
+            return _divide(self._total(self.ties.discounted_gain(cut)), ideal)
         if metric == "MAP":
-            return _divide(self._sum(self._precision_at_correct()), correct)
-        return self._sum(self._first_correct() / self.rank)
+            return _divide(self._total(self.ties.average_precision()), correct)
+        return self._total(self.ties.reciprocal_rank())
 
-    def _precision_at_correct(self) -> Floats:
-        """E[precision at this rank; the candidate here is correct]: given that, each other place of the group holds a correct
-        one with (r - 1) / (n - 1)."""
-        others = (self.place - 1) * (self.correct - 1) / np.maximum(self.size - 1, 1)
-        return np.asarray(self.share * (self.correct_before + 1 + others) / self.rank)
-
-    def _first_correct(self) -> Floats:
-        """P(the first correct candidate stands here) = C(n - place, r - 1) / C(n, r), in the first group that has one."""
-        log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, self.size.max(initial=0) + 1)))])
-        n, r, j = self.size, self.correct, self.place
-        possible = (self.correct_before == 0) & (r > 0) & (j <= n - r + 1)
-        n, r, j = n[possible], r[possible], j[possible]
-        of = log_factorial
-        log = of[n - j] - of[r - 1] - of[n - j - r + 1] - of[n] + of[r] + of[n - r]
-        chance = np.zeros(len(self.size))
-        chance[possible] = np.exp(log)
-        return chance
-
-    def _sum(self, values: Floats, where: Bools | None = None) -> Floats:
-        weights = values if where is None else np.where(where, values, 0.0)
-        return _total(self.question, weights, self.questions)
-
-
-def _ideal(judged: Judged, cut: int) -> Floats:
-    """[questions]: DCG of the best order of all judged candidates."""
-    gain = np.maximum(judged.label, 0)
-    order = np.lexsort((-gain, judged.question))
-    question, gain = judged.question[order], gain[order]
-    new = _differs(question)
-    rank = np.arange(len(order)) - np.flatnonzero(new)[np.cumsum(new) - 1] + 1
-    return _total(question, np.where(rank <= cut, gain / np.log2(rank + 1), 0.0), judged.questions)
+    def _total(self, values: Floats) -> Floats:
+        return np.bincount(self._question, values, self._questions).astype(np.float64)
 
 
 def _cut(metric: str, family: str) -> int:
-    found = _CUT.fullmatch(metric)
-    return int(found[2]) if found and found[1] == family else 0
+    """k of a metric of the family, as P@k; 0 for others."""
+    match = _CUT.fullmatch(metric)
+    return int(match[2]) if match and match[1] == family else 0
 
 
 def _differs(values: npt.NDArray[np.generic]) -> Bools:
-    """Whether each value is another than the one before it; the first is."""
+    """Whether each value differs from the one before it; the first one does."""
     return np.concatenate([np.ones(min(len(values), 1), np.bool_), values[1:] != values[:-1]])
 
 
-def _total(question: Ints, values: Floats, questions: int) -> Floats:
-    return np.bincount(question, values, minlength=questions).astype(np.float64)
-
-
 def _divide(values: Floats, by: Floats | Ints) -> Floats:
-    """0 where there is nothing to divide by."""
+    """0 where `by` is 0."""
     quotients = np.zeros(len(values))
     np.divide(values, by, out=quotients, where=by > 0)
     return quotients
