@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 from filelock import FileLock
 
@@ -12,6 +13,10 @@ from filelock import FileLock
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 os.environ["HF_HUB_OFFLINE"] = "1"  # a model that is not here is missing at once, with a network or without
+
+hypothesis.settings.register_profile("fast", max_examples=30, derandomize=True, deadline=None)
+hypothesis.settings.register_profile("nightly", max_examples=300, deadline=None)  # pytest --hypothesis-profile nightly
+hypothesis.settings.load_profile("fast")
 
 SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 BEGIN_WITH = "test_end_to_end.py"

@@ -41,7 +41,7 @@ def test_a_page_is_found_again_at_its_offset(tmp_path: Path, suffix: str) -> Non
         assert one.source_offset == (0 if suffix == "whole.warc.gz" else sum(map(len, packed[: n + 1])))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pages=st.integers(2, 6), data=st.data(), lost=st.sampled_from(["byte", "middle", "end"]))
 def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: st.DataObject, lost: str) -> None:
     members = [gzip.compress(page(n), mtime=0) for n in range(pages)]
@@ -64,7 +64,7 @@ def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: 
     ]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=400), compressed=st.booleans(), before=st.integers(0, 1))
 @example(content=b"WARC/1.0\r\nContent-Length: 99999999999999999999\r\n\r\n", compressed=False, before=1)
 @example(content=b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n", compressed=True, before=0)

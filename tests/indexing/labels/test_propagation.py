@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.labels.conflicts import conflicts
@@ -251,7 +251,6 @@ TEXTS = ("Yes.", "yes. ", "No.", "It is so.", "IT  is so.", "Straße.", "STRASSE
 PLACES = st.tuples(st.sampled_from("def"), st.integers(0, 5))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     texts=st.dictionaries(PLACES, st.sampled_from(TEXTS), min_size=1, max_size=14),
     cuts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), min_size=1, max_size=5),

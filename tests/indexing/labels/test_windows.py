@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.labels.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
@@ -74,7 +74,6 @@ def test_groups_are_all_the_one_with_the_sentence_in_the_middle_and_a_random_one
     assert found == [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(
         st.sampled_from(["Word", "word.", "Why?", "\n", "\xa0", "can't", "e.g.", "(", "No. 5", "x。"]), min_size=1, max_size=150
@@ -122,7 +121,6 @@ WORDS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from(WORDS), max_size=90), min_size=1, max_size=3),
     st.integers(10, 30),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import spacy
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from indexing.passages.passages import Splitter
@@ -45,7 +45,6 @@ def without_spaces(texts: list[str]) -> str:
     return "".join("".join(text.split()) for text in texts)
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXTS, st.sampled_from([(200, 100, "sentences"), (10, 5, "sentences"), (20, 7, "dpr")]))
 @example("x" * 5_000 + " y", (10, 5, "sentences"))
 @example("a.b!c? " * 400, (10, 5, "sentences"))
@@ -73,14 +72,12 @@ def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str
         assert without_spaces([p.text for p in passages]) == without_spaces([text])
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.one_of(TEXTS, st.text(alphabet="aZ'5.,-km$²°µ€ \n\t_/:@cdnt", max_size=80)))
 def test_the_bound_is_never_below_spacys_count(text: str) -> None:
     text = text.strip()  # as sentences and passages are
     assert splitter()._bound(text) >= len(tokenizer()(text))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60))
 def test_passages_are_near_the_wanted_length_and_leave_no_small_rest(lengths: list[int]) -> None:
     text = " ".join(" ".join(["Word"] * length) + "." for length in lengths)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranking.cascade.exits import ExitRows, ExitScores
@@ -78,7 +78,6 @@ def the_protocol_keeps_one(table: ExitScores, protocol: Protocol) -> bool:
     return bool(judged.kept(protocol).any())
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     questions=st.integers(1, 5),

@@ -8,7 +8,7 @@ from math import log2
 import ir_measures
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranking.evaluation.metrics import PROTOCOLS, UNJUDGED, Judged, measure, unjudged_share
@@ -56,7 +56,6 @@ a_list = st.integers(1, 6).flatmap(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(a_list, min_size=1, max_size=3))
 def test_expectation_and_bounds_are_those_of_all_orders_of_the_ties(lists: list[List]) -> None:
     values = measure(Judged.of(lists), METRICS)
@@ -68,7 +67,6 @@ def test_expectation_and_bounds_are_those_of_all_orders_of_the_ties(lists: list[
             assert (made.worst[n], made.best[n]) == pytest.approx((min(orders), max(orders)), abs=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_equal_to_ir_measures_where_nothing_is_tied(data: st.DataObject) -> None:
     lists, qrels, run = [], {}, {}
@@ -119,7 +117,6 @@ def test_each_protocol_keeps_what_it_says() -> None:
     }
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(a_list, min_size=1, max_size=2), st.integers(1, 7))
 def test_the_unjudged_share_is_its_expectation_over_the_orders_of_the_ties(lists: list[List], depth: int) -> None:
     marked = [(scores, [UNJUDGED if label == 2 else label for label in labels]) for scores, labels in lists]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -52,7 +52,6 @@ def test_sizes_are_the_papers_memory_column() -> None:
 
 
 @given(st.integers(0, 9), st.integers(1, 5), st.integers(0, 1000))
-@settings(max_examples=30, deadline=None)
 def test_unpacked_is_the_sign_of_what_was_packed(tokens: int, bytes_each: int, seed: int) -> None:
     values = torch.randn(tokens, 8 * bytes_each, generator=torch.Generator().manual_seed(seed))
     packed = pack(values)

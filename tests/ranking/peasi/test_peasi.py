@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -188,7 +188,6 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
     assert min(winners) < 3 and max(winners) >= 3
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9), st.integers(1, 4))
 def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list[str], slots: int) -> None:
     made = model("easi", 4)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import spacy
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranking.word_vectors.embeddings import Embeddings
@@ -50,7 +50,6 @@ def test_the_words_are_spacy_s_lower_cased() -> None:
     assert WORDS.tokens(text)[:5] == ["mr.", "o'neill", "did", "n't", "pay"]
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.lists(
         st.one_of(st.text(max_size=12), st.from_regex(r"[A-Za-z]{1,6}[.,;:?!)]{0,2}", fullmatch=True), st.sampled_from(PIECES))
