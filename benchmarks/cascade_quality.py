@@ -38,10 +38,12 @@ from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import device_of
 from pipelines.train.train import run
-from ranking.cascade.cascade import Cascade, Sequential, load
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade_model import load
 from ranking.cascade.exits import ExitScores
 from ranking.cascade.replay import Replayed, replay
 from ranking.cascade.schedule import relative_cost
+from ranking.cascade.sequential import Sequential
 from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
 from schemas.labels import LabelledCandidate

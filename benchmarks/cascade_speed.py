@@ -32,7 +32,8 @@ from sentence_transformers import CrossEncoder
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
-from ranking.cascade.cascade import Cascade, CascadeModel, load, save
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import relative_cost

@@ -30,9 +30,9 @@ from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import load
 from pipelines.steps.rerank import load_plan
-from ranking.hashing import hashing
-from ranking.hashing.hashing import AnswerCoder
-from ranking.reranker import Outcome, Stage, run_stages, to_passages
+from ranking.hashing.hashing import AnswerCoder, Hashing
+from ranking.hashing.hashing_model import load as load_hashing
+from ranking.plan import Outcome, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 100
@@ -94,7 +94,7 @@ def with_hashing(
     """HAS in the cascade's place."""
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
     before = [outcome.kept for outcome in run_stages(lists, plan[:place])]
-    model, tokeniser = hashing.load(checkpoint, find_model)
+    model, tokeniser = load_hashing(checkpoint, find_model)
     texts = list({c.text: None for ranked in before for c in ranked.candidates})
     began = time.perf_counter()
     made = AnswerCoder(model, tokeniser).encode(texts)
@@ -102,7 +102,7 @@ def with_hashing(
     bits = np.split(made.bits, np.cumsum(made.lengths)[:-1])
     held = Held({text: StoredAnswer(*of) for text, *of in zip(texts, bits, made.cut.tolist(), strict=True)})
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
-    stages = {"cascade": plan[place], "hashing": Stage("hashing", hashing.Hashing(model, tokeniser, held), left)}
+    stages = {"cascade": plan[place], "hashing": Stage("hashing", Hashing(model, tokeniser, held), left)}
     times: dict[str, list[float]] = {name: [] for name in stages}
     for _ in range(rounds):
         for name, stage in stages.items():

@@ -22,9 +22,9 @@ import torch
 from benchmarks.harness import arguments, finish, say, seconds
 from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
-from ranking.checkpoint import load as load_model
 from ranking.cosinet.cosinet import Cosinet, CosinetModel
 from ranking.cosinet.heads import collate
+from ranking.cosinet.list_checkpoint import load_list_model as load_model
 from ranking.cosinet.table_lookup import LookUp
 from ranking.entry import SHIPPED
 from ranking.lists import ranked_list

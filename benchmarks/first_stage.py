@@ -31,8 +31,9 @@ from pipelines.steps import chain
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
 from ranking.lists import ranked_list
+from ranking.plan import to_sentences
 from ranking.registry import load_reranker
-from ranking.reranker import Reranker, SentenceEncoder, order_by, to_sentences
+from ranking.reranker import Reranker, SentenceEncoder, order_by
 from ranking.word_vectors.words import Words
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList

@@ -19,7 +19,7 @@ import torch
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
 from benchmarks.harness import arguments, finish, peak_gb
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade.cascade import CascadeModel
+from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.pointwise import Pointwise
 from ranking.multihead.multihead import MultiHead, split, split_model
 from ranking.transformer.encoder import LayeredEncoder

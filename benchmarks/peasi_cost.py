@@ -22,8 +22,8 @@ from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds
 from indexing.shards.dense import find_model
 from pipelines.steps.models import device_of
+from ranking.plan import to_passages
 from ranking.registry import load_reranker
-from ranking.reranker import to_passages
 from schemas.ranked import RankedList
 
 DEPTH, QUESTIONS = 43, 20

@@ -38,12 +38,14 @@ from pipelines.config.training_file import TrainJob
 from pipelines.inputs.tables import read_passages
 from pipelines.train.train import run as train_run
 from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade import load as load_as2
+from ranking.cascade.cascade_model import load as load_as2
 from ranking.evaluation.metrics import Judged, measure
 from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_passages
-from ranking.peasi.peasi import UNCALIBRATED, Asked, Reader, answer_logit, load, per_list
-from ranking.reranker import to_sentences
+from ranking.peasi.calibration import UNCALIBRATED, answer_logit
+from ranking.peasi.passage_reader import AskedPassage, Reader, per_list
+from ranking.peasi.peasi_model import load
+from ranking.plan import to_sentences
 from schemas.labels import LabelledPassage
 
 SLOTS, SLOTS_JOINT = 5, 3
@@ -122,7 +124,7 @@ def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
     model, tokeniser = load(work / name, find_model)
     model.slots = slots or model.slots
     reader = Reader(model, tokeniser)
-    asked = [Asked.of(ranked, c) for ranked in lists for c in ranked.candidates]
+    asked = [AskedPassage.of(ranked, c) for ranked in lists for c in ranked.candidates]
     passages = per_list(lists, reader.passages(asked)) if model.reads_passages else []
     if not model.reads_sentences:
         return Table(passages, [], [])

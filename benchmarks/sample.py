@@ -21,7 +21,7 @@ from pipelines import sample
 from pipelines.config.job_file import load
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps.rerank import load_plan, ranked_lists
-from ranking.reranker import run_stages
+from ranking.plan import run_stages
 from schemas.ranked import Hit
 
 

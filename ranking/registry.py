@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ranking.entry import Entry, StageSettings, resolve
+from ranking.entry import Entry, resolve
 from ranking.reranker import Reranker, Resources, SentenceEncoder
 
 PACKAGES = (
@@ -19,6 +19,7 @@ PACKAGES = (
     "ranking.peasi",
 )
 """One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor a model."""
+
 
 RERANKERS: dict[str, Entry] = {entry.name: entry for package in PACKAGES for entry in resolve(f"{package}:ENTRIES")}
 
@@ -52,21 +53,3 @@ def load_reranker(
     """
     entry = find(name)
     return entry.load(Resources(entry.stage(**settings), entry.folder(checkpoint), encoder, model, device, scores or {}))
-
-
-def scores_before(stages: Sequence[StageSettings]) -> list[dict[str, str]]:
-    """For each stage of a plan its `Resources.scores`: of each reranker that it reads, the last stage before it, if any.
-
-    Raises ValueError with the stage's number if a setting needs scores that no stage before it gives.
-    """
-    last: dict[str, str] = {}  # reranker → key of its last stage so far
-    plan = []
-    for n, stage in enumerate(stages):
-        scores = {name: last[name] for name in find(stage.reranker).reads_scores if name in last}
-        try:
-            stage.check_scores(scores)
-        except ValueError as e:
-            raise ValueError(f"rerank.stages[{n}]: {e}") from e
-        plan.append(scores)
-        last[stage.reranker] = stage.key
-    return plan

@@ -25,7 +25,7 @@ from pipelines.sample import copy_to
 from pipelines.steps import rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, status, steps_of
 from ranking.cascade.schedule import cost
-from ranking.reranker import run_stages
+from ranking.plan import run_stages
 from schemas.corpus import Document, Question
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import Hit, ScoredCandidate

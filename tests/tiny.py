@@ -15,14 +15,14 @@ import torch
 
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.sample import copy_to
-from ranking.cascade import cascade
-from ranking.cascade.cascade import CascadeModel
-from ranking.checkpoint import save
-from ranking.hashing import hashing
-from ranking.hashing.hashing import HashingModel
+from ranking.cascade import cascade_model
+from ranking.cascade.cascade_model import CascadeModel
+from ranking.cosinet.list_checkpoint import save_list_model
+from ranking.hashing import hashing_model
+from ranking.hashing.hashing_model import HashingModel
 from ranking.multihead import multihead
-from ranking.peasi import peasi
-from ranking.peasi.peasi import PeasiModel
+from ranking.peasi import peasi_model
+from ranking.peasi.peasi_model import PeasiModel
 from ranking.training.list_models import MODELS
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
@@ -84,20 +84,20 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
     if name in MODELS:
         drawn = np.random.default_rng(0).normal(size=(len(words), 8))
         vectors = np.concatenate([np.zeros((1, 8)), drawn]).astype(np.float32)
-        save(folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors))
+        save_list_model(folder, MODELS[name].model(vectors, "pointwise", 16), Embeddings(tuple(words), vectors))
     elif name in ("cascade", "pointwise"):
         exits = (1, 2) if name == "cascade" else (2,)
-        cascade.save(folder, name, enlarged(CascadeModel(LayeredEncoder(SHAPE), exits)), tokeniser())
+        cascade_model.save(folder, name, enlarged(CascadeModel(LayeredEncoder(SHAPE), exits)), tokeniser())
     elif name == "sequential":
         for depth in (1, 2):
             model = CascadeModel(LayeredEncoder(replace(SHAPE, layers=depth)), (depth,))
-            cascade.save(folder / str(depth), "pointwise", enlarged(model), tokeniser())
+            cascade_model.save(folder / str(depth), "pointwise", enlarged(model), tokeniser())
     elif name == "multihead":
         multihead.save(folder, enlarged(multihead.split(LayeredEncoder(SHAPE), 2, 1, (1,))), tokeniser())
     elif name == "hashing":
-        hashing.save(folder, enlarged(HashingModel(LayeredEncoder(SHAPE), "has", 8)), tokeniser())
+        hashing_model.save(folder, enlarged(HashingModel(LayeredEncoder(SHAPE), "has", 8)), tokeniser())
     elif name.startswith("peasi"):
-        peasi.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
+        peasi_model.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
     else:
         return None
     return str(folder)

@@ -21,8 +21,9 @@ from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
 from pipelines.steps.models import device_of, passage_encoder, use_threads
-from ranking.registry import find, scores_before
-from ranking.reranker import Costed, Resources, Stage, check_plan, run_stages
+from ranking.plan import Stage, check_plan, run_stages, scores_before
+from ranking.registry import find
+from ranking.reranker import Costed, Resources
 from schemas.atomic_files import write_text
 from schemas.corpus import Document, Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate

@@ -16,16 +16,18 @@ from indexing.shards.dense import find_model
 from pipelines.config.training_file import Body, Hashing, Model, Peasi, TrainJob, Transformer
 from pipelines.datasets import by_question, read_dataset, recognise
 from pipelines.datasets.lines import lines
-from ranking.cascade import cascade
-from ranking.cascade.cascade import CascadeModel, grown
+from ranking.cascade import cascade_model
+from ranking.cascade.cascade import alpha_per_exit
+from ranking.cascade.cascade_model import CascadeModel, grown
 from ranking.cascade.schedule import check
-from ranking.checkpoint import ListModel, WordsOf, kind_of, save, words_of
-from ranking.hashing import hashing
-from ranking.hashing.hashing import HashingModel
+from ranking.checkpoint import kind_of
+from ranking.cosinet.list_checkpoint import ListModel, save_list_model
+from ranking.hashing import hashing_model
+from ranking.hashing.hashing_model import HashingModel
 from ranking.multihead import multihead
 from ranking.multihead.multihead import MultiHeadModel, split, split_model
-from ranking.peasi import peasi
-from ranking.peasi.peasi import PeasiModel
+from ranking.peasi import peasi_model
+from ranking.peasi.peasi_model import PeasiModel
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.list_models import ListTask, vocabulary
@@ -34,6 +36,7 @@ from ranking.training.passages import PassageTask, dev_lists
 from ranking.training.triplets import HashTask, TripletOptions
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource, word_source
 from ranking.word_vectors import vector_files
 from ranking.word_vectors.embeddings import Embeddings, Store, derive
 from ranking.word_vectors.words import Words
@@ -62,7 +65,7 @@ def task_of(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], teachers: S
 def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) -> tuple[ListTask, Dev, str]:
     words = vocabulary([*learn, *dev])
     for name in model.vocabulary:
-        words += _words_of(job, job.path(name))
+        words += _word_source(job, job.path(name))
     words = Counter({word: count for word, count in words.items() if count >= model.min_count})
     file = job.path(model.embeddings)
     if file.is_file():
@@ -76,13 +79,13 @@ def _list_task(job: TrainJob, model: Model, learn: Questions, dev: Questions) ->
     stored: Store = "source" if model.vectors == "source" else model.store
 
     def keep(folder: Path, made: ListModel, embeddings: Embeddings) -> None:
-        save(folder, made, embeddings, model.store, stored)
+        save_list_model(folder, made, embeddings, model.store, stored)
 
     settings = {"batch": job.train.batch, "filters": model.filters, "seed": job.train.seed}
     return ListTask(model.reranker, model.form, embeddings, learn, keep, **settings), Dev(dev), told
 
 
-def _words_of(job: TrainJob, file: Path) -> Counter[str]:
+def _word_source(job: TrainJob, file: Path) -> Counter[str]:
     if recognise(file) is not None:
         return vocabulary(list(by_question(read_dataset(file))))
     words, found = Words(), Counter[str]()
@@ -109,7 +112,7 @@ def _pair_task(
     else:
         model = _cascade(given, start)
     distillation.check(len(model.heads) if isinstance(model, MultiHeadModel) else 1)
-    drops = cascade.for_each(given.drop, len(model.exits) - 1)
+    drops = alpha_per_exit(given.drop, len(model.exits) - 1)
     if drops:
         check(model.exits, drops)
     tokeniser, words = _stands_on(given, start, model)
@@ -118,7 +121,7 @@ def _pair_task(
         if isinstance(made, MultiHeadModel):
             multihead.save(folder, made, tokeniser, given.store, words)
         else:
-            cascade.save(folder, given.reranker, made, tokeniser, given.store, words)
+            cascade_model.save(folder, given.reranker, made, tokeniser, given.store, words)
 
     task = PairTask(
         model,
@@ -210,7 +213,7 @@ def _passage_task(job: TrainJob, given: Peasi, learn: Passages, dev: Passages) -
     tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: PeasiModel) -> None:
-        peasi.save(folder, made, tokeniser, given.store, words)
+        peasi_model.save(folder, made, tokeniser, given.store, words)
 
     task = PassageTask(
         model,
@@ -237,7 +240,7 @@ def _hash_task(job: TrainJob, given: Hashing, learn: Questions, dev: Questions) 
     tokeniser, words = _stands_on(given, start, model)
 
     def keep(folder: Path, made: HashingModel) -> None:
-        hashing.save(folder, made, tokeniser, given.store, words)
+        hashing_model.save(folder, made, tokeniser, given.store, words)
 
     task = HashTask(
         model,
@@ -272,7 +275,7 @@ class _Start:
     model: CascadeModel | PeasiModel | HashingModel | None
     encoder: LayeredEncoder
     folder: Path  # of the tokenizer
-    words: WordsOf | None  # where it has its word embeddings from
+    words: WordSource | None  # where it has its word embeddings from
 
     @property
     def easi_encoder(self) -> LayeredEncoder:
@@ -286,20 +289,20 @@ def _start(job: TrainJob, name: str, layers: int | None = None) -> _Start:
         folder = find_model(str(own) if own.is_dir() else name)
         encoder = LayeredEncoder.load(folder, layers)
         told = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
-        return _Start(name, told, None, None, encoder, folder, WordsOf.of(name, folder))
+        return _Start(name, told, None, None, encoder, folder, WordSource.read(name, folder))
     kind = kind_of(own)
     if kind not in ("pointwise", "cascade", "multihead", "peasi", "hashing"):
         raise ValueError(f"{own} is a checkpoint of {kind}, which has no transformer to begin with")
     model: CascadeModel | PeasiModel | HashingModel
     if kind == "peasi":
-        model, tokeniser = peasi.load(own, find_model)
+        model, tokeniser = peasi_model.load(own, find_model)
     elif kind == "multihead":
         model, tokeniser = multihead.load(own, find_model)
     elif kind == "hashing":
-        model, tokeniser = hashing.load(own, find_model)
+        model, tokeniser = hashing_model.load(own, find_model)
     else:
-        model, tokeniser = cascade.load(own, kind, find_model)
-    return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, words_of(own))
+        model, tokeniser = cascade_model.load(own, kind, find_model)
+    return _Start(own.name, f"begun with {own.name}", kind, model, model.encoder, tokeniser.path.parent, word_source(own))
 
 
 def _check_whole(start: _Start) -> None:
@@ -308,7 +311,9 @@ def _check_whole(start: _Start) -> None:
         raise ValueError(f"{start.name} is a checkpoint of multihead, whose last layers are its heads'; give another encoder")
 
 
-def _stands_on(given: Body, start: _Start, model: CascadeModel | PeasiModel | HashingModel) -> tuple[Tokeniser, WordsOf | None]:
+def _stands_on(
+    given: Body, start: _Start, model: CascadeModel | PeasiModel | HashingModel
+) -> tuple[Tokeniser, WordSource | None]:
     """The tokenizer, and whose word embeddings stay as they are; makes the model ready for training."""
     if given.words == "source" and start.words is None:
         raise ValueError(f"{start.name} has word embeddings of its own; words = 'source' is for those of a transformer")

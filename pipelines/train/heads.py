@@ -6,8 +6,8 @@ from pathlib import Path
 
 from indexing.shards.dense import find_model
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
-from ranking.checkpoint import words_of
 from ranking.multihead.multihead import load, save
+from ranking.transformer.transformer_checkpoint import word_source
 
 
 def write_heads(checkpoint: Path, out: Path) -> list[str]:
@@ -20,6 +20,6 @@ def write_heads(checkpoint: Path, out: Path) -> list[str]:
         raise JobError(str(e), SETTINGS) from e
     made = []
     for n in range(len(model.heads)):
-        save(out / str(n + 1), model.only(n), tokeniser, "fp32", words_of(checkpoint))
+        save(out / str(n + 1), model.only(n), tokeniser, "fp32", word_source(checkpoint))
         made.append(f"written: {out / str(n + 1)}")
     return made

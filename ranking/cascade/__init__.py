@@ -22,5 +22,5 @@ class CascadeStage(StageSettings):
 ENTRIES = (
     Entry("cascade", "ranking.cascade.cascade:Cascade", settings=CascadeStage, checkpoint="cascade"),
     Entry("pointwise", "ranking.cascade.pointwise:Pointwise", checkpoint="pointwise"),
-    Entry("sequential", "ranking.cascade.cascade:Sequential", settings=CascadeStage, checkpoint="sequential"),
+    Entry("sequential", "ranking.cascade.sequential:Sequential", settings=CascadeStage, checkpoint="sequential"),
 )

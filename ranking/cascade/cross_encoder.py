@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from ranking.cascade.cascade import CascadeModel, Classifier, load
+from ranking.cascade.cascade_model import CascadeModel, Classifier, load
 from ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")

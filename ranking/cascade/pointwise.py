@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from ranking.cascade.cascade import Cascade, load
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade_model import load
 from ranking.reranker import Resources
 
 

@@ -35,8 +35,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import load
 from ranking.cosinet.heads import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
+from ranking.cosinet.list_checkpoint import load_list_model
 from ranking.reranker import Resources
 from ranking.word_vectors.embeddings import Embeddings
 from ranking.word_vectors.words import Lexicon
@@ -129,7 +129,7 @@ class CompareAggregate:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(resources.folder(), CompareAggregateModel, resources.model)
+        model, embeddings = load_list_model(resources.folder(), CompareAggregateModel, resources.model)
         return cls(model.to(resources.device), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

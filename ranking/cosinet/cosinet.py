@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.checkpoint import load
 from ranking.cosinet.heads import Batch, Form, Head, embed, loss, real, rerank
+from ranking.cosinet.list_checkpoint import load_list_model
 from ranking.cosinet.table_lookup import LookUp
 from ranking.reranker import Resources
 from ranking.word_vectors.embeddings import Embeddings
@@ -126,7 +126,7 @@ class Cosinet:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        model, embeddings = load(resources.folder(), CosinetModel, resources.model)
+        model, embeddings = load_list_model(resources.folder(), CosinetModel, resources.model)
         return cls(model.to(resources.device), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

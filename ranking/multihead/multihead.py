@@ -24,15 +24,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking import checkpoint
 from ranking.cascade import CascadeStage
-from ranking.cascade.cascade import Cascade, CascadeModel, Classifier, classified, for_each
+from ranking.cascade.cascade import Cascade, alpha_per_exit
+from ranking.cascade.cascade_model import CascadeModel, Classifier, classified
 from ranking.cascade.schedule import check
-from ranking.checkpoint import WordsOf
 from ranking.reranker import Resources
 from ranking.transformer.encoder import Layer, LayeredEncoder, fast
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "mean"]
@@ -63,7 +63,7 @@ class FirstToken(Classifier):
 FORMS: Mapping[Form, type[Classifier]] = {"first": FirstToken, "mean": Classifier}
 
 
-class Head(nn.Module):
+class StudentHead(nn.Module):
     """H_h: h layers and a classifier."""
 
     def __init__(self, shape: Shape, layers: int, form: Form) -> None:
@@ -71,7 +71,7 @@ class Head(nn.Module):
         self.layers = nn.ModuleList(Layer(shape) for _ in range(layers))
         self.classifier = FORMS[form](shape.width, shape.dropout)
 
-    def for_inference(self, device: torch.device | str) -> Head:
+    def for_inference(self, device: torch.device | str) -> StudentHead:
         made = copy.deepcopy(self).to(device, fast(device))
         made.classifier = copy.deepcopy(self.classifier).to(device, torch.float64)
         return made
@@ -102,7 +102,7 @@ class MultiHeadModel(CascadeModel):
         self.form, self.average = form, average
         self.encoder = encoder
         self.classifiers = nn.ModuleList(Classifier(shape.width, shape.dropout) for _ in exits)
-        self.heads = nn.ModuleList(Head(shape, head_layers, form) for _ in range(heads))
+        self.heads = nn.ModuleList(StudentHead(shape, head_layers, form) for _ in range(heads))
 
     @property
     def head_layers(self) -> int:
@@ -123,7 +123,7 @@ class MultiHeadModel(CascadeModel):
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
         made = []
-        for head in cast(Sequence[Head], self.heads):
+        for head in cast(Sequence[StudentHead], self.heads):
             encoded = self.encoder.run_through(head.layers, hidden, tokens, head.classifier.reads_first)
             made.append(classified(head.classifier, encoded, tokens))
         return made
@@ -133,11 +133,11 @@ class MultiHeadModel(CascadeModel):
 
     def classifier_parameters(self) -> Iterator[nn.Parameter]:
         yield from self.classifiers.parameters()
-        for head in cast(Sequence[Head], self.heads):
+        for head in cast(Sequence[StudentHead], self.heads):
             yield from head.classifier.parameters()
 
     def for_inference(self, device: torch.device | str) -> Self:
-        heads = nn.ModuleList(head.for_inference(device) for head in cast(Sequence[Head], self.heads))
+        heads = nn.ModuleList(head.for_inference(device) for head in cast(Sequence[StudentHead], self.heads))
         return super(MultiHeadModel, self._with_heads(heads)).for_inference(device)
 
     def only(self, head: int) -> Self:
@@ -177,7 +177,7 @@ def split(
             f"least one, so give head_layers of at most {whole.shape.layers - 1}"
         )
     made = MultiHeadModel(whole.cut(body), heads, head_layers, exits, "first", average)
-    for head in cast(Sequence[Head], made.heads):
+    for head in cast(Sequence[StudentHead], made.heads):
         head.layers = whole.copy_layers(body, whole.shape.layers)
     return made
 
@@ -192,7 +192,7 @@ def split_model(
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
     made = split(whole.encoder, heads, head_layers, exits, average)
     made.form = "mean"
-    for head in cast(Sequence[Head], made.heads):
+    for head in cast(Sequence[StudentHead], made.heads):
         head.classifier = copy.deepcopy(cast(Classifier, whole.classifiers[-1]))
     for n, layer in enumerate(exits):
         if layer in own:
@@ -208,7 +208,7 @@ class MultiHead(Cascade):
     @classmethod
     def load(cls, resources: Resources) -> Self:
         model, tokeniser = load(resources.folder(), resources.model)
-        return cls(model, tokeniser, for_each(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
+        return cls(model, tokeniser, alpha_per_exit(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
 
 
 def save(
@@ -216,17 +216,17 @@ def save(
     model: MultiHeadModel,
     tokeniser: Tokeniser,
     store: Literal["fp32", "fp16"] = "fp32",
-    words: WordsOf | None = None,
+    words: WordSource | None = None,
 ) -> None:
-    """Write the model folder. See `checkpoint.save_transformer`."""
+    """Write the model folder. See `save_transformer`."""
     told = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
     told |= {"form": model.form, "average": model.average}
-    checkpoint.save_transformer(folder, MultiHead.name, told, model, tokeniser, store, words)
+    save_transformer(folder, MultiHead.name, told, model, tokeniser, store, words)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return checkpoint.load_transformer(folder, MultiHead.name, _build, source)
+    return load_transformer(folder, MultiHead.name, _build, source)
 
 
 def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:

@@ -31,7 +31,7 @@ ENTRIES = (
     Entry(PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", checkpoint="peasi"),
     Entry(
         EXTRACTOR,
-        "ranking.peasi.peasi:Extractor",
+        "ranking.peasi.peasi:SentenceExtractor",
         settings=ExtractorStage,
         checkpoint="peasi",
         reads_scores=(PASSAGE_RERANKER,),

@@ -97,3 +97,13 @@ def _regress(x: Floats, y: Floats) -> Floats:
     nearly = minimize(loss, np.zeros(x.shape[1]), jac=gradient, hess=hessian, method="trust-exact").x
     # Near its minimum the loss is flat to float64's last digit; the gradient still tells where it is.
     return np.asarray(root(gradient, nearly, jac=hessian, tol=1e-12).x)
+
+
+def answer_logit(passage: Floats, log_p: Floats) -> Floats:
+    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1]."""
+    log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
+    made: Floats = -np.log(np.expm1(-log_product))[:, None]
+    return made
+
+
+UNCALIBRATED = Calibration((1.0,), 0.0)  # the product itself

@@ -18,7 +18,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ranking.cascade.cascade import Cascade, CascadeModel
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade_model import CascadeModel
 from ranking.reranker import Reranker
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.transformer.packing import Numbers, Packed, Tokeniser

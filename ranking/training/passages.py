@@ -23,18 +23,10 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ranking.lists import ranked_passages
-from ranking.peasi.calibration import Calibration
-from ranking.peasi.peasi import (
-    Asked,
-    Extractor,
-    PassageReranker,
-    PeasiModel,
-    Reader,
-    TopPassage,
-    answer_logit,
-    per_list,
-    windows,
-)
+from ranking.peasi.calibration import Calibration, answer_logit
+from ranking.peasi.passage_reader import AskedPassage, Reader, per_list, windows
+from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
+from ranking.peasi.peasi_model import PeasiModel
 from ranking.training.cross_encoders import cut
 from ranking.training.loop import Dev, Ranks
 from ranking.transformer.packing import Packed, Tokeniser
@@ -149,7 +141,7 @@ class PassageTask:
         return loss
 
     def reranker(self) -> Ranks:
-        kind = {"pr": PassageReranker, "easi": Extractor}.get(self.model.variant, TopPassage)
+        kind = {"pr": PassageReranker, "easi": SentenceExtractor}.get(self.model.variant, TopPassage)
         made: Ranks = kind(self.model, self._tokeniser)
         return made
 
@@ -165,9 +157,9 @@ def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
     None where all answers are right, all are wrong, or there is none; and where the surer ones are no more often right.
     """
     lists = [ranked_passages(passages) for passages in questions]
-    scores = per_list(lists, reader.passages([Asked.of(r, c) for r in lists for c in r.candidates]))
+    scores = per_list(lists, reader.passages([AskedPassage.of(r, c) for r in lists for c in r.candidates]))
     best = [int(np.argmax(of_question)) for of_question in scores]
-    found = reader.sentences([Asked.of(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)])
+    found = reader.sentences([AskedPassage.of(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)])
     answered = np.flatnonzero(found.sentence >= 0).tolist()
     right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
     if len(set(right)) < 2:

@@ -26,7 +26,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.hashing.hashing import Hashing, HashingModel, sign
+from ranking.hashing.hashing import Hashing
+from ranking.hashing.hashing_model import HashingModel, sign
 from ranking.reranker import Reranker
 from ranking.training.cross_encoders import cut
 from ranking.transformer.packing import Numbers, Tokeniser

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ranking.lists import ranked_list
-from ranking.reranker import to_passages
+from ranking.plan import to_passages
 from schemas.labels import LabelledCandidate
 
 

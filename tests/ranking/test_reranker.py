@@ -12,16 +12,17 @@ import pytest
 import torch
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade import cascade
-from ranking.cascade.cascade import CascadeModel
-from ranking.checkpoint import save
-from ranking.hashing import hashing
-from ranking.hashing.hashing import HashingModel
+from ranking.cascade import cascade_model
+from ranking.cascade.cascade_model import CascadeModel
+from ranking.cosinet.list_checkpoint import save_list_model
+from ranking.hashing import hashing_model
+from ranking.hashing.hashing_model import HashingModel
 from ranking.multihead import multihead
-from ranking.peasi import peasi
-from ranking.peasi.peasi import PeasiModel
+from ranking.peasi import peasi_model
+from ranking.peasi.peasi_model import PeasiModel
+from ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
 from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker, Resources, Stage, check_plan, order_by, run_stages, to_passages, to_sentences
+from ranking.reranker import Reranker, Resources, order_by
 from ranking.training.list_models import MODELS
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
@@ -82,7 +83,7 @@ def tiny_checkpoint(name: str, folder: Path) -> str | None:
     torch.manual_seed(0)
     vectors = np.concatenate([np.zeros((1, 8)), np.random.default_rng(0).normal(size=(3, 8))]).astype(np.float32)
     embeddings = Embeddings(("answer", "sentence", "the"), vectors)
-    save(folder, MODELS[name].model(vectors, "pointwise", 16), embeddings)
+    save_list_model(folder, MODELS[name].model(vectors, "pointwise", 16), embeddings)
     return str(folder)
 
 
@@ -92,17 +93,17 @@ def tiny_transformer(name: str, folder: Path) -> str:
     exits = {"cascade": (1, 2), "pointwise": (2,)}
     tokeniser = Tokeniser(find_model(DEFAULT))
     if name in exits:
-        cascade.save(folder, name, CascadeModel(LayeredEncoder(shape), exits[name]), tokeniser)
+        cascade_model.save(folder, name, CascadeModel(LayeredEncoder(shape), exits[name]), tokeniser)
     elif name == "multihead":
         multihead.save(folder, multihead.split(LayeredEncoder(shape), 2, 1, (1,)), tokeniser)
     elif name == "hashing":
-        hashing.save(folder, HashingModel(LayeredEncoder(shape), "has", 8), tokeniser)
+        hashing_model.save(folder, HashingModel(LayeredEncoder(shape), "has", 8), tokeniser)
     elif name.startswith("peasi"):
-        peasi.save(folder, PeasiModel(LayeredEncoder(shape), "joint", 2), tokeniser)
+        peasi_model.save(folder, PeasiModel(LayeredEncoder(shape), "joint", 2), tokeniser)
     else:
         for depth in (1, 2):
             made = CascadeModel(LayeredEncoder(replace(shape, layers=depth)), (depth,))
-            cascade.save(folder / str(depth), "pointwise", made, tokeniser)
+            cascade_model.save(folder / str(depth), "pointwise", made, tokeniser)
     return str(folder)
 
 

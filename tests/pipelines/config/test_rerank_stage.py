@@ -13,7 +13,7 @@ from pipelines.errors import SETTINGS, JobError
 from pipelines.steps.rerank import plan_settings
 from ranking.cascade import CascadeStage
 from ranking.peasi import ExtractorStage
-from ranking.registry import scores_before
+from ranking.plan import scores_before
 
 PR, EASI = '[[rerank.stages]]\nreranker = "peasi.pr"\n', '[[rerank.stages]]\nreranker = "peasi.easi"\n'
 CASCADE, OVERLAP = '[[rerank.stages]]\nreranker = "cascade"\n', '[[rerank.stages]]\nreranker = "overlap"\n'

@@ -16,7 +16,7 @@ from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
 from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.lists import ranked_list
-from ranking.reranker import Stage, run_stages
+from ranking.plan import Stage, run_stages
 from schemas.evaluation import QuestionScore
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate

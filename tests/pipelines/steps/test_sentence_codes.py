@@ -19,10 +19,11 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import index, sentence_codes
 from pipelines.steps.chain import run_steps, steps_of
 from pipelines.steps.models import passage_encoder
-from ranking.hashing import hashing
-from ranking.hashing.hashing import AnswerCoder, Hashing, HashingModel, Variant
-from ranking.peasi import peasi
-from ranking.peasi.peasi import PeasiModel
+from ranking.hashing import hashing_model
+from ranking.hashing.hashing import AnswerCoder, Hashing
+from ranking.hashing.hashing_model import HashingModel, Variant
+from ranking.peasi import peasi_model
+from ranking.peasi.peasi_model import PeasiModel
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -64,7 +65,7 @@ def checkpoint(folder: Path, seed: int = 0, variant: Variant = "has") -> str:
     model = HashingModel(LayeredEncoder(SHAPE), variant, 8)
     for weight in model.parameters():
         weight.data *= 4
-    hashing.save(folder, model, Tokeniser(find_model(DEFAULT), LIMIT))
+    hashing_model.save(folder, model, Tokeniser(find_model(DEFAULT), LIMIT))
     return str(folder)
 
 
@@ -166,7 +167,7 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[
     (digest,) = sentence_codes.planned(of)
     half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
     assert isinstance(half, AnswerCodes)
-    model, tokeniser = hashing.load(of.path("checkpoint"))
+    model, tokeniser = hashing_model.load(of.path("checkpoint"))
     texts = sorted({s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences})
     there = [answer is not None for answer in half.find(texts)]
     assert 10 < sum(there) < 40
@@ -207,7 +208,7 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
     shutil.copytree(folder / "passages", tmp_path / "run" / "passages")
     assert "checkpoints of hashing" not in index.step_of(floats, tmp_path / "run").inputs
     with pytest.raises(ValueError, match="variant 'attention' makes no bits"):
-        AnswerCoder(*hashing.load(tmp_path / "attention"))
+        AnswerCoder(*hashing_model.load(tmp_path / "attention"))
     missing = job(tmp_path / "missing", "nowhere")
     with pytest.raises(JobError, match=r"rerank.stages\[1\]: .*nowhere is no checkpoint of hashing"):
         sentence_codes.planned(missing)
@@ -216,7 +217,7 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
 def test_hashing_stands_between_cosinet_and_peasi(made: tuple[Job, Path], tmp_path: Path) -> None:
     _, folder = made
     job(tmp_path, checkpoint(tmp_path / "hashing"))
-    peasi.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
+    peasi_model.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
     text = (tmp_path / "job.toml").read_text().replace('reranker = "overlap"', 'reranker = "cosinet"')
     text += "".join(f'[[rerank.stages]]\nreranker = "{name}"\ncheckpoint = "peasi"\n' for name in ("peasi.pr", "peasi.easi"))
     (tmp_path / "job.toml").write_text(text)

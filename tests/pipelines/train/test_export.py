@@ -9,7 +9,7 @@ import pytest
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.__main__ import main
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS
-from ranking.cascade.cascade import CascadeModel, save
+from ranking.cascade.cascade_model import CascadeModel, save
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser

@@ -25,10 +25,10 @@ from pipelines.inputs.tables import read_passages
 from pipelines.train.builders import task_of
 from pipelines.train.train import run
 from ranking.lists import ranked_list, ranked_passages
-from ranking.peasi import peasi
-from ranking.peasi.peasi import PeasiModel
+from ranking.peasi import peasi_model
+from ranking.peasi.peasi_model import PeasiModel
+from ranking.plan import Stage, run_stages
 from ranking.registry import load_reranker
-from ranking.reranker import Stage, run_stages
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from schemas.labels import LabelledPassage, LabelledSentence
@@ -350,7 +350,7 @@ def begun(folder: Path) -> PeasiModel:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return dict(peasi.load(folder, find_model)[0].state_dict())
+    return dict(peasi_model.load(folder, find_model)[0].state_dict())
 
 
 def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:

@@ -13,10 +13,10 @@ import torch
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
-from ranking.cascade.cascade import Cascade, CascadeModel, load, save, survivors
+from ranking.cascade.cascade import Cascade, survivors
+from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import sizes
-from ranking.checkpoint import WordsOf
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
 from ranking.training.cross_encoders import PairOptions, PairTask
@@ -24,6 +24,7 @@ from ranking.training.loop import Dev, Recipe, train
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
@@ -193,7 +194,7 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordsOf.of(DEFAULT, folder))
+    save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
     back, _ = load(tmp_path, "pointwise", find_model)
     assert torch.equal(back.encoder.words.weight, made.encoder.words.weight)

@@ -15,12 +15,12 @@ from sentence_transformers import CrossEncoder
 from tokenizers.processors import RobertaProcessing
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade.cascade import CascadeModel, load, save
+from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
-from ranking.checkpoint import WordsOf
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource
 
 EXITS = (1, 2, 4)
 SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
@@ -106,7 +106,7 @@ def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) ->
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
     made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path / "checkpoint", "pointwise", made, Tokeniser(folder), "fp16", WordsOf.of(DEFAULT, folder))
+    save(tmp_path / "checkpoint", "pointwise", made, Tokeniser(folder), "fp16", WordSource.read(DEFAULT, folder))
     export(tmp_path / "checkpoint", tmp_path / "out", source=find_model)
     expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, find_model)
     assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected, abs=1e-4)

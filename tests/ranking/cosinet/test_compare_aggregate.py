@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from ranking.checkpoint import load, save
 from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
+from ranking.cosinet.list_checkpoint import load_list_model, save_list_model
 from ranking.registry import load_reranker
 from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
@@ -116,10 +116,10 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
         passage = Passage("d#0", "d", "", "", 0, 9, text, (sentence,))
         made.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
     came = RankedList(Question("q", question), tuple(made))
-    save(tmp_path, model_of(form), embeddings())
+    save_list_model(tmp_path, model_of(form), embeddings())
     back = load_reranker("compare_aggregate", tmp_path)
     assert back.rerank([came]) == CompareAggregate(model_of(form), embeddings()).rerank([came])
-    assert load(tmp_path, CompareAggregateModel)[0].form == form
+    assert load_list_model(tmp_path, CompareAggregateModel)[0].form == form
 
 
 def test_a_checkpoint_is_needed() -> None:

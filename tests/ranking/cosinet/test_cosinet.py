@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from indexing.shards.dense import find_model
-from ranking.checkpoint import load, save
 from ranking.cosinet import heads
 from ranking.cosinet.cosinet import Cosinet, CosinetModel, relatedness
 from ranking.cosinet.heads import FORMS, Form, NumberedList, collate
+from ranking.cosinet.list_checkpoint import load_list_model, save_list_model
 from ranking.cosinet.table_lookup import LookUp, Taps
 from ranking.registry import load_reranker
 from ranking.word_vectors.embeddings import Embeddings
@@ -269,7 +269,7 @@ def ranked(*texts: str) -> RankedList:
 
 def saved(folder: Path, form: Form) -> Path:
     torch.manual_seed(3)
-    save(folder, CosinetModel(EMBEDDINGS.vectors, form, filters=16), EMBEDDINGS)
+    save_list_model(folder, CosinetModel(EMBEDDINGS.vectors, form, filters=16), EMBEDDINGS)
     return folder
 
 
@@ -294,8 +294,8 @@ def test_the_original_order_counts_whatever_order_comes_in(form: Form, tmp_path:
 def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Path) -> None:
     torch.manual_seed(3)
     model = CosinetModel(EMBEDDINGS.vectors, form, filters=16)
-    save(tmp_path, model, EMBEDDINGS)
-    back, embeddings = load(tmp_path, CosinetModel)
+    save_list_model(tmp_path, model, EMBEDDINGS)
+    back, embeddings = load_list_model(tmp_path, CosinetModel)
     assert embeddings.words == EMBEDDINGS.words
     assert Cosinet(back, embeddings).rerank([ranked(*SENTENCES)]) == Cosinet(model, EMBEDDINGS).rerank([ranked(*SENTENCES)])
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors", ".safetensors"]
@@ -344,7 +344,7 @@ def test_a_folder_of_another_format_or_model_is_refused(key: str, value: object,
     config = saved(tmp_path, "birnn") / "config.json"
     config.write_text(json.dumps(json.loads(config.read_text()) | {key: value}))
     with pytest.raises(ValueError, match=says):
-        load(tmp_path, CosinetModel)
+        load_list_model(tmp_path, CosinetModel)
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "words.json", "vectors.safetensors"])
@@ -352,7 +352,7 @@ def test_an_incomplete_or_broken_folder_is_refused_with_its_name(name: str, tmp_
     file = saved(tmp_path, "list") / name
     file.write_bytes(b"{")
     with pytest.raises(ValueError, match=f"{tmp_path} is no checkpoint of cosinet"):
-        load(tmp_path, CosinetModel)
+        load_list_model(tmp_path, CosinetModel)
     file.unlink()
     with pytest.raises(ValueError, match=f"{tmp_path} is no checkpoint of cosinet"):
-        load(tmp_path, CosinetModel)
+        load_list_model(tmp_path, CosinetModel)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.hashing import hashing
-from ranking.hashing.hashing import Hashing, HashingModel, Variant, sign
+from ranking.hashing import hashing, hashing_model
+from ranking.hashing.hashing import Hashing
+from ranking.hashing.hashing_model import HashingModel, Variant, sign
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
 from ranking.transformer.encoder import LayeredEncoder
@@ -118,7 +119,7 @@ def test_memory_is_flat_because_pairs_come_in_parts_and_the_parts_change_nothing
     reranker = Hashing(model("has"), tokeniser())
     asked = lists("Who?", "What is the capital of Italy?", "Where?")
     whole = reranker.rerank(asked)
-    monkeypatch.setattr(hashing, "PAIR_TOKENS", 20)
+    monkeypatch.setattr(hashing_model, "PAIR_TOKENS", 20)
     monkeypatch.setattr(hashing, "BATCH_TOKENS", 20)
     assert reranker.rerank(asked) == whole
 
@@ -157,8 +158,8 @@ def test_an_answer_longer_than_l_is_cut_and_counted_and_a_text_is_encoded_once()
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> None:
     of = model(variant)
-    hashing.save(tmp_path, of, tokeniser(32))
-    loaded, with_tokeniser = hashing.load(tmp_path)
+    hashing_model.save(tmp_path, of, tokeniser(32))
+    loaded, with_tokeniser = hashing_model.load(tmp_path)
     assert (loaded.variant, loaded.attention, loaded.beta, with_tokeniser.limit) == (variant, 8, 5.0, 32)
     (before,), (after,) = (
         r.rerank(lists("What is Rome?")) for r in (Hashing(of, tokeniser(32)), load_reranker("hashing", tmp_path))

@@ -13,7 +13,8 @@ from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraClassificationHead
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade.cascade import Cascade, CascadeModel
+from ranking.cascade.cascade import Cascade
+from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
 from ranking.multihead.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
@@ -212,7 +213,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         save(folder, made, tokeniser())
         drop = (0.5,) * (len(made.exits) - 1)
-        back = load_reranker("multihead", folder, drop=drop)
+        back = load_reranker("multihead", folder, drop=list(drop))
         assert back.rerank(lists(9)) == MultiHead(made, tokeniser(), back.drops).rerank(lists(9))
         assert load(folder)[0].average == made.average
     with pytest.raises(ValueError, match="it holds 'multihead' in format 1, not 'pointwise'"):

@@ -19,30 +19,19 @@ from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.baselines.overlap import Overlap
-from ranking.cascade.cascade import CascadeModel
-from ranking.cascade.cascade import save as save_cascade
-from ranking.checkpoint import WordsOf
-from ranking.peasi import peasi
-from ranking.peasi.calibration import Calibration
-from ranking.peasi.peasi import (
-    UNCALIBRATED,
-    Asked,
-    Extractor,
-    PassageReranker,
-    PeasiModel,
-    Reader,
-    TopPassage,
-    Variant,
-    answer_logit,
-    load,
-    save,
-    windows,
-)
+from ranking.cascade.cascade_model import CascadeModel
+from ranking.cascade.cascade_model import save as save_cascade
+from ranking.peasi import passage_reader
+from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
+from ranking.peasi.passage_reader import AskedPassage, Reader, windows
+from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
+from ranking.peasi.peasi_model import PeasiModel, Variant, load, save
+from ranking.plan import Stage, run_stages, to_passages, to_sentences
 from ranking.registry import load_reranker
-from ranking.reranker import Stage, run_stages, to_passages, to_sentences
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 
@@ -164,7 +153,7 @@ def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> Non
     reader = Reader(model(variant), tokeniser())
     sentences = ("apple river", "comet", "the violin of a glacier")
     logits = easi_logits(reader.model, *sentences)
-    found = reader.sentences([Asked(QUESTION, "", sentences)])
+    found = reader.sentences([AskedPassage(QUESTION, "", sentences)])
     best = int(np.argmax(logits))
     assert found.sentence.tolist() == [best]
     assert found.log_p.tolist() == pytest.approx([math.log(math.exp(logits[best]) / sum(map(math.exp, logits)))])
@@ -178,7 +167,7 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
         sentences = texts(7, seed)
         split = [sentences[:3], sentences[3:5], sentences[5:]]
         logits = [logit for window in split for logit in easi_logits(reader.model, *window)]
-        found = reader.sentences([Asked(QUESTION, "", tuple(sentences))])
+        found = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
         best = int(np.argmax(logits))
         assert found.sentence.tolist() == [best]
         assert found.log_p.tolist() == pytest.approx([logits[best] - math.log(sum(map(math.exp, logits)))])
@@ -193,7 +182,7 @@ def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list
     made = model("easi", 4)
     reader = Reader(made, tokeniser())
     reader.model.slots = slots
-    found = reader.sentences([Asked(QUESTION, "", tuple(sentences)), Asked(QUESTION, "", ("comet",))])
+    found = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
     spoken = [n for n, text in enumerate(sentences) if text.strip() and text != "\u200b"]
     if spoken:
         assert found.sentence[0] in spoken
@@ -208,7 +197,7 @@ def test_of_equal_sentences_the_first_is_extracted() -> None:
     made = model("easi")
     assert made.sentence is not None
     made.sentence.weight.data.zero_()
-    found = Reader(made, tokeniser()).sentences([Asked(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
+    found = Reader(made, tokeniser()).sentences([AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
     assert found.sentence.tolist() == [1]
     assert found.log_p.tolist() == pytest.approx([-math.log(4)])
 
@@ -220,7 +209,7 @@ def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
         made = model("easi")
         aim(made, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
         reader = Reader(made, tokeniser(limit))
-        assert reader.sentences([Asked(QUESTION, "", sentences)]).sentence.tolist() == [best]
+        assert reader.sentences([AskedPassage(QUESTION, "", sentences)]).sentence.tolist() == [best]
         assert reader.costs()["tokens_cut"] == cut
 
 
@@ -228,7 +217,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
     reader = Reader(model("easi", 6), tokeniser())
     long = "comet " * 1_000
     given = [(), ("",), ("comet",), tuple(texts(60)), (long,), (long, "apple"), ("", "apple", " ")]
-    found = reader.sentences([Asked(QUESTION, "", each) for each in given])
+    found = reader.sentences([AskedPassage(QUESTION, "", each) for each in given])
     assert found.sentence.tolist()[:3] == [-1, -1, 0]
     assert 0 <= found.sentence[3] < 60
     assert found.sentence.tolist()[4:] == [0, 0, 1]
@@ -245,7 +234,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
 
 def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() -> None:
     reader = Reader(model(), tokeniser())
-    found = reader.sentences([Asked(QUESTION, "", ("comet",)), Asked(QUESTION, "", ())])
+    found = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
     assert reader.model.easi_encoder is not None
     assert found.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
 
@@ -288,8 +277,8 @@ def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentenc
 def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
     made = model(variant)
     came = random_lists(12, 1, 0, 7, 25)
-    for kind in (PassageReranker, Extractor):
-        if (kind, variant) in ((PassageReranker, "easi"), (Extractor, "pr")):
+    for kind in (PassageReranker, SentenceExtractor):
+        if (kind, variant) in ((PassageReranker, "easi"), (SentenceExtractor, "pr")):
             continue
         stage = kind(made, tokeniser())
         together = stage.rerank(came)
@@ -297,13 +286,13 @@ def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(variant: Vari
         assert stage.rerank(came[::-1]) == together[::-1]
         assert [stage.rerank([each])[0] for each in came] == together
         with monkeypatch.context() as patch:
-            patch.setattr(peasi, "BATCH_TOKENS", 100)
+            patch.setattr(passage_reader, "BATCH_TOKENS", 100)
             assert stage.rerank(came) == together
 
 
 def test_costs_count_passages_for_pr_and_windows_for_easi() -> None:
     came = ranked(passage("a", *texts(7)), passage("b"), passage("c", *texts(3)))
-    pr, easi, joint = PassageReranker(model("pr"), tokeniser()), Extractor(model("easi"), tokeniser()), model("joint")
+    pr, easi, joint = PassageReranker(model("pr"), tokeniser()), SentenceExtractor(model("easi"), tokeniser()), model("joint")
     pr.rerank([came])
     easi.rerank([came])
     assert (pr.costs()["predictions"], easi.costs()["predictions"]) == (3, 3 + 1 + 1)
@@ -319,7 +308,7 @@ def test_costs_count_passages_for_pr_and_windows_for_easi() -> None:
 
 def test_a_stage_refuses_a_checkpoint_that_lacks_its_part() -> None:
     with pytest.raises(ValueError, match="'pr', which extracts no sentence"):
-        Extractor(model("pr"), tokeniser())
+        SentenceExtractor(model("pr"), tokeniser())
     with pytest.raises(ValueError, match="'easi', which has no passage reranker"):
         PassageReranker(model("easi"), tokeniser())
     with pytest.raises(ValueError, match="0 slots; EASI needs at least one"):
@@ -369,8 +358,8 @@ def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> 
     assert back.state_dict().keys() == made.state_dict().keys()
     assert all(torch.equal(value, made.state_dict()[name]) for name, value in back.state_dict().items())
     came = random_lists(6)
-    for kind in (PassageReranker, Extractor):
-        if (kind is PassageReranker and made.reads_passages) or (kind is Extractor and made.reads_sentences):
+    for kind in (PassageReranker, SentenceExtractor):
+        if (kind is PassageReranker and made.reads_passages) or (kind is SentenceExtractor and made.reads_sentences):
             assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(made, tokeniser()).rerank(came)
 
 
@@ -381,7 +370,7 @@ def test_both_transformers_find_their_word_embeddings_at_their_source(variant: V
     made = PeasiModel(LayeredEncoder.load(folder, 1), variant, 3)
     assert made.easi_encoder is not None
     made.easi_encoder.words.load_state_dict(made.encoder.words.state_dict())
-    save(tmp_path, made, tokeniser(), "fp16", WordsOf.of(DEFAULT, folder))
+    save(tmp_path, made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
     back, _ = load(tmp_path, find_model)
@@ -424,9 +413,9 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     made.calibration = calibration
     came = ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))
     (by_pr,) = PassageReranker(made, tokeniser()).rerank([came])
-    (unsure,) = Extractor(made, tokeniser()).rerank([came])
-    (left,) = Extractor(made, tokeniser()).rerank([by_pr])
-    found = Reader(made, tokeniser()).sentences([Asked.of(by_pr, c) for c in by_pr.candidates])
+    (unsure,) = SentenceExtractor(made, tokeniser()).rerank([came])
+    (left,) = SentenceExtractor(made, tokeniser()).rerank([by_pr])
+    found = Reader(made, tokeniser()).sentences([AskedPassage.of(by_pr, c) for c in by_pr.candidates])
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, found.sentence, found.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
@@ -443,21 +432,21 @@ def test_the_latest_score_of_pr_counts() -> None:
     (once,) = PassageReranker(model("pr", seed=3), tokeniser()).rerank(random_lists(5))
     (again,) = PassageReranker(made, tokeniser()).rerank([once])
     (only,) = PassageReranker(made, tokeniser()).rerank(random_lists(5))
-    extractor = Extractor(made, tokeniser())
+    extractor = SentenceExtractor(made, tokeniser())
     assert scores(extractor.rerank([again])[0]) == scores(extractor.rerank([only])[0]) != scores(extractor.rerank([once])[0])
 
 
 def test_below_the_threshold_nothing_is_returned() -> None:
     made = model("mtl1")
     (by_pr,) = PassageReranker(made, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(3, n)) for n in range(5)))])
-    (everything,) = Extractor(made, tokeniser()).rerank([by_pr])
+    (everything,) = SentenceExtractor(made, tokeniser()).rerank([by_pr])
     confidences = sorted(scores(everything).values(), reverse=True)
     assert len(set(confidences)) == 5
     for stay in range(1, 6):
-        (some,) = Extractor(made, tokeniser(), confidences[stay - 1] - 1e-6).rerank([by_pr])
+        (some,) = SentenceExtractor(made, tokeniser(), confidences[stay - 1] - 1e-6).rerank([by_pr])
         assert some.candidates == everything.candidates[:stay]
-    assert Extractor(made, tokeniser(), 1.0).rerank([by_pr]) == [RankedList(by_pr.question, ())]
-    assert Extractor(made, tokeniser(), 0.0).rerank([by_pr]) == [everything]
+    assert SentenceExtractor(made, tokeniser(), 1.0).rerank([by_pr]) == [RankedList(by_pr.question, ())]
+    assert SentenceExtractor(made, tokeniser(), 0.0).rerank([by_pr]) == [everything]
 
 
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
@@ -470,7 +459,7 @@ def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
 
 
 def test_a_threshold_without_pr_s_scores_is_refused() -> None:
-    extractor = Extractor(model("mtl1"), tokeniser(), 0.5)
+    extractor = SentenceExtractor(model("mtl1"), tokeniser(), 0.5)
     with pytest.raises(ValueError, match="needs the passages' scores of peasi"):
         extractor.rerank([ranked(passage("p", "comet"))])
     empty = ranked(passage("p"))
@@ -478,7 +467,7 @@ def test_a_threshold_without_pr_s_scores_is_refused() -> None:
 
 
 def test_a_passage_without_sentences_leaves_and_a_list_of_such_is_empty() -> None:
-    left = Extractor(model(), tokeniser()).rerank(
+    left = SentenceExtractor(model(), tokeniser()).rerank(
         [ranked(passage("a"), passage("b", "comet"), passage("c", " ")), ranked(passage("d"))]
     )
     assert [ids(of) for of in left] == [["b@0"], []]
@@ -489,7 +478,7 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
     aim(made, (0.0, -3.0), "comet", "apple")
     wide = passage("wide", "comet", "apple", ids=("x", "y"))
     alone, twin = passage("alone", "comet", ids=("x",)), passage("twin", "comet", ids=("x",))
-    extractor = Extractor(made, tokeniser())
+    extractor = SentenceExtractor(made, tokeniser())
     for order in ((wide, alone, twin), (alone, wide, twin), (alone, twin, wide)):
         (left,) = extractor.rerank([ranked(*order)])
         assert [(c.candidate_id, c.hit.passage.passage_id, c.score) for c in left.candidates] == [("x", "alone", 1.0)]
@@ -502,7 +491,7 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
 @pytest.mark.parametrize(("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)])
 def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
     made, came = model(variant), random_lists(4)
-    asked = [Asked.of(came[0], c) for c in came[0].candidates]
+    asked = [AskedPassage.of(came[0], c) for c in came[0].candidates]
     whole = Reader(made, tokeniser())
     pr, easi = Reader(made, tokeniser(), sentences=False), Reader(made, tokeniser(), passages=False)
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
@@ -512,7 +501,7 @@ def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for
 
 
 def test_what_a_stage_has_dropped_is_read_and_not_extracted() -> None:
-    extractor = Extractor(model("easi"), tokeniser())
+    extractor = SentenceExtractor(model("easi"), tokeniser())
     whole = ranked(passage("p", *texts(5)))
     (best,) = extractor.rerank([whole])
     (came,) = Overlap().rerank([to_sentences(whole)])
@@ -532,7 +521,7 @@ def test_positions_are_those_that_the_sentences_of_the_list_have() -> None:
     known = {c.candidate_id: c.position for c in to_sentences(came).candidates}
     seen = set()
     for seed in range(12):
-        (left,) = Extractor(model("easi", seed=seed), tokeniser()).rerank([reordered])
+        (left,) = SentenceExtractor(model("easi", seed=seed), tokeniser()).rerank([reordered])
         assert all(c.position == known[c.candidate_id] for c in left.candidates)
         seen.update(ids(left))
     assert len(seen) > 5
@@ -554,7 +543,7 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     plan = [
         Stage("overlap", Overlap(), 4),
         Stage("peasi.pr", PassageReranker(made, tokeniser()), 2),
-        Stage("peasi.easi", Extractor(made, tokeniser())),
+        Stage("peasi.easi", SentenceExtractor(made, tokeniser())),
     ]
     (outcome,) = run_stages([came], plan)
     three = RankedList(came.question, came.candidates[:3])
@@ -575,11 +564,11 @@ def test_passages_that_give_no_answer_are_dropped_by_the_extractor() -> None:
     made = model("mtl1")
     came = ranked(passage("p", "An apple."), passage("empty"), passage("q", "Which comet?"))
     pr = Stage("peasi.pr", PassageReranker(made, tokeniser()))
-    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", Extractor(made, tokeniser()), 1)])
+    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(made, tokeniser()), 1)])
     fates = {row.candidate_id: (row.unit, row.fate, row.dropped_by) for row in outcome.rows()}
     assert fates.pop("empty") == ("passage", "dropped", "peasi.easi")
     assert sorted(fates.values()) == [("sentence", "dropped", "peasi.easi"), ("sentence", "kept", None)]
-    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", Extractor(made, tokeniser(), 1.0))])
+    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(made, tokeniser(), 1.0))])
     assert not outcome.kept.candidates
     assert {(row.unit, row.dropped_by) for row in outcome.rows()} == {("passage", "peasi.easi")}
 
@@ -590,7 +579,7 @@ def test_top_1_is_the_answer_of_pr_s_best_passage() -> None:
     for before, left in zip(came, TopPassage(made, tokeniser()).rerank(came), strict=True):
         (by_pr,) = PassageReranker(made, tokeniser()).rerank([before])
         best = replace(by_pr, candidates=by_pr.candidates[:1])
-        assert left == Extractor(made, tokeniser()).rerank([best])[0]
+        assert left == SentenceExtractor(made, tokeniser()).rerank([best])[0]
         assert len(left.candidates) <= 1
 
 

@@ -17,10 +17,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.peasi import peasi
+from ranking.peasi import peasi_model
 from ranking.peasi.calibration import Calibration
-from ranking.peasi.peasi import PeasiModel, Reader, Variant, first
-from ranking.reranker import order_by, to_sentences
+from ranking.peasi.passage_reader import AskedPassage, Reader
+from ranking.peasi.peasi_model import PeasiModel, Variant, first
+from ranking.plan import to_sentences
+from ranking.reranker import order_by
 from ranking.training.loop import Progress, Recipe, train
 from ranking.training.passages import PassageTask, calibrated, dev_lists
 from ranking.training.state import finished
@@ -74,7 +76,7 @@ def task(of: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64,
 
 
 def save(with_tokeniser: Tokeniser, folder: Path, of: PeasiModel) -> None:
-    peasi.save(folder, of, with_tokeniser)
+    peasi_model.save(folder, of, with_tokeniser)
 
 
 def embedding(encoder: LayeredEncoder, *given: str) -> Tensor:
@@ -387,7 +389,7 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
     reader = Reader(firsts(), tokeniser())
     features, right = [], []
     for rows in dev:
-        scores = reader.passages([peasi.Asked(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
+        scores = reader.passages([AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
         if scores[0] >= scores[1]:  # the other has no sentence: no answer
             p = 1 / (1 + math.exp(-scores[0])) * 1 / 2
             features.append([math.log(p / (1 - p))])
@@ -411,7 +413,7 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     told = json.loads((tmp_path / "config.json").read_text())["calibration"]
     expected = calibrated(Reader(of, tokeniser()), rows)
     assert expected is not None and told == {"weights": list(expected.weights), "bias": expected.bias}
-    assert peasi.load(tmp_path)[0].calibration == expected
+    assert peasi_model.load(tmp_path)[0].calibration == expected
 
 
 @pytest.mark.parametrize(

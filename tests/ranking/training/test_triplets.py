@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 
 from indexing.shards.dense import DEFAULT, find_model
-from ranking.hashing import hashing
-from ranking.hashing.hashing import HashingModel, Variant, sign
+from ranking.hashing import hashing_model
+from ranking.hashing.hashing_model import HashingModel, Variant, sign
 from ranking.training.loop import Dev, Progress, Recipe, train
 from ranking.training.state import History
 from ranking.training.triplets import HashTask, TripletOptions
@@ -49,7 +49,7 @@ def model(variant: Variant = "has", shape: Shape = SHAPE) -> HashingModel:
 
 
 def keep(folder: Path, of: HashingModel) -> None:
-    hashing.save(folder, of, tokeniser())
+    hashing_model.save(folder, of, tokeniser())
 
 
 def task(of: HashingModel, questions: list[list[LabelledCandidate]] = QUESTIONS, **settings) -> HashTask:

@@ -1,0 +1,143 @@
+"""The model of the Cascade Transformer (Soldaini & Moschitti, ACL 2020): one encoder, a classifier at several depths.
+
+`CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it is the
+monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the paper's.
+
+Settled here. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0. A classifier has
+two hidden layers with tanh and one that gives the score: §5.2's "3-layers feed-forward modules". It gives one number, and
+its cross-entropy is the binary one. At inference it runs in float64: a score does not depend on the rest of the batch, and a
+survivor has exactly the score that it would have had without any dropping.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal, Self, cast
+
+import torch
+from torch import Tensor, nn
+
+from ranking.cascade.schedule import check
+from ranking.transformer.encoder import LayeredEncoder, pool
+from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+
+
+class Classifier(nn.Module):
+    """C_ρ(i): the mean encoding [texts, d] → a score per text [texts]."""
+
+    reads_first: ClassVar[bool] = False
+    """Whether it is given the encodings of the texts' first tokens alone [texts, d]."""
+
+    def __init__(self, width: int, dropout: float) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
+        self.score = nn.Linear(width, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
+        """Of the encodings [n, d] what it is called with [texts, d]."""
+        return pool(hidden, tokens)
+
+    def forward(self, mean: Tensor) -> Tensor:
+        h = self.first(self.dropout(mean)).tanh()
+        h = self.second(self.dropout(h)).tanh()
+        scores: Tensor = self.score(self.dropout(h))
+        return scores.squeeze(1)
+
+
+class CascadeModel(nn.Module):
+    """An encoder and its partial classifiers, one after layer ρ(i) for each of `exits`; the last one after its last layer."""
+
+    def __init__(self, encoder: LayeredEncoder, exits: Sequence[int]) -> None:
+        """Raises ValueError where the exits do not increase or do not end at the encoder's depth."""
+        super().__init__()
+        self.exits = tuple(exits)
+        check(self.exits, [0.0] * (len(self.exits) - 1))
+        if self.exits[-1] != encoder.shape.layers:
+            raise ValueError(
+                f"the last exit is after layer {self.exits[-1]}, but the encoder has {encoder.shape.layers} layers"
+            )
+        self.encoder = encoder
+        self.classifiers = nn.ModuleList(Classifier(encoder.shape.width, encoder.shape.dropout) for _ in exits)
+
+    @property
+    def depth(self) -> int:
+        return self.exits[-1]
+
+    def forward(self, tokens: Packed, exit: int, stop: bool = False) -> Tensor:
+        """Scores [texts] at an exit, counted from 0. `stop`: no gradient below the exit before (an ablation of §4.3.1)."""
+        return self.classify(self._encoded(tokens, exit, stop), tokens, exit)
+
+    def outputs(self, tokens: Packed, exit: int, stop: bool = False) -> list[Tensor]:
+        """As `forward`, what each classifier there says: one logit per text, [texts]."""
+        return self.logits(self._encoded(tokens, exit, stop), tokens, exit)
+
+    def _encoded(self, tokens: Packed, exit: int, stop: bool) -> Tensor:
+        before = self.exits[exit - 1] if stop and exit else 0
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not before):
+            hidden = self.encoder.embed(tokens)
+            hidden = self.encoder.run(hidden, tokens, 0, before)
+        return self.run(hidden, tokens, before, self.exits[exit])
+
+    def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
+        """h of depth `first` → what the classifiers of depth `last` read [n, d]."""
+        return self.encoder.run(hidden, tokens, first, last)
+
+    def layers_between(self, first: int, last: int) -> int:
+        """Layers that are computed from one exit's scores to another's."""
+        return last - first
+
+    def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
+        """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
+        return [classified(cast(Classifier, self.classifiers[exit]), hidden, tokens)]
+
+    def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
+        """What `run` gives at an exit [n, d] → scores [texts]."""
+        (logits,) = self.logits(hidden, tokens, exit)
+        return logits
+
+    def classifier_parameters(self) -> Iterator[nn.Parameter]:
+        """Of all that stands on the layers."""
+        return self.classifiers.parameters()
+
+    def for_inference(self, device: torch.device | str) -> Self:
+        """A copy for scoring: layers in the device's fast precision, the classifiers in float64."""
+        made = copy.copy(self)
+        made._modules = dict(self._modules)
+        made.encoder = self.encoder.for_inference(device)
+        made.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
+        return made.requires_grad_(False).eval()
+
+
+def classified(classifier: Classifier, hidden: Tensor, tokens: Packed) -> Tensor:
+    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast."""
+    with torch.autocast(hidden.device.type, enabled=False):
+        logits: Tensor = classifier(classifier.read(hidden, tokens).to(classifier.score.weight.dtype))
+    return logits
+
+
+def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
+    """A cascade that begins with a monolithic model's body and classifier; the other classifiers are new."""
+    made = CascadeModel(monolithic.encoder, exits)
+    made.classifiers[-1] = monolithic.classifiers[-1]
+    return made
+
+
+def save(
+    folder: Path,
+    name: str,
+    model: CascadeModel,
+    tokeniser: Tokeniser,
+    store: Literal["fp32", "fp16"] = "fp32",
+    words: WordSource | None = None,
+) -> None:
+    """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
+    save_transformer(folder, name, {"exits": model.exits}, model, tokeniser, store, words)
+
+
+def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
+    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    return load_transformer(folder, name, lambda told, encoder: CascadeModel(encoder, told["exits"]), source)

@@ -1,0 +1,67 @@
+"""The sequential ranker SR (Cascade Transformer §4.2): monolithic rankers of growing depth, one after the other.
+
+Reads sentences, writes sentences. Each ranker encodes anew the candidates that the one before has kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import compress
+from typing import ClassVar, Self
+
+import numpy as np
+
+from ranking.cascade import CascadeStage
+from ranking.cascade.cascade import Cascade, alpha_per_exit, survivors
+from ranking.cascade.cascade_model import load
+from ranking.cascade.schedule import check
+from ranking.reranker import Resources, order_by
+from schemas.ranked import RankedList, Unit
+
+
+class Sequential:
+    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before has left (§4.2).
+
+    A checkpoint is a folder whose sub-folders are checkpoints of `pointwise`; the shallowest comes first.
+    """
+
+    name: ClassVar[str] = "sequential"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, rankers: Sequence[Cascade], drops: Sequence[float] = ()) -> None:
+        """`drops`: α after each ranker but the last. Raises ValueError where they do not fit the rankers."""
+        self.drops = tuple(drops) or (0.0,) * (len(rankers) - 1)
+        check([ranker.depth for ranker in rankers], self.drops)
+        self._rankers = rankers
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        folder = resources.folder()
+        loaded = [load(path.parent, "pointwise", resources.model) for path in sorted(folder.glob("*/config.json"))]
+        if not loaded:
+            raise ValueError(
+                f"{folder} is no checkpoint of sequential: it has no sub-folders that are checkpoints of pointwise"
+            )
+        rankers = sorted((Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth)
+        return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        now = list(lists)
+        for ranker, alpha in zip(self._rankers, (*self.drops, 0.0), strict=True):
+            scores = [rows.scores[:, -1] for rows in ranker.exit_scores(now)]
+            if ranker is self._rankers[-1]:
+                break
+            for n, ranked in enumerate(now):
+                size = len(ranked.candidates)
+                stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
+                now[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
+        return [order_by(ranked, values, self.name) for ranked, values in zip(now, scores, strict=True)]
+
+    def costs(self) -> Counter[str]:
+        """As `Cascade.costs`, summed over the rankers, but for the candidates, which came in once."""
+        first, *others = [ranker.costs() for ranker in self._rankers]
+        came = {key: first[key] for key in ("candidates", "tokens")}
+        full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in came.items()}
+        return Counter({**sum(others, first), **came, **full}) if first else first

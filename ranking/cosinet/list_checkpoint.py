@@ -1,0 +1,76 @@
+"""Model folders of the models over static word vectors: `config.json`, `model.safetensors`, and the word vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import ClassVar, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ranking.checkpoint import FORMAT, check_format
+from ranking.cosinet.heads import Form
+from ranking.word_vectors.embeddings import Embeddings, Store
+
+
+class ListModel(Protocol):
+    """A model over static word vectors, as it is saved and built again."""
+
+    name: ClassVar[str]
+    form: Form
+    filters: int
+
+    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> object: ...
+
+    def eval(self) -> Self: ...
+
+
+Model = TypeVar("Model", bound=ListModel)
+
+
+def save_list_model(
+    folder: Path,
+    model: ListModel,
+    embeddings: Embeddings,
+    store: Literal["fp32", "fp16"] = "fp32",
+    vectors: Store = "fp32",
+) -> None:
+    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
+    folder.mkdir(parents=True, exist_ok=True)
+    embeddings.save(folder, vectors)
+    kept = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    if store == "fp16":
+        kept = {name: weight.half() for name, weight in kept.items()}
+    save_file(kept, folder / "model.safetensors")
+    told = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    (folder / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
+    """What `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
+
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
+    vectors' transformer cannot be had.
+    """
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        check_format(told, model.name)
+        weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
+        embeddings = Embeddings.load(folder, source)
+        made = model(embeddings.vectors, told["form"], int(told["filters"]))
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
+    try:
+        made.load_state_dict(weights)
+    except RuntimeError as e:
+        raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+    return made.eval(), embeddings

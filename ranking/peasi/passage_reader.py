@@ -1,0 +1,151 @@
+"""Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage (§2.1, §2.2).
+
+Settled here. A passage of more than k sentences is read in windows of at most k, of much the same size; its sentences' softmax
+goes over all windows, so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
+that is too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
+extracted. Nor can one that an earlier stage of the plan has dropped: it is read with the others, which it explains, and counts
+in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
+sentence; for a passage without sentences EASI reads the question alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ranking.peasi.peasi_model import PeasiModel, first
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from schemas.ranked import Candidate, RankedList
+
+Floats = npt.NDArray[np.float64]
+
+
+BATCH_TOKENS = 1 << 16  # of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32
+
+
+def windows(texts: Sequence[str], slots: int) -> list[Numbers]:
+    """A passage's sentences that have text, by number, in windows of at most `slots`; one empty window if there are none."""
+    filled = np.flatnonzero([bool(text.strip()) for text in texts])
+    return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
+
+
+class AskedPassage(NamedTuple):
+    """A passage that is read for a question."""
+
+    question: str
+    passage: str
+    sentences: tuple[str, ...]
+    left: frozenset[int] | None = None
+    """Numbers of the sentences that may be extracted; all are read. None: all."""
+
+    @classmethod
+    def of(cls, ranked: RankedList, candidate: Candidate) -> Self:
+        passage, left = candidate.hit.passage, None
+        if candidate.left is not None:
+            left = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.left)
+        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), left)
+
+
+def _is_left(asked: AskedPassage, number: int) -> bool:
+    return asked.left is None or number in asked.left
+
+
+class Extracted(NamedTuple):
+    """What EASI says of each passage."""
+
+    sentence: Numbers
+    """[passages]: number of the best one in its passage; -1 where there is none."""
+    log_p: Floats
+    """[passages]: log p(s | p) of it; NaN where there is none."""
+    embedding: Tensor
+    """[passages, d]: E of the window that it stands in."""
+
+
+class Reader:
+    """A model that reads passages, and keeps account of it."""
+
+    def __init__(
+        self,
+        model: PeasiModel,
+        tokeniser: Tokeniser,
+        passages: bool = True,
+        sentences: bool = True,
+        device: str | None = None,
+    ) -> None:
+        """`device`: where it runs; the model's if None."""
+        self.model = model.for_inference(device or model.encoder.words.weight.device, passages, sentences)
+        self._tokeniser = tokeniser
+        self._costs: Counter[str] = Counter()
+
+    def passages(self, asked: Sequence[AskedPassage]) -> Floats:
+        """PR: logits of p(q, p) [passages]."""
+        whole = [each._replace(left=None) for each in asked]
+        of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
+        of_passage, _ = self._read(self.model.encoder, [(each.question, each.passage) for each in asked])
+        return _array(self.model.passage_scores(of_passage, of_sentences))
+
+    def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
+        """EASI: the best sentence of each passage."""
+        split = [(n, numbers) for n, each in enumerate(asked) for numbers in windows(each.sentences, self.model.slots)]
+        passage = np.fromiter((n for n, _ in split), np.int64, len(split))  # [windows]
+        texts = [(asked[n].question, *(asked[n].sentences[i] for i in numbers)) for n, numbers in split]
+        embedding, pairs = self._read(self.model.easi_encoder or self.model.encoder, texts)
+        logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
+        window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
+        number = np.array([split[w][1][s] for w, s in zip(window, slot, strict=True)], np.int64)
+        logit, of = logits[window, slot], passage[window]
+        whole = np.full(len(asked), -np.inf)  # [passages]: of all their sentences
+        np.logaddexp.at(whole, of, logit)
+        left = np.array([_is_left(asked[n], i) for n, i in zip(of, number, strict=True)], bool)
+        window, number, logit, of = window[left], number[left], logit[left], of[left]
+        sentence, log_p = np.full(len(asked), -1), np.full(len(asked), np.nan)
+        chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best
+        if len(of):
+            starts = np.flatnonzero(np.diff(of, prepend=-1))
+            best = np.lexsort((-np.arange(len(of)), logit, of))[np.append(starts[1:], len(of)) - 1]
+            there = of[starts]  # the passages that have a sentence to choose
+            sentence[there] = number[best]
+            log_p[there] = logit[best] - whole[there]
+            chosen[there] = window[best]
+        return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
+
+    def costs(self) -> Counter[str]:
+        """What was spent since the last call: texts read (predictions), tokens, tokens cut, layers × each of the first two,
+        milliseconds."""
+        spent, self._costs = self._costs, Counter()
+        return spent
+
+    @torch.inference_mode()
+    def _read(self, encoder: LayeredEncoder, texts: Sequence[tuple[str, ...]]) -> tuple[Tensor, Pairs]:
+        """E of each question and what follows it, [texts, d] in float64; and their tokens."""
+        began = time.perf_counter()
+        pairs = self._tokeniser.pairs(texts)
+        device = encoder.words.weight.device
+        made = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
+        for rows in pairs.batches(BATCH_TOKENS):
+            made[torch.from_numpy(rows).to(device)] = first(encoder, pairs.pack(rows).to(device)).double()
+        read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
+        self._costs.update(predictions=read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
+        self._costs.update(layer_predictions=layers * read, layer_tokens=layers * tokens)
+        self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
+        return made, pairs
+
+
+def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """A value per candidate of all lists, as one array for each list."""
+    ends = np.cumsum([len(ranked.candidates) for ranked in lists], dtype=np.int64)
+    return np.split(values, ends)[: len(lists)]
+
+
+def _array(values: Tensor) -> Floats:
+    made: Floats = values.cpu().numpy()
+    return made

@@ -1,0 +1,154 @@
+"""The models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is extracted in place.
+
+`PeasiModel` is §2: the passage reranker PR (§2.1), which reads [CLS] q [SEP] p, the extractor EASI (§2.2), which reads
+q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
+
+    pr      PR alone
+    easi    EASI alone
+    mtl0    both, on one transformer
+    mtl1    both, each on its own, trained together
+    joint   mtl1 with EASI's embedding in PR: p(q, p) = softmax(W · tanh([E(q, p); E(q, c1 … ck)]) + B), written PR ⊕ EASI
+
+E is the first token's encoding.
+
+Settled here. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
+(a setting).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ranking.peasi.calibration import Calibration
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+
+Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
+
+
+class PeasiModel(nn.Module):
+    """One transformer or two, W of PR [1, d or 2 d] with B, and W of EASI [k, d]."""
+
+    def __init__(self, encoder: LayeredEncoder, variant: Variant, slots: int) -> None:
+        """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same shape.
+
+        Raises ValueError on slots < 1.
+        """
+        super().__init__()
+        if slots < 1:
+            raise ValueError(f"{slots} slots; EASI needs at least one")
+        self.variant, self.slots = variant, slots
+        width = encoder.shape.width
+        self.encoder = encoder
+        self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
+        self.passage = nn.Linear(2 * width if variant == "joint" else width, 1) if variant != "easi" else None
+        self.sentence = nn.Linear(width, slots, bias=False) if variant != "pr" else None
+        self.calibration: Calibration | None = None
+
+    def take_passage_head(self, other: PeasiModel) -> None:
+        """Go on with another's PR; in PR ⊕ EASI the part of W that reads EASI's embedding is 0 where the other has none."""
+        if self.passage is not None and other.passage is not None:
+            known = other.passage.weight.shape[1]
+            with torch.no_grad():
+                self.passage.weight.zero_()[:, :known] = other.passage.weight[:, : self.passage.weight.shape[1]]
+                self.passage.bias.copy_(other.passage.bias)
+
+    def take_sentence_head(self, other: PeasiModel) -> None:
+        """Go on with another's EASI, or its first slots. Raises ValueError where that has fewer."""
+        if self.sentence is not None and other.sentence is not None:
+            if other.slots < self.slots:
+                raise ValueError(f"its EASI has {other.slots} slots, not {self.slots}; give slots of at most {other.slots}")
+            with torch.no_grad():
+                self.sentence.weight.copy_(other.sentence.weight[: self.slots])
+
+    @property
+    def reads_passages(self) -> bool:
+        """Whether there is a PR."""
+        return self.passage is not None
+
+    @property
+    def reads_sentences(self) -> bool:
+        """Whether there is an EASI."""
+        return self.sentence is not None
+
+    def passage_embedding(self, tokens: Packed) -> Tensor:
+        """E(q, p) [texts, d]."""
+        return first(self.encoder, tokens)
+
+    def sentence_embedding(self, tokens: Packed) -> Tensor:
+        """E(q, c1 … ck) [texts, d]."""
+        return first(self.easi_encoder or self.encoder, tokens)
+
+    def passage_scores(self, of_passage: Tensor, of_sentences: Tensor | None = None) -> Tensor:
+        """[texts, d], for PR ⊕ EASI twice → logits of p(q, p) [texts], in the head's precision, never under autocast (§2.3)."""
+        assert self.passage is not None
+        read = of_passage if of_sentences is None else torch.cat([of_passage, of_sentences], 1)
+        with torch.autocast(read.device.type, enabled=False):
+            scores: Tensor = self.passage(read.to(self.passage.weight.dtype).tanh())
+        return scores.squeeze(1)
+
+    def sentence_scores(self, of_sentences: Tensor) -> Tensor:
+        """[texts, d] → E Wᵀ [texts, k], whose softmax over a passage's sentences is p(c1) … p(ck) (§2.2)."""
+        assert self.sentence is not None
+        with torch.autocast(of_sentences.device.type, enabled=False):
+            scores: Tensor = self.sentence(of_sentences.to(self.sentence.weight.dtype))
+        return scores
+
+    def for_inference(self, device: torch.device | str, passages: bool = True, sentences: bool = True) -> PeasiModel:
+        """A copy for scoring: transformers in the device's fast precision, what stands on them in float64.
+
+        Without what only reads passages, or sentences, where those are not to be read.
+        """
+        sentences = sentences or self.variant == "joint"
+        alone = {"passage": passages, "sentence": sentences, "easi_encoder": sentences}
+        needed = alone | {"encoder": passages or self.easi_encoder is None}
+        made = copy.copy(self)
+        made._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
+        return made.requires_grad_(False).eval()
+
+
+def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.Module | None:
+    if module is None or isinstance(module, LayeredEncoder):
+        return module and module.for_inference(device)
+    return copy.deepcopy(module).to(device, torch.float64)
+
+
+def first(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
+    """Each text's first token, [CLS], after the last layer [texts, d]."""
+    hidden = encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
+    return hidden[tokens.starts[:-1].long()]
+
+
+NAME = "peasi"
+
+
+def save(
+    folder: Path,
+    model: PeasiModel,
+    tokeniser: Tokeniser,
+    store: Literal["fp32", "fp16"] = "fp32",
+    words: WordSource | None = None,
+) -> None:
+    """Write the model folder. See `save_transformer`."""
+    calibration = model.calibration and asdict(model.calibration)
+    told = {"variant": model.variant, "slots": model.slots, "calibration": calibration}
+    save_transformer(folder, NAME, told, model, tokeniser, store, words)
+
+
+def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
+    """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
+    return load_transformer(folder, NAME, _build, source)
+
+
+def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
+    made = PeasiModel(encoder, told["variant"], told["slots"])
+    made.calibration = told["calibration"] and Calibration(**told["calibration"])
+    return made

@@ -1,0 +1,223 @@
+"""Plans of stages: SR_N = R_N ∘ … ∘ R_1, each stage with its own k_i (Cascade Transformer §3.2).
+
+A plan takes whole ranked lists and returns them. Passages become sentences, and sentences passages, where the next stage reads
+the other unit. No candidate is lost: each ends as one row, with its score in each stage that it passed and where it departed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ranking.entry import StageSettings
+from ranking.registry import find
+from ranking.reranker import Reranker
+from schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A reranker and how many candidates it leaves per question: the paper's k_i. `keep` None leaves all."""
+
+    name: str
+    reranker: Reranker
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A candidate that left the plan before its end; `dropped_by` None where it was grouped into its passage."""
+
+    candidate: Candidate
+    dropped_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a plan made of one question's list."""
+
+    kept: RankedList
+    left: tuple[Departure, ...]
+
+    def rows(self) -> list[ScoredCandidate]:
+        """One row per candidate: the kept ones best first, then those that left, the last to leave first."""
+        kept = [self._row(c, rank, "kept", None) for rank, c in enumerate(self.kept.candidates, 1)]
+        left = [
+            self._row(d.candidate, None, "dropped" if d.dropped_by else "grouped", d.dropped_by) for d in reversed(self.left)
+        ]
+        return kept + left
+
+    def _row(self, c: Candidate, rank: int | None, fate: str, dropped_by: str | None) -> ScoredCandidate:
+        hit, passage = c.hit, c.hit.passage
+        place = c.sentence or passage
+        return ScoredCandidate(
+            question_id=self.kept.question.question_id,
+            question=self.kept.question.text,
+            unit=c.unit,
+            candidate_id=c.candidate_id,
+            passage_id=passage.passage_id,
+            doc_id=passage.doc_id,
+            url=passage.url,
+            title=passage.title,
+            start=place.start,
+            end=place.end,
+            text=c.text,
+            rank=rank,
+            fate=fate,
+            dropped_by=dropped_by,
+            position=c.position,
+            retrieved_rank=hit.rank,
+            fused_score=hit.fused_score,
+            bm25_score=hit.bm25_score,
+            bm25_rank=hit.bm25_rank,
+            dense_score=hit.dense_score,
+            dense_rank=hit.dense_rank,
+            stages=c.stages,
+        )
+
+
+def to_sentences(ranked: RankedList) -> RankedList:
+    """The sentences of a list of passages, in the passages' order; each inherits its passage's scores.
+
+    A sentence that stands in two passages is taken once, from the one that was retrieved first. Of passages that
+    `to_passages` made, the sentences that were left then, at the positions that they had.
+    """
+    owner: dict[str, tuple[str, int]] = {}  # sentence id → (passage id, position)
+    for candidate in sorted(ranked.candidates, key=lambda c: c.position):
+        for sentence in candidate.sentences:
+            position = len(owner) if candidate.left is None else candidate.left[sentence.sentence_id]
+            owner.setdefault(sentence.sentence_id, (candidate.candidate_id, position))
+    made = []
+    for candidate in ranked.candidates:
+        for sentence in candidate.sentences:
+            passage_id, position = owner[sentence.sentence_id]
+            if passage_id == candidate.candidate_id:
+                made.append(replace(candidate, sentence=sentence, position=position, left=None))
+    return RankedList(ranked.question, tuple(made))
+
+
+def to_passages(ranked: RankedList) -> RankedList:
+    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it inherits."""
+    best: dict[str, Candidate] = {}
+    left: dict[str, dict[str, int]] = defaultdict(dict)
+    for candidate in ranked.candidates:
+        passage_id = candidate.hit.passage.passage_id
+        best.setdefault(passage_id, candidate)
+        left[passage_id][candidate.candidate_id] = candidate.position
+    made = (replace(c, sentence=None, position=c.hit.rank - 1, left=left[passage_id]) for passage_id, c in best.items())
+    return RankedList(ranked.question, tuple(made))
+
+
+def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = "passage") -> list[Outcome]:
+    """Run the plan over whole lists whose candidates are of `unit`.
+
+    A sentence that was grouped may come back from its passage, and ends as one row, of where it was last; one that a
+    stage has dropped may not, though a stage that reads passages reads all their text.
+    Raises RuntimeError where a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
+    """
+    now = list(lists)
+    left: list[list[Departure]] = [[] for _ in now]
+    for stage in plan:
+        if stage.reranker.reads != unit:
+            if unit == "sentence":
+                for departures, ranked in zip(left, now, strict=True):
+                    departures += [Departure(c, None) for c in reversed(ranked.candidates)]
+            now = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in now]
+        came, now = now, _named(stage, stage.reranker.rerank(now))
+        unit = stage.reranker.writes
+        if len(now) != len(came):
+            raise RuntimeError(f"stage {stage.name}: {len(came)} lists came in and {len(now)} left")
+        for n, (before, after) in enumerate(zip(came, now, strict=True)):
+            _check_contract(stage, before, after)
+            now[n] = kept = RankedList(after.question, after.candidates[: stage.keep])
+            left[n] += [Departure(c, stage.name) for c in reversed(after.candidates[len(kept.candidates) :])]
+            returned = {c.candidate_id for c in after.candidates} | {
+                c.hit.passage.passage_id for c in after.candidates if c.sentence
+            }
+            left[n] += [Departure(c, stage.name) for c in reversed(before.candidates) if c.candidate_id not in returned]
+    return [Outcome(ranked, _last(ranked, departures)) for ranked, departures in zip(now, left, strict=True)]
+
+
+def _last(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
+    """Each candidate's last departure: a sentence that was grouped, and came back from its passage, is where it ended."""
+    ended = {c.candidate_id for c in kept.candidates}
+    made = []
+    for departure in reversed(departures):
+        if departure.candidate.candidate_id not in ended:
+            ended.add(departure.candidate.candidate_id)
+            made.append(departure)
+    return tuple(reversed(made))
+
+
+def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:
+    """Refuse a plan that cannot be meant: (name, reranker, keep) per stage.
+
+    Raises ValueError with the stage's number where a name comes twice, `keep` is below 1, or grows without a change of unit.
+    """
+    names: set[str] = set()
+    bound: int | None = None
+    for n, (name, reranker, keep) in enumerate(stages):
+        where = f"rerank.stages[{n}]"
+        if name in names:
+            raise ValueError(f"{where}: two stages are named {name!r}; give one another `name`")
+        names.add(name)
+        if keep is not None and keep < 1:
+            raise ValueError(f"{where} ({name}): keep = {keep}; it must be at least 1")
+        if reranker.reads != unit or reranker.writes != reranker.reads:
+            bound = None
+        unit = reranker.writes
+        if keep is not None and bound is not None and keep > bound:
+            raise ValueError(f"{where} ({name}): keep = {keep} grows; the stages before leave {bound} at the most")
+        bound = keep if keep is not None else bound
+
+
+def _named(stage: Stage, lists: list[RankedList]) -> list[RankedList]:
+    """The stage's name in the place of its reranker's, on the scores that this stage has just given."""
+    if stage.name == stage.reranker.name:
+        return lists
+    return [
+        RankedList(
+            ranked.question,
+            tuple(
+                replace(c, stages=tuple(replace(s, stage=stage.name) if s is c.stages[-1] else s for s in c.stages))
+                for c in ranked.candidates
+            ),
+        )
+        for ranked in lists
+    ]
+
+
+def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None:
+    where = f"stage {stage.name}, question {before.question.question_id}"
+    if after.question != before.question:
+        raise RuntimeError(f"{where}: the list of question {after.question.question_id} came back")
+    ids = [c.candidate_id for c in after.candidates]
+    if len(set(ids)) != len(ids):
+        raise RuntimeError(f"{where}: a candidate came back twice")
+    known = {c.candidate_id for c in before.candidates}
+    if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
+        known = {s.sentence_id for c in before.candidates for s in c.sentences}
+    if not known.issuperset(ids):
+        raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
+    scores = [c.stages[-1].score for c in after.candidates]
+    if scores != sorted(scores, reverse=True):
+        raise RuntimeError(f"{where}: the list is not sorted by score")
+
+
+def scores_before(stages: Sequence[StageSettings]) -> list[dict[str, str]]:
+    """For each stage of a plan its `Resources.scores`: of each reranker that it reads, the last stage before it, if any.
+
+    Raises ValueError with the stage's number if a setting needs scores that no stage before it gives.
+    """
+    last: dict[str, str] = {}  # reranker → key of its last stage so far
+    plan = []
+    for n, stage in enumerate(stages):
+        scores = {name: last[name] for name in find(stage.reranker).reads_scores if name in last}
+        try:
+            stage.check_scores(scores)
+        except ValueError as e:
+            raise ValueError(f"rerank.stages[{n}]: {e}") from e
+        plan.append(scores)
+        last[stage.reranker] = stage.key
+    return plan

@@ -1,0 +1,132 @@
+"""Model folders of transformers: a body, what a method puts on it, and the tokenizer.
+
+A model whose word embeddings are still those of the transformer that it began with names their source in place of a copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ranking.checkpoint import FORMAT, check_format
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
+
+# Transformers: a body, what stands on it, and a tokenizer. `told` is what the model's own file says of it.
+
+
+@dataclass(frozen=True, slots=True)
+class WordSource:
+    """A transformer whose word embeddings a model has kept as they were."""
+
+    model: str
+    sha256: str  # of its model.safetensors
+
+    @classmethod
+    def read(cls, name: str, folder: Path) -> Self:
+        return cls(name, _sha256(folder / "model.safetensors"))
+
+
+class TransformerModel(Protocol):
+    """A model over a `LayeredEncoder`, which is its attribute `encoder`."""
+
+    encoder: LayeredEncoder
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor], *, assign: bool = False) -> object: ...
+
+    def eval(self) -> Self: ...
+
+
+Transformer = TypeVar("Transformer", bound=TransformerModel)
+
+
+_WORDS = "encoder.words.weight"  # how the names of such tables end
+
+
+def save_transformer(
+    folder: Path,
+    name: str,
+    told: Mapping[str, object],
+    model: TransformerModel,
+    tokeniser: Tokeniser,
+    store: Literal["fp32", "fp16"] = "fp32",
+    words: WordSource | None = None,
+) -> None:
+    """Write the model folder: `config.json`, the weights, `tokenizer.json`.
+
+    Where the word embeddings are still those of `words`, neither they nor the tokenizer are written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = {key: weight.detach().cpu().contiguous() for key, weight in model.state_dict().items()}
+    if words is not None:
+        kept = {key: weight for key, weight in kept.items() if not key.endswith(_WORDS)}
+    else:
+        shutil.copyfile(tokeniser.path, folder / "tokenizer.json")
+    if store == "fp16":
+        kept = {key: weight.half() for key, weight in kept.items()}
+    save_file(kept, folder / "model.safetensors")
+    config = {"format": FORMAT, "model": name, **told, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
+    config["words"] = None if words is None else asdict(words)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def load_transformer(
+    folder: Path,
+    name: str,
+    build: Callable[[Mapping[str, Any], LayeredEncoder], Transformer],
+    source: Callable[[str], Path] = Path,
+) -> tuple[Transformer, Tokeniser]:
+    """What `save_transformer` wrote, in fp32 however it is stored.
+
+    `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
+
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where the
+    transformer that has its words cannot be had.
+    """
+    try:
+        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        check_format(told, name)
+        weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
+        origin = folder
+        if told["words"] is not None:
+            words = WordSource(**told["words"])
+            origin = source(words.model)
+            if _sha256(origin / "model.safetensors") != words.sha256:
+                raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
+        tokeniser = Tokeniser(origin, int(told["limit"]))
+        with torch.device("meta"):
+            model = build(told, LayeredEncoder(Shape(**told["shape"])))
+        if told["words"] is not None:
+            taken = LayeredEncoder.load(origin, 1).words.weight
+            weights |= {key: taken.clone() for key in model.state_dict() if key.endswith(_WORDS)}
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
+    try:
+        model.load_state_dict(weights, assign=True)
+    except RuntimeError as e:
+        raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+    return model.eval(), tokeniser
+
+
+def word_source(folder: Path) -> WordSource | None:
+    """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
+    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
+    return None if told is None else WordSource(**told)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
