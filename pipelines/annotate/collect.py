@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from indexing.annotation.agreement import resolve
 from pipelines.annotate.exports import Export
-from pipelines.annotate.packs.spreadsheet import Spreadsheet
 from pipelines.annotate.votes import Agreed, Ballots
+from pipelines.annotation_tools import spreadsheet
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -239,8 +239,7 @@ def _check(counts: Mapping[str, int], writers: Mapping[str, PartWriter[Record]])
 
 def _pack(tasks: Sequence[Task]) -> str:
     """Tasks as CSV for the adjudicator; without the votes and scores, so that they judge and do not follow."""
-    tool = Spreadsheet()
-    return tool.before + "".join(tool.item(task, None) for task in tasks)
+    return spreadsheet.HEADER + "".join(spreadsheet.item(task, None) for task in tasks)
 
 
 def _lines(run: Path, counts: Mapping[str, int], agreed: Agreed, files: int) -> Iterator[str]:

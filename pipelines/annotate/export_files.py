@@ -13,13 +13,15 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, TypeAlias
 
-from pipelines.annotate.packs.spreadsheet import unquote
+import ijson
+
+from pipelines.annotation_tools.spreadsheet import unquote
+from pipelines.annotation_tools.tool import FileKind
 from pipelines.datasets.lines import bad
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
-Kind = Literal["list", "lines", "csv"]
 Row: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
 AGAIN = "export it again, whole"
@@ -41,7 +43,7 @@ class ExportFile:
             first = ""
             while not first and (chunk := text.read(CHUNK)):
                 first = chunk.lstrip()[:1]
-        self.kind: Kind = "list" if first == "[" else "lines" if first == "{" else "csv"
+        self.kind: FileKind = "list" if first == "[" else "lines" if first == "{" else "csv"
 
     def rows(self) -> Iterator[Row]:
         """All rows. Raises JobError (65) with the place where one is broken or the file is cut off."""
@@ -89,26 +91,16 @@ class ExportFile:
             self._at(line)
 
     def _list(self, text: IO[str]) -> Iterator[Row]:
-        for number, row in enumerate(self._elements(_Scanner(text)), 1):
-            yield number, self._object(row)
-            self._at(number)
-
-    def _elements(self, scanner: _Scanner) -> Iterator[Any]:
+        characters = _Utf8(text)
         try:
-            scanner.take("[")
-            if scanner.peek() == "]":
-                scanner.take("]")
-            else:
-                yield scanner.value()
-                while scanner.peek() == ",":
-                    scanner.take(",")
-                    yield scanner.value()
-                scanner.take("]")
-            if after := scanner.peek():
-                raise _Broken(f"{after!r} after the list's end")
-        except (_Broken, RecursionError) as e:
-            place = f"character {scanner.position:,}"
-            raise self._bad(f"{place}: {e}; is the file cut off here? {AGAIN}") from e
+            for number, row in enumerate(ijson.items(characters, "item", buf_size=CHUNK), 1):
+                yield number, self._object(row)
+                self._at(number)
+        except ijson.JSONError as e:
+            problem, _, excerpt = str(e).partition("\n")
+            near = f", near {line!r}" if (line := excerpt.partition("\n")[0].strip()) else ""
+            place = f"before character {characters.count:,}"
+            raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
 
     def _object(self, row: Any) -> Mapping[str, Any]:
         if not isinstance(row, dict):
@@ -150,57 +142,16 @@ class ExportFile:
         return {name: unquote(cell) for name, cell in zip(names, cells + [""] * (len(names) - len(cells)), strict=False)}
 
 
-class _Broken(ValueError):
-    """Text that is not the JSON that was expected."""
-
-
-class _Scanner:
-    """JSON values out of a text, read as far as they need."""
+class _Utf8:
+    """A text as the file of bytes that ijson reads; `count` is the number of characters read so far."""
 
     def __init__(self, text: IO[str]) -> None:
-        self._text, self._buffer, self._at, self._gone = text, "", 0, 0
+        self._text, self.count = text, 0
 
-    @property
-    def position(self) -> int:
-        """Characters taken so far."""
-        return self._gone + self._at
-
-    def peek(self) -> str:
-        """The next character that is not blank; '' at the end."""
-        while True:
-            rest = self._buffer[self._at : self._at + CHUNK]
-            if found := rest.lstrip():
-                self._at += len(rest) - len(found)
-                return found[0]
-            self._at += len(rest)
-            if self._at == len(self._buffer) and not self._more():
-                return ""
-
-    def take(self, wanted: str) -> None:
-        if (found := self.peek()) != wanted:
-            raise _Broken(f"{found!r} where {wanted!r} was expected" if found else f"it ends where {wanted!r} was expected")
-        self._at += 1
-
-    def value(self) -> Any:
-        """The next value. A value longer than what was read is parsed again with twice as much."""
-        self.peek()
-        while True:
-            try:
-                made, self._at = _DECODER.raw_decode(self._buffer, self._at)
-                return made
-            except json.JSONDecodeError as e:
-                near_end = e.pos > len(self._buffer) - 16 or e.msg.startswith("Unterminated string")
-                if not near_end or not self._more():
-                    raise _Broken(f"{e.msg}, {e.pos - self._at:,} characters on") from e
-            except ValueError as e:  # a number of thousands of digits
-                raise _Broken(str(e)) from e
-
-    def _more(self) -> bool:
-        chunk = self._text.read(max(CHUNK, len(self._buffer) - self._at))
-        if chunk:
-            self._gone += self._at
-            self._buffer, self._at = self._buffer[self._at :] + chunk, 0
-        return bool(chunk)
+    def read(self, size: int) -> bytes:
+        characters = self._text.read(size)
+        self.count += len(characters)
+        return characters.encode()
 
 
 class _Lines:
@@ -218,6 +169,3 @@ class _Lines:
             raise StopIteration
         self.ended = line.endswith(("\n", "\r"))
         return line
-
-
-_DECODER = json.JSONDecoder()

@@ -21,7 +21,7 @@ from indexing.annotation.sampling import Chosen, Rules, choose, draw
 from indexing.labels.given_labels import Contradiction
 from indexing.passages.text import fold
 from pipelines.annotate import packs
-from pipelines.annotate.packs.tool import Model, Setup
+from pipelines.annotation_tools.tool import Model
 from pipelines.config.job_file import Annotate, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
@@ -284,15 +284,15 @@ def write_packs(job: Job, run: Path) -> bool:
         "guidelines": digest(guidelines),
         **wanted.model_dump(include={"tools", "predictions", "tasks_per_file"}),
     }
-    if packs.written(run / PACKS, settings):
+    if packs.are_written(run / PACKS, settings):
         return False
     scored = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest
     plan = "+".join(stage["name"] or stage["reranker"] for stage in scored.settings["stages"])
     model = Model(f"{plan} {scored.fingerprint[:8]}", unbounded=tasks.manifest.counts["scores_beyond_0_1"] > 0)
     asked = _asked(earlier) if earlier is not None else frozenset()
     new = (each for each in tasks.read() if (each.task_id, each.text_hash) not in asked)
-    setup = Setup(guidelines, model if wanted.predictions else None, wanted.tasks_per_file)
-    packs.write(run / PACKS, new, wanted.tools, setup, settings)
+    options = packs.PackOptions(guidelines, model if wanted.predictions else None, wanted.tasks_per_file)
+    packs.write(run / PACKS, new, wanted.tools, options, settings)
     return True
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from indexing.annotation import agreement
 from indexing.annotation.agreement import Figure, Share, Votes
-from pipelines.annotate.exports.tools import Given
+from pipelines.annotation_tools.tool import ExportedLabel
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
 from schemas.annotation import Task
@@ -55,15 +55,15 @@ class Ballots:
         """(file, reject)."""
         self.counts = Counter(annotations=0, unchecked_text=0, unknown_status=0)
 
-    def add(self, file: int, given: Given) -> None:
+    def add(self, file: int, given: ExportedLabel) -> None:
         """Take an annotation of file number `file`. The later of two by one annotator on one task holds."""
         self.counts["annotations"] += 1
         refusal = self._refusal(given)
         if refusal is not None:
-            self._reject(file, given.where, given.task_id, given.annotator, *refusal)
+            self._reject(file, given.record, given.task_id, given.annotator, *refusal)
             return
         assert given.label is not None
-        key, new = (self.number[given.task_id], given.annotator), Vote(file, given.where, given.label, given.at)
+        key, new = (self.number[given.task_id], given.annotator), Vote(file, given.record, given.label, given.changed_at)
         self.counts["unchecked_text"] += not given.text_hash
         self.counts["unknown_status"] += not given.submitted
         old = self.votes.setdefault(key, new)
@@ -74,7 +74,7 @@ class Ballots:
             told = f"label {gone.label}; {self._files[holds.file]}, record {holds.where}, says {holds.label} later"
             self._reject(gone.file, gone.where, given.task_id, given.annotator, "duplicate", told)
 
-    def _refusal(self, given: Given) -> tuple[str, str] | None:
+    def _refusal(self, given: ExportedLabel) -> tuple[str, str] | None:
         """Why an annotation is no vote: the reason, and the values that decided."""
         number = self.number.get(given.task_id)
         if number is None:

@@ -1,4 +1,4 @@
-"""Prodigy: JSONL for its `choice` interface.
+"""Prodigy: JSONL for its `choice` interface, and the JSONL that `db-out` writes.
 
 Both hashes stand for the task and its text, so a task that a data set holds an answer to is left out of the stream, and one
 whose text is another is asked again. They have 53 bits, which JavaScript keeps exact.
@@ -9,41 +9,74 @@ from __future__ import annotations
 import hashlib
 import html
 import json
-from collections.abc import Mapping
 from typing import Any
 
-from pipelines.annotate.packs.tool import LABELS, Model, Setup, marked_html
+from pipelines.annotation_tools.export_values import label_of, list_at, object_at, text_of, time_of
+from pipelines.annotation_tools.tool import (
+    LABELS,
+    QUESTION,
+    ExportedLabel,
+    ExportForm,
+    ExportRow,
+    FileKind,
+    Model,
+    PackFormat,
+    Tool,
+    marked_html,
+)
 from schemas.annotation import Task
 
 
-class Prodigy:
-    name = "prodigy"
-    stem, suffix = "tasks", ".jsonl"
-    before, between, after = "", "\n", "\n"
+def item(task: Task, model: Model | None) -> str:
+    key = int(hashlib.sha256(f"{task.task_id} {task.text_hash}".encode()).hexdigest()[:16], 16) >> 11
+    shown = f"<h3>{html.escape(task.question)}</h3><p>{html.escape(task.sentence)}</p>{marked_html(task)}"
+    content: dict[str, Any] = {
+        "text": task.sentence,
+        "html": shown,
+        "options": [{"id": label, "text": label} for label in LABELS],
+        "meta": {"task_id": task.task_id},
+        "task_id": task.task_id,
+        "text_hash": task.text_hash,
+        "question_id": task.question_id,
+        "question": task.question,
+        "sentence_id": task.sentence_id,
+        "passage": task.passage,
+        "title": task.title,
+        "url": task.url,
+        "_input_hash": key,
+        "_task_hash": key,
+    }
+    if model is not None:
+        content |= {"score": task.score, "model": model.name}
+        content["meta"]["score"] = round(task.score, 4)
+    return json.dumps(content, ensure_ascii=False)
 
-    def item(self, task: Task, model: Model | None) -> str:
-        key = int(hashlib.sha256(f"{task.task_id} {task.text_hash}".encode()).hexdigest()[:16], 16) >> 11
-        shown = f"<h3>{html.escape(task.question)}</h3><p>{html.escape(task.sentence)}</p>{marked_html(task)}"
-        made: dict[str, Any] = {
-            "text": task.sentence,
-            "html": shown,
-            "options": [{"id": label, "text": label} for label in LABELS],
-            "meta": {"task_id": task.task_id},
-            "task_id": task.task_id,
-            "text_hash": task.text_hash,
-            "question_id": task.question_id,
-            "question": task.question,
-            "sentence_id": task.sentence_id,
-            "passage": task.passage,
-            "title": task.title,
-            "url": task.url,
-            "_input_hash": key,
-            "_task_hash": key,
-        }
-        if model is not None:
-            made |= {"score": task.score, "model": model.name}
-            made["meta"]["score"] = round(task.score, 4)
-        return json.dumps(made, ensure_ascii=False)
 
-    def beside(self, setup: Setup, annotators: int) -> Mapping[str, str]:
-        return {}
+def recognise(row: ExportRow, kind: FileKind) -> bool:
+    named = "task_id" in row or isinstance(row.get("meta"), dict)
+    return kind != "csv" and ("_task_hash" in row or (QUESTION in row and named))
+
+
+def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
+    meta, answer = object_at(row, "meta"), row.get(QUESTION)
+    if answer is None:
+        return []
+    task_id, text_hash = (text_of(row.get(name) or meta.get(name)) for name in ("task_id", "text_hash"))
+    label: tuple[int | None, str, str]
+    if answer == "ignore":
+        label = None, "skipped", "ignored in Prodigy"
+    elif "accept" not in row and "options" not in row:
+        label = label_of([{"accept": "correct", "reject": "wrong"}.get(answer, answer)])
+    elif answer == "accept":
+        label = label_of(list_at(row, "accept"))
+    else:  # `reject` refuses the task, whatever was chosen
+        label = None, "skipped", f"task answered {answer!r} in Prodigy"
+    annotator = text_of(row.get("_annotator_id") or row.get("_session_id")) or anonymous
+    return [ExportedLabel(record, task_id, text_hash, annotator, *label, time_of(row.get("_timestamp")))]
+
+
+TOOL = Tool(
+    name="prodigy",
+    pack=PackFormat("tasks", ".jsonl", "", "\n", "\n", item),
+    exports=(ExportForm("prodigy", recognise, read),),
+)

@@ -9,27 +9,20 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from pipelines.annotate.packs.tool import Model, Setup, marked
+from pipelines.annotation_tools.export_values import read_table_row
+from pipelines.annotation_tools.tool import ExportForm, Model, PackFormat, Tool, marked
 from schemas.annotation import Task
 
 COLUMNS = ("task_id", "text_hash", "question", "sentence", "passage", "title", "url", "score", "label", "annotator")
 _CHANGED = re.compile(r"[=+\-@\t\r]|\d+(?:[eE]\d+)?$")
 
 
-class Spreadsheet:
-    name = "csv"
-    stem, suffix = "tasks", ".csv"
-    before, between, after = "\ufeff" + ",".join(COLUMNS) + "\r\n", "", ""
-
-    def item(self, task: Task, model: Model | None) -> str:
-        score = "" if model is None else f"{task.score:.6g}"
-        shown = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
-        return _line([*map(quote, (*shown, score)), "", ""])
-
-    def beside(self, setup: Setup, annotators: int) -> Mapping[str, str]:
-        return {}
+def item(task: Task, model: Model | None) -> str:
+    score = "" if model is None else f"{task.score:.6g}"
+    shown = (task.task_id, task.text_hash, task.question, task.sentence, marked(task), task.title, task.url)
+    return _line([*map(quote, (*shown, score)), "", ""])
 
 
 def quote(cell: str) -> str:
@@ -38,7 +31,7 @@ def quote(cell: str) -> str:
 
 
 def unquote(cell: str) -> str:
-    """The cell that `quote` was given."""
+    """The cell that `quote` made safe."""
     return cell[1:] if cell.startswith("'") and _CHANGED.match(cell[1:]) else cell
 
 
@@ -46,3 +39,11 @@ def _line(cells: Sequence[str]) -> str:
     text = io.StringIO()
     csv.writer(text).writerow(cells)
     return text.getvalue()
+
+
+HEADER = "\ufeff" + ",".join(COLUMNS) + "\r\n"
+TOOL = Tool(
+    name="csv",
+    pack=PackFormat("tasks", ".csv", HEADER, "", "", item),
+    exports=(ExportForm("csv", lambda row, kind: kind == "csv", read_table_row),),
+)

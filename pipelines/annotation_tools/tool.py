@@ -1,23 +1,23 @@
-"""What a pack for any tool is made of: its items, one text for each task, in files of bounded size."""
+"""What an annotation tool is to the pipeline: the files of tasks that it imports, and the exports that it writes."""
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Protocol
+from typing import Any, Literal, TypeAlias
 
 from schemas.annotation import Task
-from schemas.atomic_files import sync, write_text
 
 QUESTION = "answer"
-"""Name of what people are asked, in tools that name it."""
+"""Name of the question to people, in tools that name it."""
 LABELS = ("correct", "wrong", "cannot tell")
-ASKED = "Does the sentence answer the question: correct, sufficient and direct?"
-MAX_BYTES = 100_000_000
-"""Of a file: 100 MB, what Label Studio takes at the most."""
+WORDING = "Does the sentence answer the question: correct, sufficient and direct?"
+
+FileKind = Literal["list", "lines", "csv"]
+"""A JSON list, JSON lines, or CSV."""
+ExportRow: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Model:
 
     name: str
     unbounded: bool
-    """Whether some of its scores are below 0 or above 1, which tools take for no score."""
+    """Whether some of its scores are below 0 or above 1, which tools do not take for a score."""
 
     def score(self, task: Task) -> float:
-        """Within 0 and 1: the task's score, or where some are not within, 1 / (1 + e^-score) of all, in the same order."""
+        """A score from 0 to 1: the task's own, or 1 / (1 + e^-score) of all tasks if some scores are outside; same order."""
         if not self.unbounded:
             return task.score
         small = math.exp(-abs(task.score))
@@ -37,79 +37,66 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What all packs of a run have in common."""
+class PackFormat:
+    """A tool's files of tasks: `before`, then the items with `between` between them, then `after`."""
 
-    guidelines: str
-    model: Model | None
-    """None where its scores are not to be shown."""
-    tasks_per_file: int = 10_000
-    bytes_per_file: int = MAX_BYTES
-
-
-class Tool(Protocol):
-    """A tool's file format: `before`, items with `between` between them, `after`."""
-
-    name: str
     stem: str
     suffix: str
     before: str
     between: str
     after: str
-
-    def item(self, task: Task, model: Model | None) -> str:
-        """The task as the tool reads it; `model` as in Setup."""
-        ...
-
-    def beside(self, setup: Setup, annotators: int) -> Mapping[str, str]:
-        """Other files of the pack: path → text."""
-        ...
+    item: Callable[[Task, Model | None], str]
+    """(task, the model whose score is shown, or None to show no score) → the task as the tool reads it."""
+    other_files: Callable[[str, int], Mapping[str, str]] = lambda guidelines, annotators: {}
+    """(guidelines, annotators of each task) → further files of the pack: path → text."""
 
 
-class Pack:
-    """The files of one tool, written as tasks come."""
+@dataclass(frozen=True, slots=True)
+class ExportedLabel:
+    """A person's judgement of a task, as a tool exports it: a label, or the reason why it is none."""
 
-    def __init__(self, folder: Path, tool: Tool, setup: Setup) -> None:
-        self.folder, self._tool, self._setup = folder, tool, setup
-        self._file: IO[str] | None = None
-        self._rows, self._bytes = 0, 0
-        self._made: dict[str, int] = {}
-        folder.mkdir(parents=True)
+    record: int
+    """The record's number in a JSON list, or its line; from 1."""
+    task_id: str
+    text_hash: str
+    """'' if the export does not carry it."""
+    annotator: str
+    label: int | None
+    reason: str
+    """'' with a label, else cancelled, skipped or not_a_label."""
+    detail: str
+    changed_at: float | None
+    """Seconds since 1970 of the last change; None if the tool does not say."""
+    submitted: bool = True
+    """Whether the export says that it was submitted, in a tool that exports drafts as well."""
 
-    def write(self, task: Task) -> None:
-        """Raises nothing on an item larger than a file may be: it has a file of its own."""
-        item = self._tool.item(task, self._setup.model)
-        size = len(item.encode()) + len(self._tool.between.encode())
-        full = self._bytes + size + len(self._tool.after.encode()) > self._setup.bytes_per_file
-        if self._file is not None and (full or self._rows == self._setup.tasks_per_file):
-            self._close()
-        if self._file is None:
-            self._path = self.folder / f"{self._tool.stem}-{len(self._made) + 1:05d}{self._tool.suffix}"
-            self._file = self._path.open("w", encoding="utf-8", newline="")
-            self._file.write(self._tool.before)
-            self._rows, self._bytes = 0, len(self._tool.before.encode())
-        self._file.write((self._tool.between if self._rows else "") + item)
-        self._rows += 1
-        self._bytes += size
 
-    def finish(self, annotators: int) -> dict[str, int]:
-        """File → tasks in it, when all are written, and what stands beside them too."""
-        self._close()
-        for path, text in self._tool.beside(self._setup, annotators).items():
-            write_text(self.folder / path, text)
-        return self._made
+@dataclass(frozen=True, slots=True)
+class ExportForm:
+    """One of the forms in which a tool exports what people said."""
 
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.write(self._tool.after)
-            self._file.close()
-            self._file = None
-            sync(self._path)
-            self._made[self._path.name] = self._rows
+    name: str
+    recognise: Callable[[ExportRow, FileKind], bool]
+    """Whether the first record of a file of this kind is of this form."""
+    read: Callable[[int, ExportRow, str], Sequence[ExportedLabel]]
+    """(number, record, name for an annotator without one) → its labels. Raises Malformed."""
+
+
+class Malformed(ValueError):
+    """A record that its tool cannot have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An annotation tool; `pipelines.annotation_tools.TOOLS` has one line for each."""
+
+    name: str
+    pack: PackFormat
+    exports: tuple[ExportForm, ...]
 
 
 def marked(task: Task) -> str:
-    """The passage, as plain text, with the sentence between ⟦ and ⟧."""
+    """The passage as plain text, with the sentence between ⟦ and ⟧."""
     return f"{task.passage[: task.start]}⟦{task.passage[task.start : task.end]}⟧{task.passage[task.end :]}"
 
 

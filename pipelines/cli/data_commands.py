@@ -88,8 +88,8 @@ def collect(
         Parameter(help="Annotator whose vote decides every task that they judged. A CSV without names: the file's name."),
     ] = None,
     form: Annotated[
-        Literal["label-studio", "label-studio-min", "argilla", "prodigy", "csv"] | None,
-        Parameter(help="Form of all exports, if it is not recognised."),
+        str | None,
+        Parameter(help="Form of all exports, if it is not recognised, such as label-studio-min; a wrong name lists all."),
     ] = None,
 ) -> None:
     """Read exports of annotation tools; write labels, conflicts and agreement into RUN/collected.

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, overload
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from pipelines.annotation_tools import TOOLS
 from pipelines.config.rerank_stage import RerankStage, further_keys, settings_of
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from ranking.entry import StageSettings
@@ -115,8 +116,8 @@ class Annotate(Section):
     overlap_share: float = Field(
         1.0, ge=0, le=1, description="share of the tasks, chosen by hash, that so many judge; others one"
     )
-    tools: Annotated[list[Literal["label-studio", "argilla", "prodigy", "csv"]], Field(min_length=1)] = Field(
-        ["label-studio", "argilla", "prodigy", "csv"], description="tools to write packs for"
+    tools: Annotated[list[str], Field(min_length=1)] = Field(
+        list(TOOLS), description=f"annotation tools to write packs for, of {', '.join(TOOLS)}"
     )
     predictions: bool = Field(
         True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"
@@ -132,6 +133,8 @@ class Annotate(Section):
     def _each_tool_once(self) -> Self:
         if len(set(self.tools)) != len(self.tools):
             raise ValueError("a tool is named twice")
+        if unknown := [tool for tool in self.tools if tool not in TOOLS]:
+            raise ValueError(f"no annotation tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}")
         return self
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipelines.annotate.exports import FORMS, Export
-from pipelines.annotate.exports.files import CHUNK
-from pipelines.annotate.packs.spreadsheet import quote, unquote
+from pipelines.annotate.export_files import CHUNK
+from pipelines.annotate.exports import Export
+from pipelines.annotation_tools import export_forms
+from pipelines.annotation_tools.spreadsheet import quote, unquote
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 
 Said = tuple[str, str, str, int | None, str]
@@ -74,7 +76,7 @@ def test_label_studio_s_json(tmp_path: Path) -> None:
     export = Export(written(tmp_path, LABEL_STUDIO))
     assert export.form == "label-studio" and said(export) == OF_LABEL_STUDIO
     assert (export.records, export.unanswered) == (3, 1)  # a model's prediction is no annotation
-    assert [g.at for g in export.read()][:2] == [1767323045.5, None]
+    assert [g.changed_at for g in export.read()][:2] == [1767323045.5, None]
 
 
 def test_label_studio_s_json_min_and_csv_say_the_same(tmp_path: Path) -> None:
@@ -186,7 +188,7 @@ def test_prodigy_s_choices_and_its_accept_and_reject(tmp_path: Path) -> None:
     export = Export(written(tmp_path, "\n".join(map(json.dumps, PRODIGY)), "jsonl"))
     assert export.form == "prodigy" and said(export) == OF_PRODIGY
     assert (export.records, export.unanswered) == (9, 1)
-    assert [g.where for g in export.read()] == list(range(1, 9))
+    assert [g.record for g in export.read()] == list(range(1, 9))
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -218,7 +220,7 @@ def test_csv_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, e
 
 def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> None:
     file = written(tmp_path, 'task_id,label,sentence\nt1,1,"one\ntwo\nthree"\nt2,0,four\n', "csv")
-    assert [g.where for g in Export(file).read()] == [2, 5]
+    assert [g.record for g in Export(file).read()] == [2, 5]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,24 @@ def test_a_long_list_is_read_record_by_record(tmp_path: Path, indent: int | None
     positions = [export.file.position for _ in export.read()]
     assert len(positions) == 20 and positions[0] < positions[10] < positions[-1] <= export.file.size
     assert [g.task_id for g in export.read()] == [f"t{n}" for n in range(20)]
+
+
+def test_memory_holds_one_record_of_a_list_however_many_there_are(tmp_path: Path) -> None:
+    peaks = []
+    for tasks in (20, 80):
+        annotation = {"completed_by": 1, "result": [choice("correct")]}
+        export = Export(written(tmp_path, [label_studio_task(f"t{n}", annotation, pad="x" * CHUNK) for n in range(tasks)]))
+        tracemalloc.start()
+        assert sum(1 for _ in export.read()) == tasks
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0] < 20 * CHUNK
+
+
+def test_whole_numbers_and_fractions_of_any_size_are_read(tmp_path: Path) -> None:
+    annotation = {"completed_by": 10**30, "result": [choice("correct")], "updated_at": 1767323045.5}
+    export = Export(written(tmp_path, [label_studio_task("t1", annotation, lead_time=1e-7)]))
+    assert [(g.annotator, g.changed_at) for g in export.read()] == [("1" + "0" * 30, 1767323045.5)]
 
 
 SOURCES = {
@@ -277,7 +297,7 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
     lines = text.splitlines(keepends=True)
     cases = {
         "anna.jsonl:3: no whole JSON object; is the file cut off here?": "".join(lines[:2]) + lines[2][:20],
-        "anna.jsonl: record 2: character ": json.dumps(LABEL_STUDIO)[:1200],
+        "anna.jsonl: record 2: before character 1,200: ": json.dumps(LABEL_STUDIO)[:1200],
         "anna.jsonl:2: the file ends after 2 of 3 cells": "task_id,label,annotator\nt1,corr",
         "anna.jsonl:3: this row has no end": 'task_id,label,annotator\nt1,1,bo\nt2,0,"b\nt3,1,bo\n',
         "anna.jsonl:2: 4 cells where the header has 3": "task_id,label,annotator\nt1,1,bo,x\n",
@@ -287,8 +307,9 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
         "anna.jsonl: no record in it": "[]",
         "anna.jsonl: record 1: not a JSON object: 3": "[3]",
         "record 1: not what label-studio writes: 'annotations' is 'x', not a list": '[{"data": {}, "annotations": "x"}]',
-        "anna.jsonl: record 2: character 20: '{' where ']' was expected": '[{"data": {"a": 1}} {"data": {}}]',
-        "'x' after the list's end": '[{"data": {"a": 1}}] x',
+        "anna.jsonl: record 2: before character 33: ": '[{"data": {"a": 1}} {"data": {}}]',
+        "anna.jsonl: record 2: before character 22: ": '[{"data": {"a": 1}}] x',
+        "anna.jsonl: record 1: before character 15: ": '[{"data": NaN}]',
     }
     for expected, content in cases.items():
         with pytest.raises(JobError) as e:
@@ -318,4 +339,4 @@ def test_what_is_no_file_or_no_form_is_refused(tmp_path: Path) -> None:
         None,
         "not_a_label",
     )
-    assert set(FORMS) == {"label-studio", "label-studio-min", "argilla", "prodigy", "csv"}
+    assert set(export_forms()) == {"label-studio", "label-studio-min", "argilla", "prodigy", "csv"}

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from pipelines.annotate import packs
-from pipelines.annotate.packs.spreadsheet import unquote
-from pipelines.annotate.packs.tool import LABELS, Model, Setup, marked, marked_html
+from pipelines.annotate.packs import PackOptions
+from pipelines.annotation_tools import TOOLS
+from pipelines.annotation_tools.spreadsheet import unquote
+from pipelines.annotation_tools.tool import LABELS, Model, marked, marked_html
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from schemas.annotation import Task
 
@@ -48,9 +50,9 @@ def task(n: int, annotators: int = 1) -> Task:
     )
 
 
-def write(folder: Path, tasks: list[Task], setup: Setup | None = None, tools=tuple(packs.TOOLS)) -> Path:
-    setup = setup or Setup("# Guide\n", MODEL)
-    assert packs.write(folder / "packs", tasks, tools, setup, {"tools": list(tools)}) == len(tasks)
+def write(folder: Path, tasks: list[Task], options: PackOptions | None = None, tools=tuple(TOOLS)) -> Path:
+    options = options or PackOptions("# Guide\n", MODEL)
+    assert packs.write(folder / "packs", tasks, tools, options, {"tools": list(tools)}) == len(tasks)
     return folder / "packs"
 
 
@@ -87,7 +89,7 @@ def ids(folder: Path) -> list[list[str]]:
 
 def test_every_pack_holds_every_task_once_in_its_order(tmp_path):
     tasks = [task(n) for n in (5, 3, 4, 0, 2, 1, 6)]
-    folder = write(tmp_path, tasks, Setup("g", MODEL, tasks_per_file=3))
+    folder = write(tmp_path, tasks, PackOptions("g", MODEL, tasks_per_file=3))
     assert ids(folder) == [[each.task_id for each in tasks]] * 4
     files = packs.read_summary(folder)["files"]
     assert files["csv/tasks-00001.csv"] == files["prodigy/tasks-00002.jsonl"] == 3
@@ -106,14 +108,14 @@ def test_no_pack_tells_stratum_probability_expected_label_or_rank(tmp_path):
 
 
 def test_no_file_is_larger_than_its_limit(tmp_path):
-    folder = write(tmp_path, [task(n) for n in range(40)], Setup("g", MODEL, bytes_per_file=9_000))
+    folder = write(tmp_path, [task(n) for n in range(40)], PackOptions("g", MODEL, bytes_per_file=9_000))
     sizes = [path.stat().st_size for path in folder.rglob("*-0*.*")]
     assert len(sizes) > 12 and 8_000 < max(sizes) <= 9_000
     assert [len(each) for each in ids(folder)] == [40] * 4
 
 
 def test_a_task_larger_than_a_file_may_be_has_one_of_its_own(tmp_path):
-    folder = write(tmp_path, [task(0), task(1)], Setup("g", MODEL, bytes_per_file=10), ("prodigy",))
+    folder = write(tmp_path, [task(0), task(1)], PackOptions("g", MODEL, bytes_per_file=10), ("prodigy",))
     assert packs.read_summary(folder)["files"] == {"prodigy/tasks-00001.jsonl": 1, "prodigy/tasks-00002.jsonl": 1}
 
 
@@ -186,7 +188,7 @@ def test_prodigy_knows_a_task_again_and_asks_anew_where_its_text_is_another(tmp_
 
 
 def test_without_predictions_no_pack_holds_a_score(tmp_path):
-    folder = write(tmp_path, [task(1)], Setup("g", None))
+    folder = write(tmp_path, [task(1)], PackOptions("g", None))
     assert "predictions" not in label_studio(folder / "label-studio")[0]
     (record,) = argilla(folder / "argilla")
     assert record["suggestions"] == {} and "score" not in record["metadata"]
@@ -204,13 +206,13 @@ def test_scores_of_a_prediction_lie_within_0_and_1_in_their_order():
 
 def test_packs_of_another_job_are_not_overwritten(tmp_path):
     folder = write(tmp_path, [task(1)])
-    assert packs.written(folder, {"tools": list(packs.TOOLS)})
+    assert packs.are_written(folder, {"tools": list(TOOLS)})
     with pytest.raises(JobError, match=r"tools = .* there, \['csv'\] here\. Move it away; it may hold answers") as e:
-        packs.written(folder, {"tools": ["csv"]})
+        packs.are_written(folder, {"tools": ["csv"]})
     assert e.value.code == OUTPUT_EXISTS
     (folder / "packs.json").write_text("{")
     with pytest.raises(JobError, match="not readable"):
-        packs.written(folder, {"tools": ["csv"]})
+        packs.are_written(folder, {"tools": ["csv"]})
 
 
 def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_path):
