@@ -3,8 +3,8 @@
 The paper takes Numberbatch (Speer & Lowry-Duda 2017). `vector_files.py` reads it and every other file
 of word2vec's or GloVe's form. `derive` needs no file: the input embeddings of a transformer serve.
 
-**Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name that stands in question and
-candidate is strong evidence; whoever compares words should let equal words match, known or not.
+**Unknown words** have row 0, zeros, and so cosine 0 even with themselves. A rare name in both question and candidate is strong
+evidence, so code that compares words should let equal words match, known or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]
 """Words → vectors [n, d]."""
 Store = Literal["fp32", "fp16", "source"]
-"""How vectors are kept: in full, in half precision, or not at all, to be made again from their transformer."""
+"""How vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
 
 _DIGIT = re.compile("[0-9]")
 _NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
@@ -71,42 +71,42 @@ class Embeddings:
         return int(self.vectors.shape[1])
 
     def rows(self, tokens: Sequence[str]) -> npt.NDArray[np.int32]:
-        """The row of each token, lower-cased; 0 where it is unknown.
+        """The row of each token, lower-cased; 0 if it is unknown.
 
-        Numberbatch and word2vec's news vectors write every number of two digits or more with '#': where '1990' has no row
-        and '####' has one, it is that, for all years alike.
+        Numberbatch and word2vec's news vectors write every number of two digits or more with '#': if '1990' has no row, it
+        gets that of '####', as all years do.
         """
-        found = (self._row.get(word) or self._row.get(masked(word), 0) for word in map(str.lower, tokens))
-        return np.fromiter(found, np.int32, len(tokens))
+        rows = (self._row.get(word) or self._row.get(masked(word), 0) for word in map(str.lower, tokens))
+        return np.fromiter(rows, np.int32, len(tokens))
 
     def save(self, folder: Path, store: Store = "fp32") -> None:
         """Write `words.json`, and `vectors.safetensors` unless `store` is 'source': the same embeddings, the same bytes."""
         if store == "source" and self.source is None:
             raise ValueError("these vectors come from a file, not from a transformer: they must be stored themselves")
-        told = {"words": self.words, "source": asdict(self.source) if self.source else None}
-        (folder / "words.json").write_text(json.dumps(told, ensure_ascii=False), encoding="utf-8")
+        lexicon = {"words": self.words, "source": asdict(self.source) if self.source else None}
+        (folder / "words.json").write_text(json.dumps(lexicon, ensure_ascii=False), encoding="utf-8")
         if store != "source":
             kind = np.float16 if store == "fp16" else np.float32
             save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, folder / "vectors.safetensors")
 
     @classmethod
     def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Self:
-        """What `save` wrote; `find` gives the folder of the transformer where the vectors are not stored.
+        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not stored.
 
-        Raises ValueError where the files are broken, do not belong together, or the transformer is another.
+        Raises ValueError if the files are broken or do not belong together, or the transformer is another.
         """
         try:
-            told = json.loads((folder / "words.json").read_text(encoding="utf-8"))
-            words, source = tuple(told["words"]), Source(**told["source"]) if told["source"] else None
+            lexicon = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+            words, source = tuple(lexicon["words"]), Source(**lexicon["source"]) if lexicon["source"] else None
             if (folder / "vectors.safetensors").is_file() or source is None:
                 vectors = load_file(folder / "vectors.safetensors")["vectors"].astype(np.float32)
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
             raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
-        made = derive(words, find(source.model), source.model, source.dimension)
-        if made.source != source:
+        derived = derive(words, find(source.model), source.model, source.dimension)
+        if derived.source != source:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
-        return cls(made.words, made.vectors, source)
+        return cls(derived.words, derived.vectors, source)
 
 
 def masked(word: str) -> str:
@@ -118,14 +118,14 @@ def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int
     """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that need no file."""
     with (folder / "model.safetensors").open("rb") as file:
         source = Source(model, hashlib.file_digest(file, "sha256").hexdigest(), dimension)
-    made = encode_words(vocabulary, word_encoder(folder, dimension))
-    return Embeddings(made.words, made.vectors, source)
+    encoded = encode_words(vocabulary, word_encoder(folder, dimension))
+    return Embeddings(encoded.words, encoded.vectors, source)
 
 
 def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
-    """Vectors of the vocabulary's words, made once.
+    """Vectors of the vocabulary's words, each encoded once.
 
-    A word that `encode` gives zeros stays unknown. Raises ValueError where that is all of them, or a vector is not finite.
+    A word whose vector is zeros stays unknown. Raises ValueError if all words do, or a vector is not finite.
     """
     words = sorted({word.lower() for word in vocabulary})
     vectors = encode(words)
@@ -142,10 +142,10 @@ def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
 def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
     """Words → static vectors: the mean of a word's pieces in the input embeddings of the BERT-like model in a folder.
 
-    From the embeddings of all pieces their mean is taken; of the directions in which they vary most, the `dropped` strongest,
+    The mean of all pieces' embeddings is subtracted; of the directions in which they vary most, the `dropped` strongest,
     which tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension`
     are kept, 300 as the paper's. A word's vector depends on the word and the model alone, never on the vocabulary. Zeros for a
-    word that the tokenizer has no pieces for. Raises ValueError where the model has fewer directions.
+    word that the tokenizer has no pieces for. Raises ValueError if the model has fewer directions.
 
     Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of
     r_i (§4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward

@@ -1,7 +1,7 @@
 """Text to words, and words to rows of an embedding table (Cosinet §5.1: lower-cased, split by spaCy).
 
 spaCy splits at white space first and then each piece by its rules, and no rule looks past the piece: so the pieces are
-what is worth remembering. Most are met again and again, and a look-up takes the place of the rules.
+what is worth remembering. Most come again and again, and a look-up takes the place of the rules.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PLAIN = re.compile(r"([A-Za-z]*[a-z])([.,;:?!]?)")
 class Words:
     """Text → its words: the lower-cased tokens of spaCy's English tokenizer, those of white space left out.
 
-    At most `limit` pieces are remembered; then all are forgotten, and what spaCy itself remembers with them.
+    At most `limit` pieces are remembered; then all are forgotten, and spaCy's own cache with them.
     """
 
     def __init__(self, limit: int = 1 << 18) -> None:
@@ -54,8 +54,8 @@ class Words:
 class Lexicon:
     """Texts → rows of the embedding table: 1 … V for the words it holds; row 0 stands for no word.
 
-    A word that it does not hold gets a number of its own above V, so that the same unknown word in question and
-    candidate can be seen to be the same. Such numbers mean something within one call of `rows` only.
+    An unknown word gets a number above V, so that the same unknown word in question and candidate can be seen to be the
+    same. Such numbers mean something within one call of `rows` only.
     """
 
     def __init__(self, embeddings: Embeddings, limit: int = 1 << 18) -> None:
@@ -80,10 +80,10 @@ class Lexicon:
         except KeyError:
             for piece in pieces:
                 if piece not in self._pieces:
-                    self._pieces[piece] = self._of(self._words.split(piece))
+                    self._pieces[piece] = self._rows_of(self._words.split(piece))
         return list(chain.from_iterable(map(self._pieces.__getitem__, pieces)))
 
-    def _of(self, tokens: Sequence[str]) -> tuple[int, ...]:
+    def _rows_of(self, tokens: Sequence[str]) -> tuple[int, ...]:
         above = len(self._embeddings.words) + 1
         rows = zip(tokens, self._embeddings.rows(tokens).tolist(), strict=True)
         return tuple(row or self._unknown.setdefault(token, above + len(self._unknown)) for token, row in rows)

@@ -265,7 +265,7 @@ def test_a_broken_line_is_skipped_counted_and_named(reason: str, line: bytes, tm
     assert embeddings.words == ("sea", "sky")
     assert lookup(embeddings, "sea") == [1, 2, 3]
     assert report.skipped == {reason: 1}
-    assert report.examples == (f"{path}:4: {reason}",)
+    assert report.examples == [f"{path}:4: {reason}"]
     assert f"skipped 1 ({reason}), e.g. {path}:4" in str(report)
 
 
@@ -296,7 +296,7 @@ def test_a_broken_lower_case_form_leaves_the_other_form_standing(tmp_path: Path)
 def test_broken_records_of_a_binary_file_are_counted_too(tmp_path: Path) -> None:
     path = write(tmp_path, as_binary(THREE | {"moon": [1, float("inf"), 2]}))
     _, report = read(path, None, max_skipped=0.5)
-    assert report.examples == (f"{path}:4: not finite",)
+    assert report.examples == [f"{path}:4: not finite"]
 
 
 CUT = {
@@ -344,7 +344,7 @@ def test_an_npz_that_breaks_off_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "vectors", "why"),
     [
-        (np.array(["a", "b"], object), np.ones((2, 3)), "words are object"),  # would be a pickle
+        (np.array(["a", "b"], object), np.ones((2, 3)), "Object arrays cannot be loaded"),  # would be a pickle
         (["a", "b"], np.ones((3, 3)), r"words are <U1 \[2\] and vectors float64 \[3, 3\]"),
         (["a", "b"], np.ones((2, 3), int), "vectors int64"),
         (["a", "b"], np.ones(2), r"vectors float64 \[2\]"),
@@ -358,7 +358,7 @@ def test_an_npz_of_anything_else_is_refused(words: object, vectors: object, why:
 
 def test_an_npz_without_words_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "v.npz", vectors=np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"no words\.npy in it"):
+    with pytest.raises(ValueError, match="no words in it"):
         read(tmp_path / "v.npz", None)
 
 
