@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, get_type_hints
 
@@ -41,10 +42,10 @@ def many(nested: type[Record], description: str) -> Any:
 @dataclass_transform(frozen_default=True, field_specifiers=(column, one, many))
 def record(cls: type[R]) -> type[R]:
     """Make a frozen, slotted dataclass of the class and derive its Arrow schema from the columns."""
-    made: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
-    made._fields = tuple((f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(made))
-    made._arrow = _arrow_schema(made)
-    return cast(type[R], made)
+    result: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
+    result._fields = tuple((f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(result))
+    result._arrow = _arrow_schema(result)
+    return cast(type[R], result)
 
 
 class Record:
@@ -61,8 +62,12 @@ class Record:
 
     @classmethod
     def fingerprint(cls) -> str:
-        """16 hex digits that change whenever a column's name, type or nullability does (not with its description)."""
-        return hashlib.sha256(str(cls._arrow.remove_metadata().to_string(show_field_metadata=False)).encode()).hexdigest()[:16]
+        """16 hex digits that change if a column's name, type, nullability or place does (not with its description).
+
+        Types have names of our own in it, so that it is the same under every release of pyarrow.
+        """
+        columns = json.dumps([_column_name(field) for field in cls._arrow])
+        return hashlib.sha256(columns.encode()).hexdigest()[:16]
 
     @classmethod
     def table(cls, rows: Sequence[Self]) -> pa.Table:
@@ -83,36 +88,61 @@ class Record:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The record that `to_dict` was called on."""
-        made = {}
+        arguments = {}
         for name, nested, is_many in cls._fields:
             value = values[name]
             if nested is not None:
                 value = tuple(map(nested.from_dict, value)) if is_many else nested.from_dict(value)
             elif isinstance(value, list):
                 value = tuple(value)
-            made[name] = value
-        return cls(**made)
+            arguments[name] = value
+        return cls(**arguments)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, nested records as dicts; what Arrow and JSON take."""
-        made: dict[str, Any] = {}
+        plain: dict[str, Any] = {}
         for name, nested, is_many in self._fields:
             value = getattr(self, name)
             if nested is not None:
                 value = [n.to_dict() for n in value] if is_many else value.to_dict()
-            made[name] = value
-        return made
+            plain[name] = value
+        return plain
 
     @classmethod
     def describe(cls) -> list[tuple[str, str, str]]:
         """The data dictionary: (column, Arrow type, meaning), nested columns as 'outer.inner'."""
-        found = []
+        rows = []
         for (name, nested, _), field in zip(cls._fields, cls._arrow, strict=True):
             kind = ("list of " if pa.types.is_list(field.type) else "") + nested.__name__ if nested else str(field.type)
-            found.append((name, kind + (" or null" if field.nullable else ""), field.metadata[b"description"].decode()))
+            rows.append((name, kind + (" or null" if field.nullable else ""), field.metadata[b"description"].decode()))
             if nested is not None:
-                found += [(f"{name}.{inner}", t, d) for inner, t, d in nested.describe()]
-        return found
+                rows += [(f"{name}.{inner}", t, d) for inner, t, d in nested.describe()]
+        return rows
+
+
+_TYPE_NAMES = {
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+    pa.int8(): "int8",
+    pa.int32(): "int32",
+    pa.int64(): "int64",
+    pa.float32(): "float32",
+    pa.float64(): "float64",
+}
+
+
+def _column_name(field: pa.Field) -> list[Any]:
+    """A column as JSON: [name, type, whether it may be null]."""
+    return [field.name, _type_name(field.type), field.nullable]
+
+
+def _type_name(arrow_type: pa.DataType) -> Any:
+    """A type as JSON: its name; ["list", type, whether elements may be null]; ["struct", column, column, …]."""
+    if pa.types.is_list(arrow_type):
+        return ["list", _type_name(arrow_type.value_type), arrow_type.value_field.nullable]
+    if pa.types.is_struct(arrow_type):
+        return ["struct", *map(_column_name, arrow_type)]
+    return _TYPE_NAMES[arrow_type]
 
 
 def _arrow_schema(cls: type[Record]) -> pa.Schema:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -87,3 +88,47 @@ def test_the_fingerprint_follows_types_and_not_descriptions() -> None:
 
     assert Same.fingerprint() == Leaf.fingerprint()
     assert Other.fingerprint() != Leaf.fingerprint()
+
+
+def test_a_fingerprint_is_the_same_under_every_release_of_pyarrow() -> None:
+    assert Leaf.fingerprint() == "f44b515a685cb911"
+    assert Branch.fingerprint() == "382cd6b7b7a5d31f"
+
+
+def test_a_nested_name_type_or_nullability_changes_the_fingerprint() -> None:
+    def branch(leaf: type[Record], tag: pa.DataType) -> str:
+        @record
+        class Twig(Record):
+            leaves: tuple[Any, ...] = many(leaf, "")
+            tags: tuple[Any, ...] = column(pa.list_(tag), "")
+
+        return Twig.fingerprint()
+
+    @record
+    class Renamed(Record):
+        title: str = column(pa.string(), "")
+        weight: float | None = column(pa.float64(), "")
+
+    @record
+    class Retyped(Record):
+        name: str = column(pa.string(), "")
+        weight: float | None = column(pa.float32(), "")
+
+    @record
+    class Required(Record):
+        name: str = column(pa.string(), "")
+        weight: float = column(pa.float64(), "")
+
+    never_null = pa.field("element", pa.string(), nullable=False)
+    assert branch(Leaf, pa.string()) == Branch.fingerprint()
+    different = [branch(leaf, pa.string()) for leaf in (Leaf, Renamed, Retyped, Required)]
+    different += [branch(Leaf, pa.int8()), branch(Leaf, pa.list_(pa.string())), branch(Leaf, pa.struct([never_null]))]
+    assert len(set(different)) == 7
+
+
+def test_the_data_dictionary_names_the_setting_that_the_fused_score_depends_on() -> None:
+    from pipelines.config.job_file import Retrieve
+
+    meanings = {name: meaning for name, _, meaning in Hit.describe()}
+    assert "1 / (retrieve.fusion_k + rank)" in meanings["fused_score"]
+    assert "1 / (k + rank)" in (Retrieve.model_fields["fusion_k"].description or "")
