@@ -43,7 +43,9 @@ def many(nested: type[Record], description: str) -> Any:
 def record(cls: type[R]) -> type[R]:
     """Make a frozen, slotted dataclass of the class and derive its Arrow schema from the columns."""
     result: Any = dataclasses.dataclass(frozen=True, slots=True)(cls)
-    result._fields = tuple((f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(result))
+    result._fields = tuple(
+        (f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(result)
+    )
     result._arrow = _arrow_schema(result)
     return cast(type[R], result)
 

@@ -2,50 +2,49 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.progress import print_line
+
+LOCK = ".lock"
+"""The file in a folder that its process holds. The lock is the operating system's: it ends with the process, however that ends,
+and a file that a killed process left locks nobody out."""
 
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Keep all others out of `folder` until the block ends or this process does, however it ends.
+    """Keep all other processes out of `folder` until the block ends.
 
-    The folder is made, and removed again where the block wrote nothing into it. The lock is the operating system's and on the
-    folder itself, so that nothing is left to delete after a kill. Where the file system knows no locks a line on stderr says
-    so. Raises JobError (73) where another process holds the folder, or it is a file.
+    The folder is created if necessary, and then removed again if the block wrote nothing into it. If the file system has no
+    locks, a line on stderr says so. Raises JobError (73) if another process is writing into the folder, or if it is a file.
     """
-    made = not folder.exists()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True)
+        created = True
     except FileExistsError:
-        raise JobError(f"{folder} is a file; give a folder", OUTPUT_EXISTS) from None
-    held = os.open(folder, os.O_RDONLY)
+        if folder.is_file():
+            raise JobError(f"{folder} is a file; give a folder", OUTPUT_EXISTS) from None
+        created = False
+    lock = FileLock(folder / LOCK, blocking=False)
     try:
-        _lock(held, folder)
-        try:
-            yield
-        finally:
-            if made:
-                with suppress(OSError):  # it holds something
-                    folder.rmdir()
-    finally:
-        os.close(held)
-
-
-def _lock(held: int, folder: Path) -> None:
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free = os.path.samestat(os.fstat(held), folder.stat())  # else its holder has removed it, and a third made it again
-    except (BlockingIOError, FileNotFoundError):
-        free = False
+        lock.acquire()
+    except (Timeout, FileExistsError, FileNotFoundError):  # the last two: its process removes the folder at this moment
+        raise JobError(
+            f"{folder}: another process is writing here; wait until it ends, or give another --out", OUTPUT_EXISTS
+        ) from None
     except OSError as e:
-        print_line(f"{folder} cannot be locked ({e.strerror}): see to it that nothing else writes there")
-        return
-    if not free:
-        raise JobError(f"{folder}: another process is writing here; wait until it ends, or give another --out", OUTPUT_EXISTS)
+        print_line(f"{folder} cannot be locked ({e.strerror}): make sure that no other process writes there")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            (folder / LOCK).unlink(missing_ok=True)  # before the release, or it might be the next process's
+        lock.release()
+        if created:
+            with suppress(OSError):  # the folder is not empty
+                folder.rmdir()

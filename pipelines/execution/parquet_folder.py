@@ -27,7 +27,7 @@ from schemas.atomic_files import replacing, sha256, sync, write_text
 from schemas.record import Record
 
 R = TypeVar("R", bound=Record)
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "_manifest.json"
 ROWS_PER_GROUP = 2_048
 
@@ -56,6 +56,7 @@ class Manifest:
     rows: int
     counts: Mapping[str, int]
     parts: tuple[Part, ...]
+    revision: int = 1
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:

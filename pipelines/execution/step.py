@@ -1,9 +1,9 @@
-"""A step of a run: its units of work, what of them is done, and the commit of its folders.
+"""A step of a run: its units of work, which of them are done, and the commit of its folders.
 
 A unit writes its parts and then a report, `_work/<step>/unit-<n>.json`; a unit with a report is skipped when the step
-runs again, so a run killed anywhere goes on where it stopped. When all units have reported, the manifests are written
-and the reports removed. What decides the content (settings, inputs, schemas) makes a fingerprint; a folder committed
-under another one is never touched.
+runs again, so a run that was killed continues where it stopped. When all units have reported, the manifests are written
+and the reports removed. All that decides the content is in a fingerprint: settings, inputs, schemas, and the revision of
+the step's code. A folder committed under another fingerprint is never touched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORK = "_work"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one unit wrote: its part per output folder, and counts to be added up."""
+    """What one unit wrote: its part in each output folder, and counts to be added up."""
 
     unit: int
     parts: Mapping[str, Part] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """The reports of a step's units, one file each, so that any number of workers can write them."""
+    """The reports of a step's units, one file each, so that any number of workers can write at once."""
 
     folder: Path
 
@@ -47,12 +47,12 @@ class Reports:
         write_text(self._path(report.unit), json.dumps(values) + "\n")
 
     def read(self) -> dict[int, Report]:
-        """Unit number → its report, for all units done, in the order of the units."""
-        reports = (self._load(path) for path in sorted(self.folder.glob("unit-*.json")))
-        return {report.unit: report for report in reports}
+        """Unit number → its report, for all units that are done, in the order of their numbers."""
+        reports = [self._load(path) for path in self.folder.glob("unit-*.json")]
+        return {report.unit: report for report in sorted(reports, key=lambda report: report.unit)}
 
     def read_one(self, unit: int) -> Report | None:
-        """A unit's report; None where it is not done."""
+        """A unit's report; None if it is not done."""
         path = self._path(unit)
         return self._load(path) if path.is_file() else None
 
@@ -64,7 +64,7 @@ class Reports:
         return Report(values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"])
 
     def count(self) -> int:
-        """Units done; 0 where the folder is not there, or is removed at this moment because the step is complete."""
+        """Units that are done; 0 if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
         try:
             return sum(path.match("unit-*.json") for path in self.folder.iterdir())
         except FileNotFoundError:
@@ -73,13 +73,17 @@ class Reports:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the run in `run`; `outputs` are its folders (path below `run` → record)."""
+    """One step of the run in `run`; `outputs` are its folders (path below `run` → record).
+
+    `revision` is a number in the step's code, raised when the code changes so that the same input gives another output.
+    """
 
     run: Path
     name: str
     outputs: Mapping[str, type[Record]]
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]
+    revision: int = 1
 
     @property
     def work(self) -> Path:
@@ -94,6 +98,7 @@ class Step:
         """32 hex digits that stand for all that decides the step's output."""
         decisive = {
             "step": self.name,
+            "revision": self.revision,
             "settings": self.settings,
             "inputs": self.inputs,
             "schemas": {name: record.fingerprint() for name, record in self.outputs.items()},
@@ -101,7 +106,7 @@ class Step:
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
     def is_complete(self) -> bool:
-        """Whether all folders are committed by this very step. Raises JobError (73) where another job's are in the way."""
+        """Whether all folders are committed under this fingerprint. Raises JobError (73) if another job's are in the way."""
         fingerprint = self.fingerprint()
         manifests = {name: read_manifest(self.run / name) for name in self.outputs}
         for name, manifest in manifests.items():
@@ -114,7 +119,7 @@ class Step:
         return all(manifests.values())
 
     def begin(self) -> None:
-        """Make ready for the units: drop the leftovers of a run with other settings, keep those of the same run."""
+        """Prepare for the units: delete what a run with other settings left, keep what the same run left."""
         mark = self.work / "fingerprint"
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
             shutil.rmtree(self.work, ignore_errors=True)
@@ -141,12 +146,17 @@ class Step:
                 rows=sum(part.rows for part in parts),
                 counts=dict(counts),
                 parts=parts,
+                revision=self.revision,
             ).write(self.run / name)
         shutil.rmtree(self.work, ignore_errors=True)
         if not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
     def _difference(self, manifest: Manifest) -> str:
+        if manifest.revision != self.revision:
+            return (
+                f"the code of {self.name} gives another output since (revision {manifest.revision} there, {self.revision} here)"
+            )
         for what, here, there in (("settings", self.settings, manifest.settings), ("input", self.inputs, manifest.inputs)):
             for key in sorted({*here, *there}):
                 if here.get(key) != there.get(key):

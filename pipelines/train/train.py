@@ -17,7 +17,7 @@ import torch
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from pipelines.execution.lock import claimed
+from pipelines.execution.lock import LOCK, claimed
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
@@ -57,7 +57,8 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
 
 def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str) -> Iterator[str]:
     done = finished(out)
-    if done is not None or (out.exists() and not (out / STATE).is_dir() and any(out.iterdir())):
+    others = [path for path in out.iterdir() if path.name != LOCK]
+    if done is not None or (others and not (out / STATE).is_dir()):
         if done is None or done.fingerprint != fingerprint:
             raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
         yield f"{_summary(job, done)} (complete)"

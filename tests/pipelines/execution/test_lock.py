@@ -6,6 +6,7 @@ import errno
 import fcntl
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,19 +52,27 @@ def test_a_folder_that_nothing_was_written_into_is_removed_where_it_was_made(tmp
     assert (tmp_path / "empty").is_dir()
 
 
-@pytest.mark.parametrize("made_again", [False, True])
-def test_a_folder_that_its_holder_removes_meanwhile_is_not_ours(tmp_path: Path, monkeypatch, made_again: bool) -> None:
-    lock = fcntl.flock
+def test_never_two_are_inside_though_each_removes_the_empty_folder_behind_it(tmp_path: Path) -> None:
+    inside: list[int] = []
+    entries: list[int] = []
 
-    def remove_first(held: int, how: int) -> None:
-        (tmp_path / "run").rmdir()
-        if made_again:
-            (tmp_path / "run").mkdir()
-        lock(held, how)
+    def enter_often(name: int) -> None:
+        for _ in range(60):
+            try:
+                with claimed(tmp_path / "run"):
+                    inside.append(name)
+                    entries.append(len(inside))
+                    inside.remove(name)
+            except JobError as e:
+                assert "another process is writing here" in str(e)
 
-    monkeypatch.setattr(fcntl, "flock", remove_first)
-    with pytest.raises(JobError, match="another process is writing here"), claimed(tmp_path / "run"):
-        pass
+    threads = [threading.Thread(target=enter_often, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(entries) > 4 and set(entries) == {1}
+    assert list(tmp_path.rglob("*")) in ([], [tmp_path / "run"])
 
 
 def test_it_is_free_again_when_the_block_fails(tmp_path: Path) -> None:
@@ -82,7 +91,7 @@ def test_a_file_system_without_locks_is_told_of(tmp_path: Path, monkeypatch, cap
         pass
     assert (
         capsys.readouterr().err
-        == f"{tmp_path} cannot be locked (No locks available): see to it that nothing else writes there\n"
+        == f"{tmp_path} cannot be locked (No locks available): make sure that no other process writes there\n"
     )
 
 

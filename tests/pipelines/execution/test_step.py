@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import os
+import shutil
+import threading
 
 import pytest
 
@@ -10,8 +11,8 @@ from pipelines.execution.step import WORK, Report, Step, total
 from schemas.corpus import Question
 
 
-def make(run, **settings):
-    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"})
+def make(run, revision=1, **settings):
+    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"}, revision)
 
 
 def work(step, unit, *texts):
@@ -72,23 +73,31 @@ def test_units_are_counted_while_the_step_runs_and_none_before_and_after(tmp_pat
     assert step.reports.count() == 0
 
 
-def test_none_are_counted_where_the_folder_is_removed_while_it_is_looked_at(tmp_path, monkeypatch):
-    step = make(tmp_path)
-    step.begin()
-    work(step, 0, "a")
+def test_counting_never_fails_while_the_step_begins_and_ends(tmp_path):
+    step, counts, ended = make(tmp_path), set(), threading.Event()
 
-    def removed_first(look):
-        def listing(folder):
-            if step.work.exists():
-                step.work.rename(tmp_path / "removed")
-            return look(folder)
+    def count():
+        while not ended.is_set():
+            counts.add(step.reports.count())
 
-        return listing
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        while not {0, 2} <= counts and counting.is_alive():
+            for unit in range(2):
+                step.reports.write(Report(unit))
+            shutil.rmtree(step.work)
+    finally:
+        ended.set()
+        counting.join()
+    assert {0, 2} <= counts <= {0, 1, 2}
 
-    for name in ("listdir", "scandir"):
-        monkeypatch.setattr(os, name, removed_first(getattr(os, name)))
-    assert step.reports.count() == 0
-    assert (tmp_path / "removed").exists()
+
+def test_reports_are_in_the_order_of_their_numbers_beyond_a_hundred_thousand_units(tmp_path):
+    reports = make(tmp_path).reports
+    for unit in (100_000, 99_999, 7):
+        reports.write(Report(unit))
+    assert list(reports.read()) == [7, 99_999, 100_000]
 
 
 @pytest.mark.parametrize("change", [{"depth": 20}, {"sources": ["bm25"]}])
@@ -100,6 +109,21 @@ def test_the_output_of_another_job_is_not_touched(tmp_path, change):
         make(tmp_path, **change).is_complete()
     assert e.value.code == OUTPUT_EXISTS
     assert step.is_complete()
+
+
+def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
+    step = make(tmp_path)
+    step.begin()
+    finish(step)
+    with pytest.raises(JobError, match=r"the code of retrieve gives another output since \(revision 1 there, 2 here\)") as e:
+        make(tmp_path, revision=2).is_complete()
+    assert e.value.code == OUTPUT_EXISTS
+    interrupted = make(tmp_path / "other")
+    interrupted.begin()
+    work(interrupted, 0, "a")
+    again = make(tmp_path / "other", revision=2)
+    again.begin()
+    assert again.reports.read() == {}
 
 
 def test_the_counts_of_all_units_are_added_up():
