@@ -114,6 +114,4 @@ class ScoredCandidate(Record):
     bm25_rank: int | None = column(pa.int32(), "Hit.bm25_rank")
     dense_score: float | None = column(pa.float64(), "Hit.dense_score")
     dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
-    stages: tuple[StageScore, ...] = many(
-        StageScore, "scores of the stages that this candidate passed, in the order of the plan"
-    )
+    stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that this candidate passed, in plan order")
