@@ -92,7 +92,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     this.begin()
     labels, wanted = Labels.of(job, run), _settings(job)
     given = GivenLabels(this.work / "labels")
-    rows, largest = _once(this.work / "labels.json", lambda: labels.write(given.folder))
+    rows, largest = _once(this.work / "given-labels.json", lambda: labels.write(given.folder))
     units = units_of(run, wanted.windows != "none")
 
     def do(this: Step, work: beam.DoFn) -> None:
@@ -104,7 +104,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         first = replace(this, name="propagate/found", outputs={})
         first.begin()
         do(first, FindTexts(given, first))
-        _once(this.work / "spread.json", lambda: (given.spread(_found(first, len(units))),))
+        _once(this.work / "spread-labels.json", lambda: (given.spread(_found(first, len(units))),))
     do(this, LabelPart(given, wanted, this))
     reports = list(this.reports.read().values())
     rejects = reject(given, this, len(units), largest, labels.name)
