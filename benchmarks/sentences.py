@@ -1,14 +1,18 @@
-"""Where sentences end: our rules against spaCy's sentencizer, on Wikipedia documents whose sentences are known.
+"""Where sentences end: our rules against spaCy's sentencizer, pySBD, syntok and BlingFire, on documents with known sentences.
 
-Gold: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool, not by hand). They
-are joined by blanks and split again. An end is right if a gold sentence ends there; the end of the text does not count.
+Reference: the documents of WikiQA, whose sentences the data set lists one by one (cut by its authors' tool, not by hand).
+They are joined by blanks and split again. A predicted end is right if a reference sentence ends there; the end of the text
+does not count. Times are the median of the rounds, over the whole set.
+
+pySBD, syntok and BlingFire are no dependencies of AnswerMill: `pip install pysbd syntok blingfire`. Those that cannot be
+imported are named and left out.
 """
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,59 +21,117 @@ import spacy
 from benchmarks.harness import arguments, finish, say, seconds
 from indexing.passages.sentences import sentence_spans
 
+SplitText = Callable[[str], list[str]]
+"""A text -> its sentences."""
+
 
 def documents(data: Path) -> list[list[str]]:
     """The sentences of each WikiQA document of at least two."""
-    found: dict[str, list[str]] = {}
+    by_document: dict[str, list[str]] = {}
     for split in ("train", "dev", "test"):
         rows = pq.read_table(data / f"wikiqa/wikiqa-{split}.parquet").to_pylist()
         for _, group in groupby(rows, key=lambda row: row["question_id"]):
             sentences = list(group)
-            found[sentences[0]["document_id"]] = [" ".join(row["sentence"].split()) for row in sentences]
-    return [sentences for _, sentences in sorted(found.items()) if len(sentences) > 1]
+            by_document[sentences[0]["document_id"]] = [" ".join(row["sentence"].split()) for row in sentences]
+    return [sentences for _, sentences in sorted(by_document.items()) if len(sentences) > 1]
 
 
 def ends_of(sentences: list[str]) -> set[int]:
     """How many characters that are no blank stand before each inner end."""
-    ends, at = set(), 0
+    ends, characters = set(), 0
     for sentence in sentences[:-1]:
-        at += len("".join(sentence.split()))
-        ends.add(at)
+        characters += len("".join(sentence.split()))
+        ends.add(characters)
     return ends
 
 
-def main() -> None:
-    given = arguments("sentences", __doc__ or "")
-    gold = documents(given.data)
-    texts = [" ".join(sentences) for sentences in gold]
+def rules() -> SplitText:
+    return lambda text: [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentencizer() -> SplitText:
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
 
-    def rules(batch: list[str]) -> list[list[str]]:
-        return [[text[start:end] for start, end in sentence_spans(text)] for text in batch]
-
-    def sentencizer(batch: list[str]) -> list[list[str]]:
+    def split(text: str) -> list[str]:
         with nlp.memory_zone():
-            return [[sentence.text for sentence in nlp(text).sents] for text in batch]
+            return [sentence.text for sentence in nlp(text).sents]
 
-    splitters: dict[str, Callable[[list[str]], list[list[str]]]] = {"rules": rules, "sentencizer": sentencizer}
-    result: dict[str, float | int | str] = {"documents": len(gold), "sentences": sum(map(len, gold))}
-    taken: dict[str, list[float]] = {name: [] for name in splitters}
-    for name, split in splitters.items():
-        right = made = wanted = 0
-        for sentences, cut in zip(gold, split(texts), strict=True):
-            found, known = ends_of(cut), ends_of(sentences)
-            right, made, wanted = right + len(found & known), made + len(found), wanted + len(known)
-        result |= {f"{name}_precision": right / made, f"{name}_recall": right / wanted}
-        result[f"{name}_f1"] = 2 * right / (made + wanted)
-    for _ in range(given.rounds):
-        for name, split in splitters.items():
-            with seconds(taken[name]):
-                split(texts)
-            say(f"{name}: {taken[name][-1]:.2f} s")
-    size = sum(map(len, texts)) / 1e6
-    result |= {f"{name}_mb_per_s": size / statistics.median(times) for name, times in taken.items()}
-    finish("sentences", result, given.save)
+    return split
+
+
+def pysbd() -> SplitText:
+    import pysbd
+
+    segmenter = pysbd.Segmenter(language="en", clean=False)
+    return lambda text: list(segmenter.segment(text))
+
+
+def syntok() -> SplitText:
+    from syntok import segmenter
+
+    def split(text: str) -> list[str]:
+        starts = [sentence[0].offset for paragraph in segmenter.process(text) for sentence in paragraph]
+        return [text[start:end] for start, end in pairwise([*starts, len(text)])]
+
+    return split
+
+
+def blingfire() -> SplitText:
+    import blingfire
+
+    return lambda text: str(blingfire.text_to_sentences(text)).split("\n")
+
+
+LIBRARIES: dict[str, Callable[[], SplitText]] = {
+    "rules": rules,
+    "sentencizer": sentencizer,
+    "pysbd": pysbd,
+    "syntok": syntok,
+    "blingfire": blingfire,
+}
+
+
+def splitters() -> tuple[dict[str, SplitText], list[str]]:
+    """Those that are installed, and the names of the others."""
+    installed: dict[str, SplitText] = {}
+    missing = []
+    for name, load in LIBRARIES.items():
+        try:
+            installed[name] = load()
+        except ImportError as e:
+            say(f"{name} is not installed ({e}); it is left out")
+            missing.append(name)
+    return installed, missing
+
+
+def main() -> None:
+    options = arguments("sentences", __doc__ or "")
+    reference = documents(options.data)
+    texts = [" ".join(sentences) for sentences in reference]
+    known = [ends_of(sentences) for sentences in reference]
+    result: dict[str, float | int | str] = {"documents": len(reference), "sentences": sum(map(len, reference))}
+    installed, missing = splitters()
+    if missing:
+        result["not_installed"] = ", ".join(missing)
+    for name, split in installed.items():
+        predicted = [ends_of(split(text)) for text in texts]
+        right = sum(len(a & b) for a, b in zip(predicted, known, strict=True))
+        all_predicted, all_known = sum(map(len, predicted)), sum(map(len, known))
+        result |= {f"{name}_precision": right / all_predicted, f"{name}_recall": right / all_known}
+        result[f"{name}_f1"] = 2 * right / (all_predicted + all_known)
+        say(f"{name}: F1 {result[f'{name}_f1']:.4f}")
+    times: dict[str, list[float]] = {name: [] for name in installed}
+    for _ in range(options.rounds):
+        for name, split in installed.items():
+            with seconds(times[name]):
+                for text in texts:
+                    split(text)
+            say(f"{name}: {times[name][-1]:.2f} s")
+    size, count = sum(map(len, texts)) / 1e6, sum(map(len, reference))
+    result |= {f"{name}_mb_per_s": size / statistics.median(values) for name, values in times.items()}
+    result |= {f"{name}_sentences_per_s": round(count / statistics.median(values)) for name, values in times.items()}
+    finish("sentences", result, options.save)
 
 
 if __name__ == "__main__":
