@@ -21,7 +21,6 @@ from indexing.shards.dense import load_encoder
 from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
-from pipelines.sample import copy_to
 from pipelines.steps import rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, status, steps_of
 from ranking.cascade.schedule import cost
@@ -42,10 +41,6 @@ def scored(run: Path) -> list[ScoredCandidate]:
 def sentences(run: Path) -> list[ScoredCandidate]:
     """Without the passages, which are candidates of their own where `peasi.pr` drops them."""
     return [row for row in scored(run) if row.unit == "sentence"]
-
-
-def sample_job(folder: Path, *overrides: str) -> Job:
-    return load(copy_to(folder), overrides)
 
 
 def small_job(small_run: Path, *overrides: str) -> Job:
@@ -149,13 +144,14 @@ def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
     assert seconds > 0
 
 
-def test_a_plan_may_begin_with_cosinet_on_passages(sample_run, tmp_path):
+def test_a_plan_may_begin_with_cosinet_on_passages(small_run, tmp_path):
     for name in ("documents", "questions", "retrieved"):
-        shutil.copytree(sample_run / name, tmp_path / "run" / name)
-    plan = "rerank.stages=[{reranker='cosinet_passages', keep=4}, {reranker='cosinet', keep=3}]"
-    list(run_steps(sample_job(tmp_path, plan), tmp_path / "run", ["rerank"], ()))
-    lists = list(rerank.ranked_lists(iter(hits(sample_run))))
-    (whole,) = rerank.load_plan(sample_job(tmp_path, "rerank.stages=[{reranker='cosinet_passages'}]"))
+        shutil.copytree(small_run / name, tmp_path / "run" / name)
+    first, second = (f"reranker='{name}', checkpoint='checkpoints/cosinet'" for name in ("cosinet_passages", "cosinet"))
+    job = small_job(small_run, f"rerank.stages=[{{{first}, keep=4}}, {{{second}, keep=3}}]")
+    list(run_steps(job, tmp_path / "run", ["rerank"], ()))
+    lists = list(rerank.ranked_lists(iter(hits(small_run))))
+    (whole,) = rerank.load_plan(small_job(small_run, f"rerank.stages=[{{{first}}}]"))
     wanted = {ranked.question.question_id: ranked.candidates for ranked in whole.reranker.rerank(lists)}
     for question_id, rows in groupby(scored(tmp_path / "run"), key=lambda row: row.question_id):
         read = list(rows)

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import SentenceLabel, WindowLabel
 
 SPLITTER = Splitter(words=25)
+FITS = cache(Splitter(30).fits)
 NAMES = [name for name in propagate.OUTPUTS if name != "labels/rejects"]
 
 
@@ -152,7 +153,7 @@ main()
 
 def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
     for name in ("whole", "killed"):
-        world(tmp_path / name, parts=8, documents=400, labels=800)
+        world(tmp_path / name, parts=8, documents=160, labels=400)
     run(tmp_path / "whole", *ALL)
     job, out = tmp_path / "killed/job.toml", tmp_path / "killed/run"
     command = [sys.executable, "-c", KILLED, "propagate", str(job), "--out", str(out), "--set", *ALL]
@@ -193,13 +194,12 @@ def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group,
     run(tmp_path, f"propagate.windows={group}", "propagate.window_tokens=30", "propagate.places=4", "propagate.seed=3")
     labels, made = rows_of(tmp_path, "labels/sentences"), rows_of(tmp_path, "labels/windows")
     correct = {(label.question_id, label.sentence_id) for label in labels if label.label}
-    fits = Splitter(30).fits
     cut = {d.doc_id: (d.text, SPLITTER.sentences(d.doc_id, d.text)) for d in documents}
     wanted = []
     for label in labels:
         text, sentences = cut[label.doc_id]
         (n,) = (n for n, s in enumerate(sentences) if s.sentence_id == label.sentence_id)
-        runs = windows(n, partial(last_that_fits, text, sentences, fits=fits), 4)
+        runs = windows(n, partial(last_that_fits, text, sentences, fits=FITS), 4)
         for first, last in choose(runs, n, group, f"3:{label.question_id}:{label.sentence_id}"):
             ids = tuple(s.sentence_id for s in sentences[first:last])
             start, end = sentences[first].start, sentences[last - 1].end
