@@ -1,0 +1,67 @@
+"""AnswerMill from Python: run jobs, read runs, rerank texts, evaluate, compare, train.
+
+    import answermill as am
+
+    answers = am.rerank("When was the dam completed?", ["The dam is 126 m high.", "It was completed in 1970."], ["overlap"])
+    run = am.run(am.load_job("job.toml", ["index.shards=4"]), "out/run")
+    scored = run["scored"].to_arrow()
+
+Importing the package loads neither torch, Beam nor Java: each name loads what it needs when it is first used. What a user
+can cause is raised as `JobError`, whose text says what to do and whose `code` is the exit status of the command line.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from answermill.evaluation import compare, evaluate, read_dataset, train
+    from answermill.pyterrier import PyTerrierReranker
+    from answermill.reranking import Answer, Plan, rerank, stage
+    from answermill.runs import Run, load_job, open_run, run
+    from pipelines.errors import JobError
+
+_MODULES = {
+    "load_job": "answermill.runs",
+    "run": "answermill.runs",
+    "open_run": "answermill.runs",
+    "Run": "answermill.runs",
+    "rerank": "answermill.reranking",
+    "Plan": "answermill.reranking",
+    "stage": "answermill.reranking",
+    "Answer": "answermill.reranking",
+    "evaluate": "answermill.evaluation",
+    "compare": "answermill.evaluation",
+    "train": "answermill.evaluation",
+    "read_dataset": "answermill.evaluation",
+    "PyTerrierReranker": "answermill.pyterrier",
+    "JobError": "pipelines.errors",
+}
+
+__all__ = [
+    "Answer",
+    "JobError",
+    "Plan",
+    "PyTerrierReranker",
+    "Run",
+    "compare",
+    "evaluate",
+    "load_job",
+    "open_run",
+    "read_dataset",
+    "rerank",
+    "run",
+    "stage",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'answermill' has no attribute {name!r}; it has: {', '.join(__all__)}")
+    return getattr(importlib.import_module(_MODULES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

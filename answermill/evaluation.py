@@ -1,0 +1,59 @@
+"""Figures, data sets and trainings: what the commands of the same names do, with values in place of printed lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.labels import LabelledCandidate
+
+if TYPE_CHECKING:
+    from pipelines.evaluate.compare import Compared
+    from pipelines.evaluate.evaluate import Evaluation
+
+
+def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Path:
+    """Train the checkpoint that a training file describes into `out`, or continue there; returns `out`.
+
+    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for wrong settings.
+    """
+    from pipelines.config.training_file import load_job
+    from pipelines.train.train import run
+
+    for _ in run(load_job(Path(job), settings), Path(out)):
+        pass
+    return Path(out)
+
+
+def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> Iterator[LabelledCandidate]:
+    """The labelled candidates of a data set file, one at a time; a question's are consecutive, in their original order.
+
+    `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their `options`.
+    Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
+    """
+    from pipelines.datasets import read_dataset as read
+
+    return read(Path(path), form, **options)
+
+
+def evaluate(scores: str | Path, labels: str | Path, **options: Any) -> Evaluation:
+    """Figures of `scores` (a scored/ folder, a TREC run, a Parquet, or a reranker's name) against `labels`.
+
+    `options` are those of `answermill evaluate`: protocol, metrics, by, form, checkpoint, … `.summary()` of the result is a
+    flat dict, metrics from 0 to 1; `.lines()` are the table for people. Raises JobError as the command does.
+    """
+    from pipelines.evaluate.evaluate import evaluate as measure
+
+    return measure(str(scores), Path(labels), **options)
+
+
+def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
+    """B against A over the same questions: differences with bootstrap intervals and p-values, and the flipped questions.
+
+    `a` and `b` are what `evaluate` takes, with `labels`; or files of `answermill evaluate --questions`. `options`: protocol,
+    metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
+    """
+    from pipelines.evaluate.compare import compare_files
+
+    return compare_files(str(a), str(b), labels=None if labels is None else Path(labels), **options)

@@ -1,0 +1,137 @@
+"""Plans of rerankers over texts in memory: the same stages, models and rules as in `[[rerank.stages]]` of a job file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ValidationError
+
+from pipelines.config.job_file import Job
+from pipelines.errors import SETTINGS, JobError
+from ranking.entry import StageSettings
+from schemas.corpus import Passage, Question, Sentence
+from schemas.ranked import Candidate, Hit, RankedList
+
+if TYPE_CHECKING:
+    from ranking.reranker import Outcome
+
+Device = Literal["auto", "cpu", "cuda"]
+
+
+def stage(reranker: str, **settings: Any) -> StageSettings:
+    """One stage of a plan: a reranker's name and its settings, e.g. `stage("cascade", drop=[0.3], keep=5)`.
+
+    Raises JobError (78) for an unknown reranker or a wrong setting.
+    """
+    rerank_section = _job({"rerank": {"stages": [{"reranker": reranker, **settings}]}}).rerank
+    assert rerank_section is not None  # given in the line above
+    return rerank_section.stages[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A sentence that a plan returned, the best first."""
+
+    text: str
+    rank: int
+    """From 1."""
+    score: float
+    """The last stage's: higher is better, comparable within one question only."""
+    index: int
+    """Number, from 0, of the given text that holds it."""
+    start: int
+    """Code point of that text at which it starts."""
+
+
+class Plan:
+    """Stages with their models loaded; use one for many questions.
+
+    plan = Plan([stage("cosinet", keep=25), stage("cascade", drop=[0.2])], device="cpu")
+    best = plan.rerank("When was the dam completed?", ["The dam is 126 m high.", "It was completed in 1970."])[0]
+    """
+
+    def __init__(self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None) -> None:
+        """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a model's folder or
+        name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong, or if stages do not fit together."""
+        from pipelines.steps.rerank import load_plan  # imports torch
+
+        settings: dict[str, Any] = {
+            "rerank": {"stages": [{"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True) for s in stages]},
+            "workers": {"device": device},
+        }
+        if encoder is not None:
+            settings["index"] = {"encoder": encoder}
+        self._stages = load_plan(_job(settings))
+
+    def rerank(self, question: str, texts: Sequence[str], *, split: bool = False) -> list[Answer]:
+        """The answers that the plan keeps, best first; texts of equal score in the order in which they came.
+
+        `split` says that the texts are passages: they are cut into sentences first. Stages that read passages take each text
+        as one.
+        """
+        return self.rerank_all([(question, texts)], split=split)[0]
+
+    def rerank_all(self, questions: Sequence[tuple[str, Sequence[str]]], *, split: bool = False) -> list[list[Answer]]:
+        """As `rerank`, for several questions at once, which fills the batches of a GPU."""
+        lists = [_ranked_list(str(n), question, texts, split) for n, (question, texts) in enumerate(questions)]
+        return [list(_answers(outcome)) for outcome in self.run(lists)]
+
+    def run(self, lists: Sequence[RankedList]) -> list[Outcome]:
+        """The stages over whole ranked lists of passages: what each stage scored, kept and dropped."""
+        from ranking.reranker import run_stages
+
+        return run_stages(lists, self._stages)
+
+
+def rerank(
+    question: str,
+    texts: Sequence[str],
+    plan: Plan | Sequence[StageSettings | str] = ("cascade",),
+    *,
+    split: bool = False,
+    device: Device = "auto",
+) -> list[Answer]:
+    """Rank `texts` as answers to `question` by a plan; see `Plan.rerank`.
+
+    A plan given as stages loads its models for this call alone; load a `Plan` once to rerank for many questions.
+    """
+    loaded = plan if isinstance(plan, Plan) else Plan(plan, device=device)
+    return loaded.rerank(question, texts, split=split)
+
+
+def _job(settings: dict[str, Any]) -> Job:
+    """A job of these sections, as a job file gives them. Raises JobError (78) if a key or value is wrong."""
+    try:
+        return Job.model_validate(settings)
+    except ValidationError as e:
+        raise JobError(
+            "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in e.errors()), SETTINGS
+        ) from e
+
+
+def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: bool) -> RankedList:
+    """Each text as a passage of its own, in one sentence or cut into its sentences; positions count from 0."""
+    passages = (_passage(n, text, split) for n, text in enumerate(texts))
+    candidates = (
+        Candidate(Hit(question_id, question, rank, 1 / rank, None, None, None, None, passage), None, rank - 1)
+        for rank, passage in enumerate(passages, 1)
+    )
+    return RankedList(Question(question_id, question), tuple(candidates))
+
+
+def _passage(n: int, text: str, split: bool) -> Passage:
+    spans: Sequence[tuple[int, int]] = [(0, len(text))]
+    if split:
+        from indexing.passages.sentences import sentence_spans
+
+        spans = list(sentence_spans(text))
+    sentences = tuple(Sentence(f"{n}@{start}", start, end, text[start:end]) for start, end in spans)
+    return Passage(f"{n}#0", str(n), "", "", 0, len(text), text, sentences)
+
+
+def _answers(outcome: Outcome) -> Iterator[Answer]:
+    for rank, candidate in enumerate(outcome.kept.candidates, 1):
+        place = candidate.sentence or candidate.hit.passage
+        yield Answer(candidate.text, rank, candidate.score, int(candidate.hit.passage.doc_id), place.start)

@@ -1,0 +1,119 @@
+"""Jobs and runs: load a job, run its steps, and read the folders that they wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from pipelines.config.job_file import Job, load
+from pipelines.errors import INPUT_MISSING, JobError
+from schemas.record import Record
+
+R = TypeVar("R", bound=Record)
+
+
+def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
+    """The job of a TOML file, with `settings` such as 'index.shards=4' laid over it.
+
+    Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known key.
+    """
+    return load(Path(path), settings)
+
+
+def run(
+    job: Job | str | Path,
+    out: str | Path,
+    *,
+    steps: Sequence[str] | None = None,
+    beam_options: Sequence[str] = (),
+    on_step: Callable[[str], object] | None = None,
+) -> Run:
+    """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are skipped.
+
+    A run that was stopped continues where it stopped. `on_step` is called with each step's summary line, e.g. `print`.
+    Raises JobError as the command line does.
+    """
+    from pipelines.steps.chain import run_steps, steps_of  # imports Beam
+
+    job = job if isinstance(job, Job) else load_job(job)
+    for line in run_steps(job, Path(out), list(steps) if steps is not None else steps_of(job, Path(out)), beam_options):
+        if on_step is not None:
+            on_step(line)
+    return open_run(out)
+
+
+def open_run(path: str | Path) -> Run:
+    """The run in a folder, complete or not. Raises JobError (66) if the folder is missing."""
+    if not Path(path).is_dir():
+        raise JobError(f"no folder {path}; `answermill run JOB.toml --out {path}` writes it", INPUT_MISSING)
+    return Run(Path(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run folder. `run["scored"]` reads one of its folders of records; `list(run)` names those that are complete."""
+
+    path: Path
+
+    def __getitem__(self, folder: str) -> Records[Record]:
+        """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
+        from pipelines.execution.parquet_folder import Folder
+        from pipelines.steps.chain import FOLDERS
+
+        for step, folders in FOLDERS.items():
+            if folder in folders:
+                return Records(Folder.open(self.path / folder, folders[folder], step))
+        raise KeyError(f"{folder!r}; a run has: {', '.join(name for folders in FOLDERS.values() for name in folders)}")
+
+    def __iter__(self) -> Iterator[str]:
+        """The complete folders, in the order of the steps that write them."""
+        from pipelines.execution.parquet_folder import read_manifest
+        from pipelines.steps.chain import FOLDERS
+
+        names = [name for folders in FOLDERS.values() for name in folders]
+        return (name for name in names if read_manifest(self.path / name) is not None)
+
+    def answers(self) -> Iterator[dict[str, Any]]:
+        """The best answer of each question, with its page and its place in the crawl; `answer` is None if it has none.
+
+        Raises JobError (66) if the run has no answers yet.
+        """
+        path = self.path / "answers.jsonl"
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            raise JobError(f"no {path}; the step `rerank` writes it", INPUT_MISSING) from None
+        return map(json.loads, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Generic[R]):
+    """A complete folder of records. Each part's checksum is compared before it is read."""
+
+    folder: Any  # of type Folder[R]
+
+    def __len__(self) -> int:
+        rows: int = self.folder.rows
+        return rows
+
+    def __iter__(self) -> Iterator[R]:
+        """One record at a time, in the order of the parts."""
+        return iter(self.folder.read())
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Arrow batches, of all columns or of `columns`: memory does not grow with the folder."""
+        from pipelines.execution.parquet_folder import read_batches
+
+        for part in self.folder.parts:
+            yield from read_batches(self.folder.path, part, columns)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The whole folder as one Arrow table; `.to_pandas()` and DuckDB take it from there."""
+        schema = self.folder.record.schema()
+        schema = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        return pa.Table.from_batches(self.batches(columns), schema)

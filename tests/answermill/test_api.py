@@ -1,0 +1,162 @@
+"""The Python API: what `import answermill` gives, with the sample's data."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import answermill as am
+from schemas.corpus import Passage
+from schemas.ranked import ScoredCandidate
+
+ROOT = Path(__file__).parents[2]
+QUESTION = "When was the dam completed?"
+TEXTS = ["Its lake is deep.", "The dam was completed in 1970.", "A dam holds water."]
+
+
+def test_importing_it_loads_no_torch_beam_java_or_spacy():
+    heavy = "torch apache_beam jnius spacy transformers pandas pyterrier"
+    script = f"import sys, answermill; print([name for name in {heavy!r}.split() if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", am.__all__)
+def test_every_name_is_documented(name):
+    assert getattr(am, name).__doc__
+    assert name in dir(am)
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_the_known_ones():
+    with pytest.raises(AttributeError, match=r"'rerankk'.*rerank"):
+        _ = am.rerankk
+
+
+def test_texts_are_reranked_best_first_and_point_at_the_text_that_was_given():
+    answers = am.rerank(QUESTION, TEXTS, ["overlap"])
+    assert [answer.index for answer in answers] == [1, 2, 0]
+    assert [answer.rank for answer in answers] == [1, 2, 3]
+    assert answers[0].text == TEXTS[1]
+    assert answers[0].score > answers[1].score > answers[2].score
+
+
+def test_keep_and_split_are_those_of_a_job():
+    plan = am.Plan([am.stage("overlap", keep=2)])
+    first, second = plan.rerank(QUESTION, [" ".join(TEXTS), "The dam was completed late."], split=True)
+    assert (first.index, first.start, first.text) == (0, len(TEXTS[0]) + 1, TEXTS[1])
+    assert second.index == 1
+
+
+def test_several_questions_at_once_give_what_each_alone_gives():
+    plan = am.Plan(["overlap"])
+    asked = [(QUESTION, TEXTS), ("What holds water?", TEXTS[::-1]), ("Nothing?", [])]
+    assert plan.rerank_all(asked) == [plan.rerank(*one) for one in asked]
+    assert plan.rerank("Nothing?", []) == []
+
+
+def test_two_stages_of_one_reranker_need_names():
+    with pytest.raises(am.JobError, match="two stages are named 'overlap'"):
+        am.Plan(["overlap", "overlap"])
+    am.Plan(["overlap", am.stage("overlap", name="again")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"reranker": "overlapp"}, "did you mean 'overlap'"), ({"reranker": "overlap", "drop": [0.1]}, "drop")],
+)
+def test_a_wrong_stage_is_refused_with_what_is_known(settings, message):
+    with pytest.raises(am.JobError, match=message) as e:
+        am.stage(**settings)
+    assert e.value.code == 78
+
+
+def test_a_run_is_read_as_records_and_as_arrow(sample_run):
+    run = am.open_run(sample_run)
+    assert {"documents", "passages", "scored", "labels/sentences"} <= set(run)
+    scored = run["scored"].to_arrow()
+    assert len(run["scored"]) == scored.num_rows > 1_000
+    assert scored.schema.names == ScoredCandidate.schema().names
+    assert run["scored"].to_arrow(["question_id", "rank"]).column_names == ["question_id", "rank"]
+    assert isinstance(next(iter(run["passages"])), Passage)
+    assert sum(batch.num_rows for batch in run["scored"].batches(["rank"])) == scored.num_rows
+    answers = list(run.answers())
+    assert len(answers) == 90 and answers[0].keys() >= {"question", "answer", "url"}
+
+
+def test_a_job_runs_step_by_step_and_again_without_work(sample_run, tmp_path):
+    job = am.load_job(sample_run.parent / "job.toml", ["ingest.min_words=20"])
+    lines: list[str] = []
+    run = am.run(job, tmp_path / "run", steps=["ingest"], on_step=lines.append)
+    assert len(lines) == 1 and lines[0].startswith("ingest ")
+    assert list(run) == ["documents", "passages", "rejects"]
+    am.run(job, tmp_path / "run", steps=["ingest"], on_step=lines.append)
+    assert lines[1].endswith("(complete)")
+    with pytest.raises(am.JobError, match="run `answermill rerank` first"):
+        run["scored"]
+    with pytest.raises(am.JobError, match=r"answers\.jsonl"):
+        run.answers()
+    with pytest.raises(KeyError, match="'scores'"):
+        run["scores"]
+
+
+def test_no_run_where_there_is_no_folder(tmp_path):
+    with pytest.raises(am.JobError, match="no folder") as e:
+        am.open_run(tmp_path / "nothing")
+    assert e.value.code == 66
+
+
+def test_figures_and_their_comparison_are_those_of_the_commands(sample_run):
+    labels = sample_run / "labels" / "sentences"
+    figures = am.evaluate(sample_run / "scored", labels, metrics=["P@1", "MAP"])
+    assert 0.4 < figures.summary()["P@1"] <= 1
+    compared = am.compare(sample_run / "scored", sample_run / "scored", labels, metrics=["P@1"], rounds=100)
+    assert compared.metrics["P@1"].difference == 0 and not compared.flips
+
+
+def test_a_data_set_is_read_and_a_checkpoint_trained_and_used(tmp_path):
+    rows = [f"{question}\t{text}\t{int(n == 1)}" for question in (QUESTION, "Is it done?") for n, text in enumerate(TEXTS)]
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+    assert [row.label for row in am.read_dataset(tmp_path / "train.tsv", "tsv")] == [0, 1, 0] * 2
+    training = '[model]\nreranker = "cosinet"\nform = "list"\nfilters = 4\n'
+    data = '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["dev.tsv"]\nform = "tsv"\n'
+    (tmp_path / "train.toml").write_text(training + data + "[train]\nepochs = 1\n")
+    checkpoint = am.train(tmp_path / "train.toml", tmp_path / "checkpoint", ["train.seed=3"])
+    assert (checkpoint / "model.safetensors").is_file()
+    answers = am.rerank(QUESTION, TEXTS, [am.stage("cosinet", checkpoint=str(checkpoint))])
+    assert {answer.index for answer in answers} == {0, 1, 2}
+
+
+def test_a_plan_is_a_pyterrier_transformer():
+    pd = pytest.importorskip("pandas")
+    pt = pytest.importorskip("pyterrier", reason="pyterrier is not installed: pip install 'answermill[pyterrier]'")
+    rows = [("q1", QUESTION, f"d{n}", text, 5.0 - n) for n, text in enumerate(TEXTS)] + [
+        ("q2", "What holds water?", "d9", TEXTS[2], 1.0)
+    ]
+    frame = pd.DataFrame(rows, columns=["qid", "query", "docno", "text", "score"])
+    pipeline = pt.Transformer.from_df(frame) >> am.PyTerrierReranker([am.stage("overlap", keep=2)])
+    ranked = pipeline.transform(frame[["qid", "query"]].drop_duplicates())
+    assert ranked[["qid", "docno", "rank"]].to_numpy().tolist() == [["q1", "d1", 0], ["q1", "d2", 1], ["q2", "d9", 0]]
+    assert ranked["answer"].tolist() == [TEXTS[1], TEXTS[2], TEXTS[2]]
+    assert (pipeline % 1).transform(frame[["qid", "query"]].drop_duplicates())["docno"].tolist() == ["d1", "d9"]
+    with pytest.raises(ValueError, match="lacks text"):
+        am.PyTerrierReranker(["overlap"]).transform(frame.drop(columns="text"))
+
+
+def test_the_examples_of_the_page_run(sample_run, tmp_path, monkeypatch):
+    shutil.copytree(sample_run.parent, tmp_path / "out" / "sample")
+    (tmp_path / "train.tsv").write_text("".join(f"{QUESTION}\t{text}\t{int(n == 1)}\n" for n, text in enumerate(TEXTS)))
+    data = '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["train.tsv"]\nform = "tsv"\n'
+    model = '[model]\nreranker = "cosinet"\nform = "list"\nfilters = 4\n'
+    (tmp_path / "train.toml").write_text(model + data + "[train]\nepochs = 1\n")
+    page = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 7
+    monkeypatch.chdir(tmp_path)
+    exec("\n".join(blocks), {})
+    assert (tmp_path / "out" / "checkpoint").is_dir()
