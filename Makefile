@@ -4,7 +4,7 @@ OUT ?= out/sample
 WORKERS ?= 2
 BIN := .venv/bin
 
-.PHONY: sample test check lint pytest format clean
+.PHONY: sample test check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
 	$(BIN)/answermill sample --out $(OUT)
@@ -21,6 +21,10 @@ pytest: .venv/installed-test            ## the tests, in WORKERS processes of on
 
 check: test
 
+docs: .venv/installed-docs              ## write the generated pages and build the site in out/site
+	$(BIN)/python -m docs.generate
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: .venv/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -35,6 +39,10 @@ format: .venv/installed-test
 
 .venv/installed-test: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	touch $@
 
 clean:

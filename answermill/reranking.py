@@ -15,7 +15,7 @@ from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList
 
 if TYPE_CHECKING:
-    from ranking.reranker import Outcome
+    from ranking.plan import Outcome
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -80,7 +80,7 @@ class Plan:
 
     def run(self, lists: Sequence[RankedList]) -> list[Outcome]:
         """The stages over whole ranked lists of passages: what each stage scored, kept and dropped."""
-        from ranking.reranker import run_stages
+        from ranking.plan import run_stages
 
         return run_stages(lists, self._stages)
 
