@@ -158,7 +158,7 @@ def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: U
     names: set[str] = set()
     bound: int | None = None
     for n, (name, reranker, keep) in enumerate(stages):
-        where = f"rerank.stages[{n}]"
+        where = f"rerank.stages.{n}"
         if name in names:
             raise ValueError(f"{where}: two stages are named {name!r}; give one another `name`")
         names.add(name)
@@ -217,7 +217,7 @@ def scores_before(stages: Sequence[StageSettings]) -> list[dict[str, str]]:
         try:
             stage.check_scores(scores)
         except ValueError as e:
-            raise ValueError(f"rerank.stages[{n}]: {e}") from e
+            raise ValueError(f"rerank.stages.{n}: {e}") from e
         plan.append(scores)
         last[stage.reranker] = stage.key
     return plan

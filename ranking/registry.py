@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,18 @@ PACKAGES = (
 """One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor a model."""
 
 
-RERANKERS: dict[str, Entry] = {entry.name: entry for package in PACKAGES for entry in resolve(f"{package}:ENTRIES")}
+def entries(packages: Iterable[str]) -> dict[str, Entry]:
+    """Name → entry of all rerankers that the packages declare. Raises ValueError if two have one name."""
+    named: dict[str, Entry] = {}
+    for package in packages:
+        for entry in resolve(f"{package}:ENTRIES"):
+            if entry.name in named:
+                raise ValueError(f"{package} declares {entry.name!r}, which another package has declared; rename one")
+            named[entry.name] = entry
+    return named
 
 
-def _no_encoder() -> SentenceEncoder:
-    raise ValueError("the reranker needs a sentence encoder, and none is given")
+RERANKERS = entries(PACKAGES)
 
 
 def find(name: str) -> Entry:
@@ -35,6 +42,10 @@ def find(name: str) -> Entry:
     near = difflib.get_close_matches(name, RERANKERS, n=1)
     suggestion = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(RERANKERS))}")
+
+
+def _no_encoder() -> SentenceEncoder:
+    raise ValueError("the reranker needs a sentence encoder, and none is given")
 
 
 def load_reranker(

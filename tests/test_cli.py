@@ -64,12 +64,12 @@ def refused(capsys, *arguments: object) -> tuple[int, str]:
         (["retrieve.depth=0"], 78, "retrieve.depth: Input should be greater than or equal to 1"),
         (["retrieve.questions=absent.tsv"], 66, "absent.tsv: no such file"),
         (["propagate.labels=questions.jsonl"], 65, "questions.jsonl:1: needs question_id, sentence_id or sentence, and label"),
-        (["rerank.stages.0.reranker=overlapp"], 78, "rerank.stages[0]: unknown reranker 'overlapp'; did you mean 'overlap'?"),
+        (["rerank.stages.0.reranker=overlapp"], 78, "rerank.stages.0: unknown reranker 'overlapp'; did you mean 'overlap'?"),
         (["rerank.stages.0.keep=0"], 78, "rerank.stages.0.keep: Input should be greater than or equal to 1"),
         (
             ["rerank.stages=[{reranker='overlap', keep=5}, {reranker='similarity', keep=9}]"],
             78,
-            "rerank.stages[1] (similarity): keep = 9 grows; the stages before leave 5 at the most",
+            "rerank.stages.1 (similarity): keep = 9 grows; the stages before leave 5 at the most",
         ),
         (["index.encoder=./no/such/model"], 69, "no model './no/such/model': not the default 'all-MiniLM-L6-v2'"),
     ],
@@ -198,7 +198,7 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "index.encoder='no/such model'")
     assert code == 69 and "no/such model" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.1.checkpoint='x'")
-    assert code == 78 and "rerank.stages[1]: complete takes no checkpoint" in err
+    assert code == 78 and "rerank.stages.1: complete takes no checkpoint" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
     assert code == 78 and "is no checkpoint of cosinet" in err
     assert not (run / "_work").exists()

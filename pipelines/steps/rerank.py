@@ -62,7 +62,7 @@ def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -
             resources = Resources(stage, folder, encoder, find_model, device, scores, codes)
             plan.append(Stage(stage.key, find(stage.reranker).load(resources), stage.keep))
         except ValueError as e:
-            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return plan
 
 
@@ -90,7 +90,7 @@ def checkpoint_digests(job: Job) -> dict[str, str]:
         try:
             digests[f"checkpoint of {stage.key}"] = sentence_codes.checkpoint_digest(job, stage)
         except ValueError as e:
-            raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return {key: digest for key, digest in digests.items() if digest is not None}
 
 

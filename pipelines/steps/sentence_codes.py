@@ -58,7 +58,7 @@ def planned(job: Job) -> dict[str, StageSettings]:
                 if folder is not None and coder.makes_codes(folder) and digest is not None:
                     stages[digest] = stage
             except ValueError as e:
-                raise JobError(f"rerank.stages[{n}]: {e}", SETTINGS) from e
+                raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return stages
 
 

@@ -96,7 +96,7 @@ def test_a_threshold_needs_a_stage_of_peasi_pr_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("stages", "stage"), [(EASI + SURE, 0), (EASI + SURE + PR, 0), (OVERLAP + EASI + SURE, 1)])
 def test_a_threshold_that_no_confidence_stands_for_is_refused(tmp_path: Path, stages: str, stage: int) -> None:
     says = refused(tmp_path, stages)
-    assert f"rerank.stages[{stage}]: `threshold` of peasi.easi needs passages that peasi.pr has scored" in says
+    assert f"rerank.stages.{stage}: `threshold` of peasi.easi needs passages that peasi.pr has scored" in says
     assert "put a stage of peasi.pr before this one" in says
 
 

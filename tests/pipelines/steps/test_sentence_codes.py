@@ -210,7 +210,7 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
     with pytest.raises(ValueError, match="variant 'attention' makes no bits"):
         AnswerCoder(*hashing_model.load(tmp_path / "attention"))
     missing = job(tmp_path / "missing", "nowhere")
-    with pytest.raises(JobError, match=r"rerank.stages\[1\]: .*nowhere is no checkpoint of hashing"):
+    with pytest.raises(JobError, match=r"rerank.stages.1: .*nowhere is no checkpoint of hashing"):
         sentence_codes.planned(missing)
 
 

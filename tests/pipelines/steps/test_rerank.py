@@ -1,0 +1,213 @@
+"""The rerank step: it knows rerankers by their entries alone, and gives each what its entry asks for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.__main__ import main
+from pipelines.config.job_file import load
+from pipelines.errors import JobError
+from pipelines.execution.parquet_folder import Folder
+from pipelines.steps import rerank
+from ranking import registry
+from ranking.entry import Entry
+from ranking.reranker import Reranker, Resources
+from schemas.ranked import ScoredCandidate
+from tests.tiny import checkpoint
+
+TOY = {
+    "toy/__init__.py": """
+from pydantic import Field
+from ranking.entry import Entry, StageSettings
+
+class LettersStage(StageSettings):
+    bonus: float = Field(0.0, description="score added for a full stop")
+
+ENTRIES = (Entry("letters", "toy.letters:Letters", settings=LettersStage, checkpoint="letters"),)
+""",
+    "toy/letters.py": '''
+import json
+from typing import ClassVar
+from ranking.reranker import order_by
+from toy import LettersStage
+
+class Letters:
+    """Score = how many of the checkpoint's letters a sentence has."""
+
+    name: ClassVar[str] = "letters"
+    reads: ClassVar[str] = "sentence"
+    writes: ClassVar[str] = "sentence"
+
+    def __init__(self, letters, bonus):
+        self.letters, self.bonus = letters, bonus
+
+    @classmethod
+    def load(cls, resources):
+        letters = json.loads((resources.folder() / "config.json").read_text())["letters"]
+        return cls(letters, resources.stage(LettersStage).bonus)
+
+    def rerank(self, lists):
+        return [order_by(ranked, [self.score(c.text) for c in ranked.candidates], self.name) for ranked in lists]
+
+    def score(self, text):
+        return sum(text.count(letter) for letter in self.letters) + self.bonus * text.endswith(".")
+''',
+}
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A reranker that is added as any other: a package, and its line in the registry. Returns a checkpoint of it."""
+    for name, text in TOY.items():
+        path = tmp_path / "packages" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    for name, entry in registry.entries(("toy",)).items():
+        monkeypatch.setitem(registry.RERANKERS, name, entry)
+    folder = tmp_path / "checkpoint"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"format": 1, "model": "letters", "letters": "ae"}))
+    return folder
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+def retrieved(run: Path, folder: Path) -> Path:
+    """A run folder in which only reranking is to be done."""
+    for name in ("documents", "questions", "retrieved"):
+        shutil.copytree(run / name, folder / name)
+    return folder
+
+
+def job_of(folder: Path, *stages: str, more: str = "") -> Path:
+    """A job file with these stages, each the lines below its heading."""
+    path = folder / "job.toml"
+    path.write_text(more + "".join(f"[[rerank.stages]]\n{stage}\n" for stage in stages))
+    return path
+
+
+def rows_of(run: Path) -> Iterator[ScoredCandidate]:
+    return Folder.open(run / "scored", ScoredCandidate, "rerank").read()
+
+
+def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run, tmp_path, capsys) -> None:
+    run = retrieved(small_run, tmp_path / "run")
+    job = job_of(tmp_path, 'reranker = "letters"\ncheckpoint = "checkpoint"\nbonus = 2.5\nkeep = 3')
+    assert call("rerank", job, "--out", run) == 0
+    rows = list(rows_of(run))
+    kept = [row for row in rows if row.fate == "kept"]
+    assert len(kept) > 30 and len({row.stages[0].score for row in rows}) > 20
+    for row in rows:
+        assert row.stages[0].score == row.text.count("a") + row.text.count("e") + 2.5 * row.text.endswith(".")
+    manifest = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest
+    assert "checkpoint of letters" in manifest.inputs and "'bonus': 2.5" in str(manifest.settings)
+    capsys.readouterr()
+
+    assert call("rerank", job, "--out", run) == 0 and "(complete)" in capsys.readouterr().out
+    assert call("rerank", job, "--out", run, "--set", "rerank.stages.0.bonus=1.0") == 73  # another setting is another job
+    (toy / "config.json").write_text((toy / "config.json").read_text().replace("ae", "io"))
+    assert call("rerank", job, "--out", run) == 73  # and so is another checkpoint
+    capsys.readouterr()
+
+    assert call("keys") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "rerank.stages[].bonus" in said and "letters: score added for a full stop" in said
+
+    assert call("rerank", job, "--out", run, "--set", "rerank.stages.0.bonsu=1.0") == 78
+    assert "unknown key rerank.stages.0.bonsu; did you mean 'bonus'?" in capsys.readouterr().err
+    without = job_of(tmp_path, 'reranker = "letters"')
+    assert call("rerank", without, "--out", retrieved(small_run, tmp_path / "other")) == 78
+    assert "rerank.stages.0: letters needs a checkpoint" in capsys.readouterr().err
+
+    lines = ["question_id\tquestion\tsentence\tlabel", "a\tWho?\tbbb\t0", "a\tWho?\tiii\t1", "b\tWho?\tooo\t1", "b\tWho?\tb\t0"]
+    (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
+    assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1") == 0
+    assert "100.00" in capsys.readouterr().out
+
+
+def test_the_step_names_no_reranker() -> None:
+    """What one reranker alone wants is said by its entry; the pipeline's steps hold no name of one."""
+    names = set(registry.RERANKERS) - {"complete"}  # a word of every step
+    for path in Path(rerank.__file__).parent.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert not [name for name in names if f'"{name}"' in text or f"'{name}'" in text], path
+        assert "from ranking.cascade" not in text and "from ranking.peasi" not in text and "from ranking.hashing" not in text
+
+
+def test_two_stages_of_one_reranker_work_in_a_plan(small_run, tmp_path) -> None:
+    checkpoint("peasi.pr", tmp_path / "peasi")
+    checkpoint("cascade", tmp_path / "cascade")
+    run = retrieved(small_run, tmp_path / "run")
+    job = job_of(
+        tmp_path,
+        'reranker = "cascade"\ncheckpoint = "cascade"\nname = "rough"\ndrop = [0.5]\nkeep = 9',
+        'reranker = "cascade"\ncheckpoint = "cascade"\nname = "fine"\ndrop = [0.2]',
+        'reranker = "peasi.pr"\ncheckpoint = "peasi"\nname = "first"\nkeep = 4',
+        'reranker = "peasi.pr"\ncheckpoint = "peasi"\nname = "second"',
+        'reranker = "peasi.easi"\ncheckpoint = "peasi"\nthreshold = 0.0',
+    )
+    assert call("rerank", job, "--out", run) == 0
+    rows = list(rows_of(run))
+    stages = {tuple(score.stage for score in row.stages) for row in rows}
+    assert ("rough", "fine", "first", "second", "peasi.easi") in stages
+    left_out = {row.dropped_by for row in rows}
+    assert {"rough", "fine", "first"} <= left_out
+
+
+def test_the_confidence_is_of_the_scores_of_the_last_stage_before(small_run, tmp_path) -> None:
+    checkpoint("peasi.pr", tmp_path / "one")
+    answers = {}
+    stage = 'reranker = "peasi.pr"\ncheckpoint = "one"\n'
+    easi = 'reranker = "peasi.easi"\ncheckpoint = "one"'
+    plans = {
+        "plain": (stage, easi),
+        "renamed": (stage + 'name = "passages"', easi),
+        "taken": ('reranker = "overlap"\nname = "peasi.pr"', easi),  # a name is not a reranker
+        "none": (easi,),
+    }
+    for name, plan in plans.items():
+        run = retrieved(small_run, tmp_path / name)
+        (tmp_path / f"{name}-job").mkdir()
+        shutil.copytree(tmp_path / "one", tmp_path / f"{name}-job" / "one")
+        assert call("rerank", job_of(tmp_path / f"{name}-job", *plan), "--out", run) == 0
+        answers[name] = {
+            (row.question_id, row.candidate_id): row.stages[-1].score for row in rows_of(run) if row.unit == "sentence"
+        }
+    assert answers["plain"] == answers["renamed"] != answers["none"]
+    shared = [(answers["taken"][key], answers["none"][key]) for key in answers["taken"].keys() & answers["none"].keys()]
+    assert len(shared) > 20 and all(a == b for a, b in shared)
+
+
+def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # a reranker that takes CUDA by itself fails here
+    devices = {}
+    load_entry = Entry.load
+
+    def load_and_note(entry: Entry, resources: Resources) -> Reranker:
+        devices[entry.name] = resources.device
+        return load_entry(entry, resources)
+
+    monkeypatch.setattr(Entry, "load", load_and_note)
+    for name, entry in registry.RERANKERS.items():
+        written = checkpoint(name, tmp_path / name)
+        assert (written is None) == (entry.checkpoint is None)
+        stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
+        rerank.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)
+    assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
+
+
+def test_a_stage_that_cannot_be_loaded_is_named(tmp_path) -> None:
+    job = load(job_of(tmp_path, 'reranker = "overlap"', 'reranker = "cascade"\ncheckpoint = "nowhere"'))
+    with pytest.raises(JobError, match=r"rerank\.stages\.1: .*nowhere is no checkpoint of cascade"):
+        rerank.check_stages(job)
