@@ -65,6 +65,8 @@ class Entry:
     """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
     reads_scores: tuple[str, ...] = ()
     """Rerankers whose scores it uses if a stage before it has given them."""
+    uses_encoder: bool = False
+    """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the plan."""
     sentence_codes: str | None = None
     """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
     training: Training | None = None

@@ -122,6 +122,32 @@ def test_the_output_of_another_job_is_in_the_way(finished, capsys):
     assert "settings min_words = 30 there, 5 here" in err
 
 
+@pytest.mark.parametrize(
+    ("step", "setting", "says"),
+    [
+        ("ingest", "ingest.page_seconds=5", "settings page_seconds = 10.0 there, 5.0 here"),
+        ("index", "index.encoder_tokens=64", "settings encoder_tokens = 256 there, 64 here"),
+        ("retrieve", "index.encoder_tokens=64", "settings encoder = {"),
+        ("rerank", "index.encoder_tokens=64", "settings encoder = {"),
+        ("rerank", "index.question_encoder='all-MiniLM-L6-v2'", "settings encoder = {"),
+    ],
+)
+def test_every_setting_that_decides_the_output_refuses_a_finished_run(small_run, capsys, step, setting, says):
+    code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", small_run, "--set", setting)
+    assert code == 73 and says in err
+
+
+def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, capsys, monkeypatch):
+    weights = shutil.copytree(small_run.parent / "encoder", tmp_path / "encoder") / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    monkeypatch.setattr("pipelines.steps.model_digests.find_model", lambda name: tmp_path / "encoder")
+    for step in ("index", "retrieve", "rerank"):
+        code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", small_run)
+        assert code == 73 and f"input encoder {small_run.parent / 'encoder'} = " in err
+
+
 def test_a_changed_part_stops_the_step_that_reads_it(finished, capsys):
     (part,) = (finished / "run" / "passages").glob("part-*.parquet")
     part.write_bytes(part.read_bytes()[:-100] + bytes(100))

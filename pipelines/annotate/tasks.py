@@ -35,6 +35,8 @@ from schemas.ranked import Hit, ScoredCandidate
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"tasks": Task}
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 PACKS = "packs"
 STRATA = ("top", "random", "control")
 
@@ -89,7 +91,7 @@ def step(job: Job, run: Path) -> Step:
         Known(controls)
         inputs["controls"] = sha256(controls)
         decisive.add("control_share")
-    return Step(run, "annotate", OUTPUTS, wanted.model_dump(include=decisive), inputs)
+    return Step(run, "annotate", OUTPUTS, wanted.model_dump(include=decisive), inputs, REVISION)
 
 
 def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

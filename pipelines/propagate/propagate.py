@@ -51,6 +51,8 @@ OUTPUTS: Mapping[str, type[Record]] = {
     "labels/conflicts": LabelConflict,
     "labels/rejects": Rejected,
 }
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 _NOT_OF_UNITS = (WINDOWS, "labels/rejects")
 
 
@@ -76,7 +78,7 @@ def step(job: Job, run: Path) -> Step:
         settings = {name: settings[name] for name in ("same_text", "windows")}
     else:
         inputs["documents"] = Folder.open(run / "documents", Document, "ingest").digest()
-    return Step(run, "propagate", OUTPUTS, settings, inputs)
+    return Step(run, "propagate", OUTPUTS, settings, inputs, REVISION)
 
 
 def _settings(job: Job) -> Propagate:

@@ -22,12 +22,15 @@ from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
+from pipelines.steps.model_digests import encoder_inputs
 from pipelines.steps.models import passage_encoder, use_threads
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"shards": Passage}
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,11 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
 
 
 def step_of(job: Job, run: Path) -> Step:
-    """The index step of a run. Raises JobError if passages/ is missing."""
+    """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
-    inputs = {"passages": passages.digest()}
-    return Step(run, "index", OUTPUTS, settings, inputs | sentence_codes.inputs(job))
+    inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
+    return Step(run, "index", OUTPUTS, settings, inputs, REVISION)
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

@@ -36,6 +36,8 @@ from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 BUCKETS = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
@@ -56,8 +58,8 @@ def step(job: Job, run: Path) -> Step:
     if (given := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(given, job.ingest.domains)
         inputs["domain_list"] = sha256(given)
-    settings = job.ingest.model_dump(exclude={"input", "domain_list", "page_seconds", "max_reject_share"})
-    return Step(run, "ingest", OUTPUTS, settings, inputs)
+    settings = job.ingest.model_dump(exclude={"input", "domain_list", "max_reject_share"})
+    return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

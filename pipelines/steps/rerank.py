@@ -20,6 +20,7 @@ from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_ba
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
+from pipelines.steps.model_digests import encoder_inputs, encoder_settings
 from pipelines.steps.models import device_of, passage_encoder, use_threads
 from ranking.plan import Stage, check_plan, run_stages, scores_before
 from ranking.registry import find
@@ -32,6 +33,8 @@ from schemas.record import Record
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 ANSWERS = "answers.jsonl"
 FATES = ("kept", "grouped", "dropped")
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 
 
 def plan_settings(job: Job) -> Rerank:
@@ -59,11 +62,17 @@ def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -
         try:
             folder = sentence_codes.checkpoint_folder(job, stage)
             codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
-            resources = Resources(stage, folder, encoder, find_model, device, scores, codes)
-            plan.append(Stage(stage.key, find(stage.reranker).load(resources), stage.keep))
+            entry = find(stage.reranker)
+            allowed = encoder if entry.uses_encoder else _no_encoder
+            resources = Resources(stage, folder, allowed, find_model, device, scores, codes)
+            plan.append(Stage(stage.key, entry.load(resources), stage.keep))
         except ValueError as e:
             raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return plan
+
+
+def _no_encoder() -> Any:
+    raise RuntimeError("this reranker asks for the job's encoder: its registry entry must say `uses_encoder=True`")
 
 
 def check_stages(job: Job) -> None:
@@ -97,8 +106,12 @@ def checkpoint_digests(job: Job) -> dict[str, str]:
 def step(job: Job, run: Path) -> Step:
     """The rerank step of a run. Raises JobError where retrieved/ is missing."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
-    settings = {**plan_settings(job).model_dump(), "encoder": job.index.model_dump(include={"encoder", "precision"})}
-    return Step(run, "rerank", OUTPUTS, settings, {"retrieved": retrieved.digest(), **checkpoint_digests(job)})
+    plan = plan_settings(job)
+    settings, inputs = plan.model_dump(), {"retrieved": retrieved.digest(), **checkpoint_digests(job)}
+    if any(find(stage.reranker).uses_encoder for stage in plan.stages):
+        settings["encoder"] = encoder_settings(job)
+        inputs |= encoder_inputs(job)
+    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION)
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

@@ -23,6 +23,7 @@ from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.questions import Chosen, choose, told
+from pipelines.steps.model_digests import encoder_inputs, encoder_settings
 from pipelines.steps.shard_search import (
     BLOCKS_PER_SEARCH,
     Block,
@@ -43,6 +44,8 @@ OUTPUTS: Mapping[str, type[Record]] = {
     "retrieved": Hit,
     "questions_rejects": Rejected,
 }
+REVISION = 1
+"""Raised when the step's code changes so that the same input gives another output."""
 
 
 def settings_of(job: Job) -> Retrieve:
@@ -68,12 +71,15 @@ def check_engines(job: Job) -> None:
 
 
 def step_of(job: Job, run: Path) -> Step:
-    """The retrieve step of a run. Raises JobError if shards/ or the questions are missing."""
+    """The retrieve step of a run. Raises JobError if shards/ or the questions are missing, ModelMissing if an encoder is."""
     shards = Folder.open(run / "shards", Passage, "index")
     settings = settings_of(job)
     inputs = {"questions": sha256(job.path(settings.questions)), "shards": shards.manifest.fingerprint}
-    decisive = settings.model_dump(exclude={"questions"}) | {"question_encoder": job.index.question_encoder}
-    return Step(run, "retrieve", OUTPUTS, decisive, inputs)
+    decisive = settings.model_dump(exclude={"questions"})
+    if "dense" in settings.sources:
+        decisive["encoder"] = encoder_settings(job)
+        inputs |= encoder_inputs(job)
+    return Step(run, "retrieve", OUTPUTS, decisive, inputs, REVISION)
 
 
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

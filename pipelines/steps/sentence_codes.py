@@ -6,7 +6,6 @@ A model is known by the digest of its checkpoint's files, which is in the finger
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,11 +15,11 @@ from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import read_manifest
+from pipelines.steps.model_digests import folder_digest
 from pipelines.steps.models import device_of
 from ranking.entry import StageSettings
 from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder
-from schemas.atomic_files import sha256
 
 
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
@@ -37,11 +36,7 @@ def checkpoint_digest(job: Job, stage: StageSettings) -> str | None:
     Raises ValueError as `Entry.folder`.
     """
     folder = checkpoint_folder(job, stage)
-    if folder is None:
-        return None
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors"))
-    content = "".join(f"{path.relative_to(folder)} {sha256(path)}\n" for path in files if path.name != "training.json")
-    return hashlib.sha256(content.encode()).hexdigest()[:32] if files else None
+    return None if folder is None else folder_digest(folder)
 
 
 def planned(job: Job) -> dict[str, StageSettings]:

@@ -7,5 +7,5 @@ from ranking.entry import Entry
 ENTRIES = (
     Entry("complete", "ranking.baselines.complete:Complete"),
     Entry("overlap", "ranking.baselines.overlap:Overlap"),
-    Entry("similarity", "ranking.baselines.similarity:Similarity"),
+    Entry("similarity", "ranking.baselines.similarity:Similarity", uses_encoder=True),
 )
