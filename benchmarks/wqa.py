@@ -32,7 +32,8 @@ from benchmarks.harness import arguments, finish, say
 from benchmarks.peasi_data import Question, is_answer, questions
 from indexing.annotation import sampling
 from indexing.passages.text import fold
-from pipelines.annotate import collect
+from pipelines.annotate.collect import collect
+from pipelines.annotate.resolution import ResolutionRules
 from pipelines.config.job_file import load
 from pipelines.execution.parquet_folder import Folder
 from pipelines.publish.training_passages import Rules, write_passages
@@ -219,7 +220,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     for path, rows in annotated(folder / "packs/label-studio", tasks, truth):
         exports.append(work / "exports" / path.name)
         exports[-1].write_text(json.dumps(rows), encoding="utf-8")
-    for line in collect.collect(folder, exports, collect.Rules("weighted")):
+    for line in collect(folder, exports, ResolutionRules("weighted")):
         say(line)
     for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)

@@ -104,10 +104,10 @@ def collect(
     Open tasks are written as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its
     labels, and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
     """
-    from pipelines.annotate.collect import Rules
     from pipelines.annotate.collect import collect as collect_exports
+    from pipelines.annotate.resolution import ResolutionRules
 
-    write_lines(collect_exports(run, exports, Rules(resolve, min_votes, adjudicator), form))
+    write_lines(collect_exports(run, exports, ResolutionRules(resolve, min_votes, adjudicator), form))
 
 
 @Parameter(name="*")

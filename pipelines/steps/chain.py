@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.annotate import collect, tasks
+from pipelines.annotate import collected_folder, tasks
 from pipelines.config.job_file import Job
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.lock import claimed
@@ -32,7 +32,7 @@ FOLDERS: dict[str, Mapping[str, type[Record]]] = {
     "retrieve": retrieve.OUTPUTS,
     "rerank": rerank.OUTPUTS,
     "annotate": tasks.OUTPUTS,
-    "collect": collect.OUTPUTS,
+    "collect": collected_folder.OUTPUTS,
     "propagate": propagate.OUTPUTS,
 }
 """The folders that each step and `collect` write, and the record that each holds."""

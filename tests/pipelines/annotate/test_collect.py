@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.__main__ import main
-from pipelines.annotate.collect import OUTPUTS, Rules, collect
+from pipelines.annotate.collect import collect
+from pipelines.annotate.collected_folder import OUTPUTS
+from pipelines.annotate.resolution import ResolutionRules
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -127,7 +129,7 @@ def test_the_majority_gives_labels_a_tie_stays_open_and_controls_have_none(run: 
 
 
 def test_fewer_votes_than_wanted_give_no_label(run: Path, tmp_path: Path) -> None:
-    list(collect(run, [sheet(tmp_path, "x.csv", THREE)], Rules(min_votes=3)))
+    list(collect(run, [sheet(tmp_path, "x.csv", THREE)], ResolutionRules(min_votes=3)))
     assert labels(run) == {"a": 1, "b": 0} and figures(run)["counts"]["tasks_too_few_votes"] == 2
 
 
@@ -143,7 +145,7 @@ def test_a_label_of_a_task_of_known_label_is_what_people_said_unless_it_is_only_
 def test_weighted_votes_follow_who_is_right_on_controls(run: Path, tmp_path: Path) -> None:
     """anna 2 of 2: ln 3; bo 0 of 2: none; cy 0 of 1: none; dee has judged none: the mean, ln 3 / 3."""
     rows = [*THREE, ("b", "wrong", "dee"), ("e", "wrong", "bo")]
-    list(collect(run, [sheet(tmp_path, "x.csv", rows)], Rules("weighted")))
+    list(collect(run, [sheet(tmp_path, "x.csv", rows)], ResolutionRules("weighted")))
     assert labels(run) == {"a": 1, "b": 1, "c": 1}
     weights = {name: of["weight"] for name, of in figures(run)["annotators"].items()}
     assert weights == {"anna": pytest.approx(1.0986, abs=1e-4), "bo": 0, "cy": 0, "dee": pytest.approx(0.3662, abs=1e-4)}
@@ -154,7 +156,7 @@ def test_weighted_votes_follow_who_is_right_on_controls(run: Path, tmp_path: Pat
 
 def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spoken(run: Path, tmp_path: Path) -> None:
     first = sheet(tmp_path, "x.csv", THREE)
-    lines = list(collect(run, [first], Rules("adjudicate")))
+    lines = list(collect(run, [first], ResolutionRules("adjudicate")))
     assert labels(run) == {"a": 1, "d": 0} and "2 open: " in lines[-2]
     assert (run / "collected/adjudication.txt").read_text() == "b\nc\n"
     with (run / "collected/adjudication.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -167,13 +169,13 @@ def test_adjudication_leaves_all_disagreement_open_until_the_adjudicator_has_spo
         writer.writeheader()
         writer.writerows([{**pack[0], "label": "correct"}, {**pack[1], "label": "wrong"}])
     before = figures(run)["krippendorff_alpha"]
-    list(collect(run, [first, judged], Rules("adjudicate", adjudicator="judged")))
+    list(collect(run, [first, judged], ResolutionRules("adjudicate", adjudicator="judged")))
     assert labels(run) == {"a": 1, "b": 1, "c": 0, "d": 0}
     assert conflicts(run)["b"] == (("anna=1", "bo=0", "cy=0", "judged=1"), 1)
     assert figures(run)["krippendorff_alpha"] == before and "judged" not in figures(run)["annotators"]
     assert (run / "collected/adjudication.txt").read_text() == ""
     with pytest.raises(JobError, match="--adjudicator dee: the annotators are anna, bo, cy"):
-        list(collect(run, [first], Rules(adjudicator="dee")))
+        list(collect(run, [first], ResolutionRules(adjudicator="dee")))
 
 
 def test_the_later_of_two_labels_holds_by_time_else_by_order(run: Path, tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ def many(folder: Path, seed: int) -> list[Path]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_annotations_in_are_annotations_out_and_rejects(run: Path, tmp_path: Path, seed: int) -> None:
-    list(collect(run, many(tmp_path, seed), Rules(min_votes=1 + seed % 2)))
+    list(collect(run, many(tmp_path, seed), ResolutionRules(min_votes=1 + seed % 2)))
     counts = figures(run)["counts"]
     kept = list(Folder.open(run / "collected/annotations", Annotation, "collect").read())
     assert counts["annotations"] == len(kept) + len(rejects(run)) and len(kept) > 8 and len(rejects(run)) > 8
@@ -258,6 +260,29 @@ def test_the_same_exports_give_the_same_bytes_and_others_replace_them(run: Path,
     list(collect(run, files))
     assert content(run) == first and len(first) == 11
     assert not (run / "_work").exists()
+
+
+def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = sheet(tmp_path, "x.csv", THREE), sheet(tmp_path, "y.csv", THREE[:3])
+    list(collect(run, [first]))
+    before = content(run)
+    rename = Path.rename
+
+    def killed(path: Path, target: Path) -> Path:
+        if target == run / "collected" and path.name == "collected":
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "rename", killed)
+        list(collect(run, [second]))
+    assert not (run / "collected").exists()
+    (tmp_path / "cut.csv").write_text("task_id,label,annotator\na,corr")
+    with pytest.raises(JobError, match=r"cut\.csv:2: the file ends"):
+        list(collect(run, [tmp_path / "cut.csv"]))
+    assert content(run) == before  # the earlier one is back, whatever becomes of the next
+    list(collect(run, [second]))
+    assert labels(run) == {"a": 1} and not (run / "_work").exists()
 
 
 def test_status_knows_the_folders(run: Path, tmp_path: Path) -> None:
@@ -293,7 +318,7 @@ def test_work_that_somebody_has_done_is_never_replaced(run: Path, tmp_path: Path
         list(collect(run, [first, pack]))
     assert e.value.code == USAGE
     pack.write_text(pack.read_text() + "x")
-    with pytest.raises(JobError, match=r"adjudication.csv was written in since") as e:
+    with pytest.raises(JobError, match=r"adjudication.csv was edited after collect wrote it") as e:
         list(collect(run, [first]))
     assert e.value.code == OUTPUT_EXISTS
     pack.rename(tmp_path / "moved.csv")
@@ -312,7 +337,7 @@ def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
         list(collect(tmp_path / "other", [strangers]))
     assert e.value.code == INPUT_MISSING
     with pytest.raises(JobError, match="--min-votes 0"):
-        Rules(min_votes=0)
+        ResolutionRules(min_votes=0)
 
 
 def test_the_command_tells_what_was_made_of_it(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,168 @@
+"""RUN/collected: what `collect` writes there, and how it takes the place of an earlier one without a moment of loss.
+
+The new folder is built in RUN/_work/collect. Then the earlier one is moved there and the new one to RUN/collected. A reader
+finds one of the two whole or, for an instant, none; after a kill in that instant `restore` brings the earlier one back.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from pipelines.annotate.resolution import ResolutionRules, TaskOutcome, resolve_task
+from pipelines.annotate.votes import Agreement, CollectedVotes
+from pipelines.annotation_tools import spreadsheet
+from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.parquet_folder import Folder, PartWriter
+from pipelines.execution.step import WORK, Report, Step
+from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
+from schemas.atomic_files import sha256, write_text
+from schemas.corpus import Rejected
+from schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {
+    "collected/annotations": Annotation,
+    "collected/labels": ResolvedLabel,
+    "collected/conflicts": Conflict,
+    "collected/rejects": Rejected,
+}
+AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
+
+
+def restore(run: Path) -> None:
+    """Bring back the folder that a `collect` had moved away when it was killed. Call it with the run locked."""
+    earlier, target = _earlier(run), run / "collected"
+    if earlier.exists() and not target.exists():
+        earlier.rename(target)
+
+
+def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
+    """Refuse to replace what collect has not written, or what somebody has worked on since.
+
+    Raises JobError: 2 if an export lies in RUN/collected, 73 if the folder is another's or its adjudication.csv was edited.
+    """
+    target = run / "collected"
+    for file in exports:
+        if target.resolve() in file.resolve().parents:
+            raise JobError(f"{file} is in the folder that collect replaces; move it elsewhere first", USAGE)
+    if not target.exists():
+        return
+    try:
+        written = json.loads((target / AGREEMENT).read_text(encoding="utf-8"))["adjudication_sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise JobError(f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS) from e
+    pack = target / OPEN_TASKS
+    if pack.is_file() and sha256(pack) != written:
+        raise JobError(
+            f"{pack} was edited after collect wrote it; move it out of {target} and name it as an export", OUTPUT_EXISTS
+        )
+
+
+def replace(
+    run: Path,
+    tasks: Folder[Task],
+    votes: CollectedVotes,
+    rules: ResolutionRules,
+    agreement: Agreement,
+    settings: Mapping[str, Any],
+    sources: Sequence[Mapping[str, Any]],
+) -> Counter[str]:
+    """Build the new folder and put it in the place of the earlier one; returns what was counted. Needs the run locked."""
+    stage, target = run / WORK / "collect", run / "collected"
+    shutil.rmtree(stage, ignore_errors=True)  # `restore` has brought back what was worth it
+    inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
+    step = Step(stage, "collect", OUTPUTS, settings, {"tasks": tasks.digest(), **inputs})
+    step.begin()
+    counts = Counter(tasks=tasks.rows, votes=len(votes.votes), rejects=len(votes.rejects))
+    counts.update(votes.counts)
+    counts["unanswered"] = sum(source["unanswered"] for source in sources)
+    counts.update(f"rejects_{reject.reason}" for _, reject in votes.rejects)
+    open_tasks: list[Task] = []
+    with ExitStack() as stack:
+        writers = {name: stack.enter_context(PartWriter(stage / name, record, 0)) for name, record in OUTPUTS.items()}
+        for _, reject in sorted(votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)):
+            writers["collected/rejects"].write([reject])
+        votes_of = votes.by_task()
+        for number, task in enumerate(tasks.read()):
+            task_votes = votes_of.get(number, {})
+            outcome = resolve_task(task, task_votes, rules, agreement.weights)
+            _count(counts, task, outcome)
+            if outcome.fate == "open":
+                open_tasks.append(task)
+            for name, row in _rows_of(task, task_votes, outcome):
+                writers[name].write([row])
+    _check_sums(counts, writers)
+    step.finish([Report(0, {name: writer.part for name, writer in writers.items()})], dict(sorted(counts.items())))
+    write_text(stage / "collected" / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
+    write_text(stage / "collected" / OPEN_TASKS, _adjudication_pack(open_tasks))
+    figures = {"settings": settings, "exports": sources, "counts": dict(sorted(counts.items())), **agreement.to_json()}
+    figures["adjudication_sha256"] = sha256(stage / "collected" / OPEN_TASKS)
+    write_text(stage / "collected" / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    if target.exists():
+        target.rename(_earlier(run))
+    (stage / "collected").rename(target)
+    shutil.rmtree(stage)
+    if not any((run / WORK).iterdir()):
+        (run / WORK).rmdir()
+    return counts
+
+
+def _earlier(run: Path) -> Path:
+    """Where the earlier folder is while the new one takes its place."""
+    return run / WORK / "collect" / "replaced"
+
+
+def _rows_of(task: Task, votes: Mapping[str, int], outcome: TaskOutcome) -> Iterator[tuple[str, Record]]:
+    """The rows about a task, each with its folder."""
+    for name, label in votes.items():
+        row = Annotation(task.task_id, task.question_id, task.sentence_id, name, label, task.stratum, task.expected)
+        yield "collected/annotations", row
+    if outcome.disputed:
+        disagreeing = tuple(f"{name}={label}" for name, label in votes.items())
+        yield "collected/conflicts", Conflict(task.task_id, task.question, task.sentence, disagreeing, outcome.label)
+    if outcome.label is not None:
+        yield (
+            "collected/labels",
+            ResolvedLabel(
+                question_id=task.question_id,
+                question=task.question,
+                sentence_id=task.sentence_id,
+                doc_id=task.doc_id,
+                sentence=task.sentence,
+                label=outcome.label,
+                votes=outcome.votes,
+                positive=outcome.positive,
+                stratum=task.stratum,
+                probability=task.probability,
+            ),
+        )
+
+
+def _count(counts: Counter[str], task: Task, outcome: TaskOutcome) -> None:
+    counts[f"tasks_{outcome.fate}"] += 1
+    counts["conflicts"] += outcome.disputed
+    counts["controls_judged"] += outcome.fate == "control" and outcome.votes > 0
+    if outcome.label is not None:
+        counts[f"labels_{task.stratum}"] += 1
+        counts[f"labels_{task.stratum}_correct"] += outcome.label
+
+
+def _check_sums(counts: Mapping[str, int], writers: Mapping[str, PartWriter[Record]]) -> None:
+    """Annotations in are annotations out and rejects; every task has one fate."""
+    rows = {name.removeprefix("collected/"): writer.part.rows for name, writer in writers.items()}
+    fates = sum(n for name, n in counts.items() if name.startswith("tasks_"))
+    if counts["annotations"] != rows["annotations"] + rows["rejects"] or rows["annotations"] != counts["votes"]:
+        raise RuntimeError(f"{counts['annotations']} annotations came in; written are {rows}")
+    labelled = counts.get("tasks_labelled", 0)
+    if counts["tasks"] != fates or labelled != rows["labels"] or counts["conflicts"] != rows["conflicts"]:
+        raise RuntimeError(f"tasks do not add up: {dict(counts)}; written are {rows}")
+
+
+def _adjudication_pack(tasks: Sequence[Task]) -> str:
+    """Tasks as CSV for the adjudicator; without votes and scores, so that they judge and do not follow."""
+    return spreadsheet.HEADER + "".join(spreadsheet.item(task, None) for task in tasks)
