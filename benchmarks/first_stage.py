@@ -23,11 +23,12 @@ import torch
 from benchmarks.harness import arguments, finish, say
 from benchmarks.retrieval import is_right, questions
 from indexing.shards import bm25, jvm
-from indexing.shards.dense import find_model, load_encoder
+from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job
 from pipelines.datasets import by_question, read_dataset
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import chain
+from pipelines.steps.models import dense_encoder
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
 from ranking.lists import ranked_list
@@ -156,7 +157,7 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 def main() -> None:
     given = arguments("first_stage", __doc__ or "")
     torch.set_num_threads(1)
-    encoder = EncodedOnce(load_encoder())
+    encoder = EncodedOnce(dense_encoder())
     cosinet, overlap, similarity = load_reranker("cosinet", model=find_model), Overlap(), Similarity(encoder)
     result: dict[str, float | int | str] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -17,12 +17,12 @@ import pytest
 
 from indexing.passages.text import fold
 from indexing.shards.bm25 import GlobalStatistics
-from indexing.shards.dense import load_encoder
 from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, status, steps_of
+from pipelines.steps.models import dense_encoder
 from ranking.cascade.schedule import cost
 from ranking.plan import run_stages
 from schemas.corpus import Document, Question
@@ -211,7 +211,7 @@ def test_beam_gives_what_the_functions_give(small_run):
     shards = [open_shard(folder) for folder in sorted((small_run / "shards").glob("0*"))]
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
-    asked = shard_search.encode(block, load_encoder(job.index.encoder))
+    asked = shard_search.encode(block, dense_encoder(job.index.encoder))
     found = [shard_search.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
     best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in found), strict=True)] for source in found[0]}
     fused = [fuse({source: best[source][n] for source in best}) for n in range(len(questions))]

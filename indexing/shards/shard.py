@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 from indexing.shards import answer_codes
 from indexing.shards.answer_codes import AnswerCodes, AnswerEncoder, CodesName, ShardCodes
 from indexing.shards.bm25 import ANALYZER, Bm25Index, Bm25Writer
-from indexing.shards.dense import DenseIndex, DenseWriter
 from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from indexing.shards.vector_index import DenseIndex, DenseWriter
 from schemas.corpus import Passage
 
 FORMAT = 1

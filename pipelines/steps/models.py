@@ -8,11 +8,12 @@ from threading import RLock
 from typing import Any, Literal, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from indexing.shards.dense import DEFAULT, Encoder, find_model, load_encoder
+from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from pipelines.config.job_file import Job
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "fp32", "bf16"]
+PrecisionSetting = Literal["auto", "fp32", "bf16"]
+Precision = Literal["fp32", "bf16"]
 Model = TypeVar("Model")
 
 WORKER_THREADS = 1
@@ -30,6 +31,15 @@ def device_of(setting: Device) -> Literal["cpu", "cuda"]:
     if setting != "auto":
         return setting
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def precision_of(setting: PrecisionSetting, device: str) -> Precision:
+    """The dense encoder's precision: the setting, with 'auto' = bf16 on CUDA and on processors with AMX, else fp32."""
+    import torch
+
+    if setting != "auto":
+        return setting
+    return "bf16" if device == "cuda" or torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
 
 
 def use_threads(threads: int = WORKER_THREADS) -> None:
@@ -58,20 +68,33 @@ def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
     return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
 
 
+def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
+    """What computes the dense encoder: the packed encoder that the rerankers run on, if it knows the folder's model (BERT,
+    RoBERTa, ELECTRA, DPR); else, for such as MPNet, Hugging Face's own forward over padded texts."""
+    from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+
+    if why_not_packed(folder) is None:
+        return PackedTransformer(folder, limit, device, precision)
+    from indexing.shards.padded import PaddedTransformer
+
+    return PaddedTransformer(folder, limit, device, precision)
+
+
 def dense_encoder(
     name: str = DEFAULT,
     question_name: str | None = None,
     *,
     max_tokens: int = 256,
     device: Device = "auto",
-    precision: Precision = "auto",
+    precision: PrecisionSetting = "auto",
 ) -> Encoder:
     """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be had."""
     place = device_of(device)
+    kind = precision_of(precision, place)
     stamps = tuple(stamp(find_model(each)) for each in (name, question_name) if each is not None)
     return shared(
-        ("dense encoder", name, question_name, stamps, max_tokens, place, precision),
-        lambda: load_encoder(name, question_name, max_tokens=max_tokens, device=place, precision=precision),
+        ("dense encoder", name, question_name, stamps, max_tokens, place, kind),
+        lambda: load_encoder(load_transformer, name, question_name, max_tokens=max_tokens, device=place, precision=kind),
     )
 
 

@@ -57,6 +57,8 @@ class Shape:
         if "auto_map" in config:
             raise ValueError("its config.json wants code of its own run (auto_map); give a model without")
         family = config.get("model_type")
+        if family == "dpr":  # a BERT under another name
+            family = "bert"
         if family == "albert":
             raise ValueError(
                 "it holds an ALBERT, whose layers are one and the same: there are no last ones to split off as heads or to "
@@ -109,7 +111,8 @@ class Shape:
 
 def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
-    prefix = "" if "embeddings.word_embeddings.weight" in weights else f"{shape.family}."
+    words = f"{_TABLES['words']}.weight"
+    prefix = next((name.removesuffix(words) for name in weights if name.endswith(words)), f"{shape.family}.")
 
     def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
         """(weight or bias, its values); normalisation has older names for them."""

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from indexing.shards import shard as shards
-from indexing.shards.dense import Encoder, load_encoder
+from indexing.shards.dense import Encoder
 from indexing.shards.shard import Shard, ShardDamaged, ShardMismatch, ShardSettings
+from pipelines.steps.models import dense_encoder
 from schemas.corpus import Passage, Sentence
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +33,7 @@ PASSAGES = [passage(n, f"{WORDS[n % 10]} number{n}") for n in range(700)]
 
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
-    return load_encoder(device="cpu", precision="fp32")
+    return dense_encoder(device="cpu", precision="fp32")
 
 
 @pytest.fixture(scope="module")
@@ -176,6 +177,7 @@ def test_a_build_that_was_killed_leaves_no_shard_and_the_next_one_sweeps(tmp_pat
 import os, signal, sys
 from pathlib import Path
 from indexing.shards import shard as shards
+from pipelines.steps.models import dense_encoder
 from schemas.corpus import Passage
 
 def killed():

@@ -1,0 +1,85 @@
+"""The dense index's encoder: the packed encoder that the rerankers run on, against Hugging Face's own forward, padded.
+
+Texts: passages of `corpus-wiki`, of at most 100 words; and questions, one a call. Each encoder runs on one thread, and its
+CPU seconds are counted; rounds are interleaved, and ratios are taken round by round.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from benchmarks.harness import arguments, finish, say
+from indexing.shards.dense import Encoder, load_encoder
+from indexing.shards.padded import PaddedTransformer
+from pipelines.steps.models import use_threads
+from ranking.transformer.text_vectors import PackedTransformer
+
+PASSAGES = 160
+WORDS = 100
+QUESTIONS = 30
+
+
+def passages(data: Path) -> list[tuple[str, str]]:
+    """(title, text) of passages of at most 100 words, in the order of the corpus."""
+    found: list[tuple[str, str]] = []
+    with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
+        for line in file:
+            document = json.loads(line)
+            words = document["text"].split()
+            found += [
+                (document.get("title") or "", " ".join(words[start : start + WORDS])) for start in range(0, len(words), WORDS)
+            ]
+            if len(found) >= PASSAGES:
+                break
+    return found[:PASSAGES]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """CPU seconds of this process."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def main() -> None:
+    given = arguments("dense_encoding", __doc__ or "")
+    use_threads()
+    texts = passages(given.data)
+    questions = [text.split(".")[0] for _, text in texts[:QUESTIONS]]
+    encoders: dict[str, Encoder] = {"packed": load_encoder(PackedTransformer), "padded": load_encoder(PaddedTransformer)}
+    vectors = {name: encoder.encode_passages(texts) for name, encoder in encoders.items()}  # also warms them up
+    works: dict[str, tuple[int, Callable[[Encoder], object]]] = {
+        "passages": (len(texts), lambda encoder: encoder.encode_passages(texts)),
+        "questions": (len(questions), lambda encoder: [encoder.encode_questions([text]) for text in questions]),
+    }
+    result: dict[str, float | int | str] = {
+        "passages": len(texts),
+        "rounds": given.rounds,
+        "precision": encoders["packed"].precision,
+        "torch": torch.__version__,
+        "largest_difference": float(np.abs(vectors["packed"] - vectors["padded"]).max()),
+    }
+    for what, (count, work) in works.items():
+        taken: dict[str, list[float]] = {name: [] for name in encoders}
+        for number in range(given.rounds):
+            for name in sorted(encoders, reverse=bool(number % 2)):
+                taken[name].append(seconds(lambda name=name, work=work: work(encoders[name])))  # type: ignore[misc]
+            say(f"{what} round {number + 1}: " + ", ".join(f"{name} {count / taken[name][-1]:.1f}/s" for name in taken))
+        for name, all_seconds in taken.items():
+            result[f"{name}_{what}_per_s"] = count / statistics.median(all_seconds)
+        result[f"{what}_ratio"] = statistics.median(
+            slow / fast for slow, fast in zip(taken["padded"], taken["packed"], strict=True)
+        )
+    finish("dense_encoding", result, given.save)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""One shard's vectors as an exact FAISS index: written chunk by chunk, searched without cutting a tie at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+SCORE_DECIMALS = 6
+"""A score is summed in float64 and rounded here, so equal vectors tie whichever shard they are in."""
+_SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
+_NOISE = 1e-5  # relative error of FAISS' float32 sums, from above
+
+Vectors = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+
+
+class DenseWriter:
+    """Gathers vectors, chunk by chunk, and writes one exact inner-product index (IndexFlatIP)."""
+
+    def __init__(self, dimension: int) -> None:
+        import faiss
+
+        self._faiss = faiss
+        self._index = faiss.IndexFlatIP(dimension)
+
+    def add(self, vectors: Vectors) -> None:
+        """Rows are counted in the order of `add`. Raises ValueError on a vector that is not finite."""
+        bad = ~np.isfinite(vectors).all(axis=1)
+        if bad.any():
+            raise ValueError(f"vector {self._index.ntotal + int(bad.argmax())} is not finite")
+        self._index.add(np.ascontiguousarray(vectors, np.float32))
+
+    def write(self, path: Path) -> None:
+        """Raises OSError where the file is shorter than its vectors: FAISS may not notice a full disk."""
+        self._faiss.write_index(self._index, str(path))
+        wanted = 4 * self._index.ntotal * self._index.d
+        if path.stat().st_size < wanted:
+            raise OSError(f"{path}: {path.stat().st_size:,} bytes were written of {wanted:,} and more; is the disk full?")
+
+
+@dataclass(frozen=True)
+class DenseIndex:
+    """An exact inner-product index, open for search; `vectors` [rows, d] is a view into it."""
+
+    _index: Any
+    vectors: Vectors
+
+    @classmethod
+    def open(cls, path: Path) -> DenseIndex:
+        """Raises ValueError where the file holds another kind of index."""
+        import faiss
+
+        index = faiss.read_index(str(path))
+        if not isinstance(index, faiss.IndexFlatIP):
+            raise ValueError(f"{path}: {type(index).__name__}, not IndexFlatIP")
+        return cls(index, faiss.rev_swig_ptr(index.get_xb(), index.ntotal * index.d).reshape(index.ntotal, index.d))
+
+    @property
+    def rows(self) -> int:
+        return len(self.vectors)
+
+    def search(self, questions: Vectors, depth: int) -> list[tuple[Rows, Scores]]:
+        """Per question [d] the rows and scores of the best `depth` vectors, and of all that tie with the last of them.
+
+        FAISS finds the candidates; each one's score is then summed anew in float64, row by row, and rounded to 6
+        decimals, so it does not depend on the size of the shard. Order is score descending, then row.
+        """
+        if depth < 1:
+            raise ValueError(f"depth is {depth}, must be at least 1")
+        if self.rows == 0:
+            return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
+        fetch = min(depth + _SLACK, self.rows)
+        near, found = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
+        return [
+            self._exact(question, rows, near[n], depth) for n, (question, rows) in enumerate(zip(questions, found, strict=True))
+        ]
+
+    def _exact(
+        self, question: npt.NDArray[np.float32], rows: Rows, near: npt.NDArray[np.float32], depth: int
+    ) -> tuple[Rows, Scores]:
+        while True:
+            scores = np.round((self.vectors[rows].astype(np.float64) * question.astype(np.float64)).sum(axis=1), SCORE_DECIMALS)
+            order = np.lexsort((rows, -scores))
+            rows, scores = rows[order], scores[order]
+            last = scores[min(depth, len(scores)) - 1]
+            if len(rows) == self.rows or near[-1] + _NOISE * max(1.0, abs(float(near[0]))) < last:
+                break
+            near, found = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
+            rows = found
+        held = int((scores >= last).sum())
+        return rows[:held], scores[:held]

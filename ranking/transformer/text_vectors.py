@@ -1,0 +1,76 @@
+"""Whole texts to vectors by the packed encoder: what the dense index and `similarity` compute with.
+
+A vector depends on its text alone, not on the other texts of the call (see `LayeredEncoder`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder, pool
+from ranking.transformer.huggingface import Shape
+from ranking.transformer.packing import Tokeniser
+
+
+class PackedTransformer:
+    """A folder's transformer and tokenizer. `limit`: tokens after which a text is cut, special ones included."""
+
+    def __init__(self, folder: Path, limit: int, device: str, precision: Literal["fp32", "bf16"]) -> None:
+        """Raises ValueError, with the folder, if it holds a model or tokenizer that is not computed here."""
+        self._tokeniser = Tokeniser(folder, limit)
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
+        self._device = device
+        self.dimension = self._encoder.shape.width
+
+    def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> npt.NDArray[np.float32]:
+        """[texts, d], in the order of the texts. A text is one part, or two with a separator between them.
+
+        `pooling`: the mean over a text's tokens, or the first token's encoding.
+        """
+        vectors = np.empty((len(texts), self.dimension), np.float32)
+        tokenised = self._tokeniser.pairs(texts)
+        first_only = pooling == "cls"
+        with torch.inference_mode():
+            for rows in tokenised.batches(BATCH_TOKENS[self._device]):
+                tokens = tokenised.pack(rows).to(self._device)
+                hidden = self._encoder.embed(tokens)  # [n, d]
+                hidden = self._encoder.run_through(self._encoder.layers, hidden, tokens, first_only)
+                pooled = hidden.float() if first_only else pool(hidden, tokens)  # [texts, d]
+                vectors[rows] = pooled.cpu().numpy()
+        return vectors
+
+
+def why_not_packed(folder: Path) -> str | None:
+    """Why `PackedTransformer` does not give the vectors of Hugging Face's own forward for this folder; None if it does."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    try:
+        Shape.of(config)
+    except KeyError as e:
+        return f"its config.json lacks {e}"
+    except ValueError as e:
+        return str(e)
+    if config.get("projection_dim"):
+        return "it projects its vectors (projection_dim)"
+    for name in ("model.safetensors", "tokenizer.json"):
+        if not (folder / name).is_file():
+            return f"it has no {name}"
+    return _other_case(folder)
+
+
+def _other_case(folder: Path) -> str | None:
+    """A difference between tokenizer.json, which `Tokeniser` reads, and tokenizer_config.json, which wins in transformers."""
+    path = folder / "tokenizer_config.json"
+    setting = json.loads(path.read_text(encoding="utf-8")).get("do_lower_case") if path.is_file() else None
+    normalizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("normalizer") or {}
+    lowers = normalizer.get("lowercase")
+    if None in (setting, lowers) or setting == lowers:
+        return None
+    return f"tokenizer_config.json says do_lower_case = {setting}, tokenizer.json says {lowers}"
