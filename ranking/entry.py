@@ -7,7 +7,7 @@ checked, and `--help` answers, without them. `ranking/registry.py` has one line 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -41,15 +41,56 @@ class StageSettings(Section):
 
 
 @dataclass(frozen=True, slots=True)
+class FileName:
+    """Marks a key whose text names a file or a model folder, or a list of them: what is in them decides the result."""
+
+    required: bool = False
+    """Whether it must be a file, as data are; else it may also be the name of a model."""
+
+
+class TrainingSettings(Section):
+    """The section of a training file that says what is trained. Each method has a subclass with its own keys."""
+
+    reranker: str = Field(description="model to train")
+
+    @property
+    def title(self) -> str:
+        """What is trained, in a few words, for people."""
+        return self.reranker
+
+
+def file_keys(section: type[Section]) -> dict[str, FileName]:
+    """The keys of a section that are marked as `FileName`."""
+    fields = section.model_fields.items()
+    return {key: mark for key, field in fields for mark in field.metadata if isinstance(mark, FileName)}
+
+
+def file_names(settings: Section) -> Iterator[tuple[str, bool]]:
+    """(name, whether it must be a file) of every file or model folder that the settings name."""
+    for key, mark in file_keys(type(settings)).items():
+        value = getattr(settings, key)
+        yield from ((name, mark.required) for name in ([value] if isinstance(value, str) else value) if name)
+
+
+@dataclass(frozen=True, slots=True)
 class Training:
-    """How a reranker's checkpoint is trained: a section of the training file, and the task that it builds."""
+    """How a reranker's checkpoint is trained: a section of the training file, and the task that it builds.
+
+    Entries whose checkpoints have one format share it; the key `reranker` of the section is that format's name.
+    """
 
     section: str
-    """Key of the section in a training file; rerankers that share one are told apart by its key `reranker`."""
-    settings: type[Section]
+    """Key of the section in a training file; if several trainings share it, its key `reranker` says which is meant."""
+    settings: type[TrainingSettings]
     task: str
-    """'module:function', called with a `ranking.training.inputs.TrainingInputs`; returns (Task, Dev, a line for people)."""
+    """'module:function' that builds it: from a `ranking.training.inputs.TrainingInputs` to a `Built`."""
     learns_from: Literal["candidates", "passages"] = "candidates"
+    """What the files of [data] hold: labelled candidates, or passages as `answermill passages` writes them."""
+    distils: bool = False
+    """Whether it learns from teachers too: the training file may have a section [distil]."""
+    start: str | None = None
+    """'module:function' that loads a checkpoint for a training to begin with: from its folder, and a function from a
+    transformer's name to its folder, to (model, tokenizer). None if no training begins with one."""
 
 
 @dataclass(frozen=True, slots=True)

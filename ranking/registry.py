@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ranking.entry import Entry, resolve
+from ranking.entry import Entry, Training, resolve
 from ranking.reranker import Reranker, Resources, SentenceEncoder
 
 PACKAGES = (
@@ -42,6 +42,11 @@ def find(name: str) -> Entry:
     near = difflib.get_close_matches(name, RERANKERS, n=1)
     suggestion = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(RERANKERS))}")
+
+
+def trainings() -> dict[str, Training]:
+    """Checkpoint format → how such a checkpoint is trained, of all rerankers whose entries say so."""
+    return {entry.checkpoint: entry.training for entry in RERANKERS.values() if entry.checkpoint and entry.training}
 
 
 def _no_encoder() -> SentenceEncoder:

@@ -81,9 +81,9 @@ def keys(
     from pipelines.config.job_file import keys as all_keys
 
     if of == "train":
-        from pipelines.config.training_file import TrainJob
+        from pipelines.config.training_file import keys as training_keys
 
-        listing = all_keys(TrainJob)
+        listing = training_keys()
     else:
         listing = all_keys()
     for key, kind, default, meaning in listing:

@@ -295,9 +295,10 @@ def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> 
     location = error["loc"]
     where = ".".join(map(str, location)) or "job"
     if error["type"] == "extra_forbidden":
-        known = list(_fields_at(kind, location[:-1], settings))
+        context = error.get("ctx", {})  # a section that is chosen by its content says itself which keys it knows
+        known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        meant = f"; did you mean {near[0]!r}?" if near else ""
+        meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else "")
         return f"unknown key {where}{meant} Known here: {', '.join(known)}"
     if error["type"] == "missing":
         return f"{where} is missing"

@@ -12,161 +12,59 @@ dev = ["WikiQA-dev.tsv"]
 
 [train]
 epochs = 3
+
+The first section says what is trained. Its name and its keys are declared by the `Training` of the reranker's entry in the
+registry; several rerankers may share a section, and its key `reranker` then says which. Nothing here imports a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from pipelines.config.job_file import keys as section_keys
 from pipelines.config.job_file import load
+from ranking.entry import FileName, Training, TrainingSettings
+from ranking.registry import trainings
 from schemas.section import Count, Section
 
 
-class Model(Section):
-    """What is trained, where it is a list model over static word vectors."""
-
-    reranker: Literal["cosinet", "compare_aggregate"] = Field(description="model to train")
-    form: Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"] = Field(
-        "birnn", description="head over the candidates in their original order (Cosinet Table 4)"
-    )
-    embeddings: str = Field(
-        "all-MiniLM-L6-v2",
-        description="word vectors: a word2vec, GloVe or Numberbatch file; or a transformer (the embedded default, a folder, "
-        "a hub name) whose word pieces' vectors make them",
-    )
-    vocabulary: list[str] = Field(
-        [], description="further data sets or text files, one text a line, whose words get vectors too, for use on other texts"
-    )
-    min_count: Count = Field(1, description="words that are met less often get no vector")
-    filters: Count = Field(300, description="filters of each convolution")
-    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
-    vectors: Literal["stored", "source"] = Field(
-        "stored",
-        description="'source' leaves a transformer's vectors out of the checkpoint: they are made again on loading",
-    )
-
-
-class Body(Section):
-    """What trainings of transformers have in common."""
-
-    encoder: str = Field(
-        "all-MiniLM-L6-v2",
-        description="body to begin with: the embedded default, a folder, or a hub name of a BERT, RoBERTa or ELECTRA; or a "
-        "checkpoint, whose training goes on with other data (TANDA's adapt after its transfer)",
-    )
-    limit: int = Field(256, ge=8, description="tokens of question and candidate together; what is longer is cut, and counted")
-    tokens: Count = Field(2_000, description="of the texts of a step")
-    classifier_rate: float = Field(
-        1.0, gt=0, description="learning rate of the classifiers, which are new, as a multiple of train.learning_rate"
-    )
-    store: Literal["fp32", "fp16"] = Field("fp32", description="how the checkpoint's numbers are stored")
-    words: Literal["trained", "source"] = Field(
-        "trained",
-        description="'source' leaves the word embeddings as the encoder has them; the checkpoint takes them from there",
-    )
-
-
-class Transformer(Body):
-    """What is trained, where it is a transformer that reads sentences."""
-
-    reranker: Literal["pointwise", "cascade", "multihead"] = Field(description="model to train")
-    layers: int | None = Field(None, ge=1, description="of the body, only its first so many; none = all")
-    exits: list[int] = Field(
-        [],
-        description="cascade: layers after which there is a classifier, the last layer too (§4.2: 4, 6, 8, 10, 12); multihead: "
-        "layers of the body after which one prunes",
-    )
-    heads: int | None = Field(
-        None, ge=1, description="multihead: k; as many as there are teachers where absent and each has its own, else 3"
-    )
-    head_layers: int | None = Field(None, ge=1, description="multihead: layers of each head (h of B_b kH_h); 1 where absent")
-    average: Literal["logits", "probabilities"] | None = Field(
-        None, description="multihead: what the score is the mean of; logits where absent"
-    )
-    sampling: Literal["uniform", "round_robin", "early"] = Field(
-        "uniform",
-        description="cascade: which exit a step trains (§4.3.1): at random, in turn, or at first the early ones more often",
-    )
-    early_epochs: Count = Field(1, description="cascade: epochs in which 'early' prefers the early exits")
-    drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
-        [], description="cascade: share that leaves at each exit but the last when the dev score is taken; one number for all"
-    )
-    stop_gradient: bool = Field(
-        False, description="cascade: an exit trains no layer below the exit before it (§4.3.1: it hurts)"
-    )
-
-
-class Peasi(Body):
-    """What is trained, where it reads passages, which `answermill passages` makes; dev metric P@1, P@k, MAP or MRR."""
-
-    reranker: Literal["peasi"] = "peasi"
-    variant: Literal["pr", "easi", "mtl0", "mtl1", "joint"] = Field(
-        description="passage reranker or sentence extractor alone; both on one transformer; each on its own, trained together; "
-        "or those with EASI's embedding in PR (PEASI Table 2). The dev score is of passages for 'pr', of each passage's "
-        "sentences for 'easi', else of the answers"
-    )
-    easi: str = Field("", description="mtl1, joint: the checkpoint that EASI begins with; as `encoder` where empty")
-    slots: Count = Field(5, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
-    limit: int = Field(320, ge=8, description="tokens of question and passage together; what is longer is cut, and counted")
-
-
-class Hashing(Body):
-    """What is trained, where it encodes questions and answers apart (HAS), on labelled candidates."""
-
-    reranker: Literal["hashing"] = "hashing"
-    variant: Literal["pooling", "attention", "has"] = Field(
-        description="both sides max-pooled; the answer composed by attention; or that over bits (HAS Table 5)"
-    )
-    attention: Count = Field(128, description="hidden size of the attention (M)")
-    beta: float = Field(5.0, ge=1, description="has: β of tanh(βx), which stands for the sign in training (Eq. 1)")
-    delta: float = Field(1e-6, ge=0, description="has: δ, weight of the binary constraint (Eq. 2), a sum over tokens × width")
-    limit: int = Field(200, ge=8, description="tokens of a question, and of an answer (L); what is longer is cut, and counted")
-    classifier_rate: float = Field(
-        1.0, gt=0, description="learning rate of the attention, which is new, as a multiple of train.learning_rate"
-    )
-    negatives: Literal["random", "hard"] = Field(
-        "random", description="wrong answer of a triplet: drawn, or of `drawn` drawn ones the one that the model scores highest"
-    )
-    among: Literal["list", "all"] = Field(
-        "list",
-        description="wrong answers are drawn from the question's own, where it has some, or from all answers of the data",
-    )
-    drawn: Count = Field(8, description="hard: wrong answers to choose from")
-
-
 class Distil(Section):
-    """Teachers of a [transformer], whose logits were written before (MHS §3.2, §3.3)."""
+    """Teachers, whose logits were written before (MHS §3.2, §3.3)."""
 
-    tables: Annotated[list[str], Field(min_length=1)] = Field(
+    tables: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
         description="runs or their scored/ folders, or Parquets with a column for each teacher, that hold the training pairs"
     )
     teachers: Annotated[list[str], Field(min_length=1)] = Field(
         description="stages or columns, in the order of the heads; their scores must be logits"
     )
     strategy: Literal["single", "sum", "round_robin", "mhs"] = Field(
-        description="one teacher, in every head; the sum of all teachers' losses; a teacher each step in turn; a teacher a head"
+        description="one teacher, in every head; the sum of all teachers' losses; each step another teacher; a teacher per head"
     )
     alpha: float = Field(0.5, ge=0, le=1, description="weight of the labels' loss; 1 - alpha that of the teachers (Eq. 1)")
     tau: float = Field(3.0, gt=0, description="temperature of both softened distributions (Eq. 2, 3)")
     weights: list[Annotated[float, Field(ge=0)]] = Field(
-        [], description="λ of each head (mhs, single) or of each teacher (Eq. 4); 1 where absent"
+        [], description="λ of each head (mhs, single) or of each teacher (Eq. 4); all 1 if empty"
     )
 
 
 class Data(Section):
     """What it learns from."""
 
-    name: str = Field(description="of the training data, for the card")
-    licence: str = Field(description="of the training data, for the card")
-    train: Annotated[list[str], Field(min_length=1)] = Field(
-        description="data sets, in any form that `answermill dataset` reads"
+    name: str = Field(description="name of the training data, for the card")
+    licence: str = Field(description="licence of the training data, for the card")
+    train: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
+        description="data sets, in any format that `answermill dataset` reads; for [peasi] what `answermill passages` writes"
     )
-    dev: Annotated[list[str], Field(min_length=1)] = Field(description="data sets that the dev score is measured on")
-    form: str | None = Field(None, description="form of all of them where it is not recognised")
+    dev: Annotated[list[str], FileName(required=True), Field(min_length=1)] = Field(
+        description="data sets that the dev score is measured on"
+    )
+    form: str | None = Field(None, description="format of all of them, if it is not recognised")
 
 
 class Train(Section):
@@ -174,60 +72,149 @@ class Train(Section):
 
     epochs: Count = Field(3, description="passes over the training data")
     batch: Count = Field(1, description="list models: questions per step, with all their candidates")
-    learning_rate: float = Field(2e-4, gt=0, description="at its highest; Cosinet takes 2e-4 list-wise, 2e-3 pointwise")
+    learning_rate: float = Field(2e-4, gt=0, description="highest learning rate; Cosinet takes 2e-4 list-wise, 2e-3 pointwise")
     schedule: Literal["slanted", "linear", "constant"] = Field(
-        "slanted", description="slanted triangle; linear warm-up and decay; or level"
+        "slanted", description="slanted triangle; linear warm-up and decay; or a constant rate"
     )
     warm_up: float = Field(0.1, ge=0, lt=1, description="share of the steps in which 'linear' rises")
-    weight_decay: float = Field(0.0, ge=0, description="AdamW's")
-    clip: float | None = Field(None, gt=0, description="gradient norm that is not exceeded")
+    weight_decay: float = Field(0.0, ge=0, description="weight decay of AdamW")
+    clip: float | None = Field(None, gt=0, description="greatest norm of a step's gradient; not limited if absent")
     evaluate_every: int = Field(0, ge=0, description="steps between evaluations; 0 = one at the end of each epoch")
-    patience: int | None = Field(None, ge=1, description="evaluations without a better dev score before it stops; none = never")
+    patience: int | None = Field(
+        None, ge=1, description="evaluations without a better dev score after which training stops; never if absent"
+    )
     precision: Literal["fp32", "bf16"] = Field(
-        "fp32", description="of the matrix products; bf16 is faster where the processor multiplies it"
+        "fp32", description="precision of the matrix products; bf16 is faster on processors that have it in hardware"
     )
     metric: str = Field("MAP", description="dev score: MAP, MRR, P@k, nDCG@k")
     protocol: Literal["raw", "answerable", "clean"] = Field("answerable", description="which dev questions count")
-    seed: int = Field(0, ge=0, description="of the initial weights and of the order of the questions")
-    threads: Count = Field(1, description="of torch on the CPU")
+    seed: int = Field(0, ge=0, description="seed of the initial weights and of the order of the questions")
+    threads: Count = Field(1, description="threads of torch on the CPU")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where it trains; 'auto' = CUDA if there is a device")
 
 
 class TrainJob(Section):
-    """A whole training."""
+    """A whole training. One further section, which the registry declares, says what is trained."""
 
-    model: Model | None = None
-    transformer: Transformer | None = None
-    peasi: Peasi | None = None
+    model_config = ConfigDict(extra="allow")
+
     distil: Distil | None = None
-    hashing: Hashing | None = None
     data: Data
     train: Train = Train()
 
     _folder: Path = PrivateAttr(Path())
 
     @property
-    def trained(self) -> Model | Transformer | Peasi | Hashing:
-        """The section of what is trained."""
-        made = self.model or self.transformer or self.peasi or self.hashing
-        assert made is not None  # `_one_of_them`
-        return made
+    def section(self) -> str:
+        """Key of the section that says what is trained."""
+        (name,) = self.__pydantic_extra__ or {}
+        return name
 
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
-        if [self.model, self.transformer, self.peasi, self.hashing].count(None) != 3:
-            raise ValueError(
-                "give one of [model] (cosinet, compare_aggregate), [transformer] (pointwise, cascade, multihead), [peasi] (on "
-                "passages) and [hashing]"
-            )
-        if self.distil is not None and self.transformer is None:
-            raise ValueError("[distil] is for a [transformer]")
-        return self
+    @property
+    def trained(self) -> TrainingSettings:
+        """The section that says what is trained."""
+        settings: TrainingSettings = (self.__pydantic_extra__ or {})[self.section]
+        return settings
+
+    @property
+    def training(self) -> Training:
+        """How the registry says that it is trained."""
+        return _sections()[self.section][self.trained.reranker]
+
+    def tables(self) -> dict[str, Any]:
+        """The file's tables, what is trained first, without keys that are None."""
+        tables = self.model_dump(exclude_none=True)
+        return {self.section: tables.pop(self.section), **tables}
 
     def path(self, written: str) -> Path:
         """A path as the job means it: relative to the job file's folder."""
         return self._folder / Path(written).expanduser()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_trained_section(cls, tables: Any) -> Any:
+        """Put in the place of the further section its settings."""
+        if not isinstance(tables, Mapping):
+            return tables
+        sections = _sections()
+        known = [*sections, *cls.model_fields]
+        if unknown := [key for key in tables if key not in known]:
+            raise _refusal([_unknown(known, (key,), tables[key]) for key in unknown])
+        names = [key for key in tables if key in sections]
+        if len(names) != 1:
+            choices = (f"[{name}] ({', '.join(trainings)})" for name, trainings in sections.items())
+            raise ValueError(f"give one of the sections that say what is trained: {', '.join(choices)}")
+        (name,) = names
+        return {**tables, name: _settings(name, tables[name], sections[name])}
+
+    @model_validator(mode="after")
+    def _teachers_teach(self) -> Self:
+        if self.distil is not None and not self.training.distils:
+            students = [name for name, training in trainings().items() if training.distils]
+            raise ValueError(f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out")
+        return self
+
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
-    """Raises JobError as `job.load` does."""
+    """Raises JobError as `job_file.load` does."""
     return load(path, overrides, TrainJob)
+
+
+def keys() -> Iterator[tuple[str, str, str, str]]:
+    """Every key of a training file: (key, type, default, meaning). Rerankers are named if not all of a section have it."""
+    for section, by_name in _sections().items():
+        rerankers: dict[tuple[str, str, str, str], list[str]] = {}
+        for name, training in by_name.items():
+            for key, kind, default, meaning in section_keys(training.settings):
+                values = " | ".join(by_name) if key == "reranker" else kind
+                rerankers.setdefault((key, values, default, meaning), []).append(name)
+        for (key, kind, default, meaning), names in rerankers.items():
+            yield f"{section}.{key}", kind, default, meaning if len(names) == len(by_name) else f"{', '.join(names)}: {meaning}"
+    yield from section_keys(TrainJob)
+
+
+def _sections() -> dict[str, dict[str, Training]]:
+    """Key of a section → the trainings that it may describe, by the value of its key `reranker`."""
+    sections: dict[str, dict[str, Training]] = {}
+    for name, training in sorted(trainings().items()):
+        sections.setdefault(training.section, {})[name] = training
+    return sections
+
+
+def _settings(section: str, table: Any, choices: Mapping[str, Training]) -> TrainingSettings:
+    """The settings of what is trained. Raises ValidationError with the keys as they are in the file."""
+    name = table.get("reranker") if isinstance(table, Mapping) else None
+    if name is not None and name not in choices:
+        near = difflib.get_close_matches(str(name), choices, n=1)
+        suggestion = f"; did you mean {near[0]!r}?" if near else ""
+        message = f"unknown{suggestion} Known here: {', '.join(choices)}"
+        error = PydanticCustomError("unknown_reranker", "{message}", {"message": message})
+        raise _refusal([InitErrorDetails(type=error, loc=(section, "reranker"), input=name)])
+    settings = (choices[name] if name else next(iter(choices.values()))).settings
+    try:
+        return settings.model_validate(table)
+    except ValidationError as e:
+        raise _refusal([_below(section, error, settings, choices) for error in e.errors()]) from e
+
+
+def _below(
+    section: str, error: ErrorDetails, settings: type[TrainingSettings], choices: Mapping[str, Training]
+) -> InitErrorDetails:
+    """An error in a section's table as one in the file."""
+    location = section, *error["loc"]
+    if error["type"] == "extra_forbidden":
+        key = str(error["loc"][-1])
+        owners = [name for name, training in choices.items() if key in training.settings.model_fields]
+        hint = f": {', '.join(owners)} has it, but this trains another reranker." if owners else None
+        return _unknown(list(settings.model_fields), location, error["input"], hint)
+    return InitErrorDetails(type=error["type"], loc=location, input=error["input"], ctx=error.get("ctx", {}))
+
+
+def _unknown(known: list[str], location: tuple[str | int, ...], value: Any, hint: str | None = None) -> InitErrorDetails:
+    context = {"known": known} if hint is None else {"known": known, "hint": hint}
+    error = PydanticCustomError("extra_forbidden", "Extra inputs are not permitted", context)
+    return InitErrorDetails(type=error, loc=location, input=value)
+
+
+def _refusal(errors: list[InitErrorDetails]) -> ValidationError:
+    return ValidationError.from_exception_data(TrainJob.__name__, errors)

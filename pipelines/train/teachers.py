@@ -1,9 +1,9 @@
-"""Teachers: their logits, from tables that were written before, beside the pairs of a training.
+"""Teachers: joins their logits, from tables that were written before, with the pairs of a training.
 
-A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each; several tables may have some
-teachers each. A row is of the pair with its question id and candidate id and, where the row has texts, the same texts (letter
-case and white space folded); else it is of the pairs that have its texts, whatever their ids. By id goes before by text. Only
-pairs that every teacher has scored are learnt from; what is left out is counted.
+A table is a scored/ folder, whose stages are the teachers, or a Parquet with a column for each teacher; several tables may
+have some teachers each. A row with ids belongs to the pair with its question id and candidate id, if the texts of both, where
+the row has texts, are the same (letter case and white space folded); else to the pairs with its texts, whatever their ids. A
+score found by ids replaces one found by texts. Training uses only pairs that all teachers have scored; the others are counted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ _BY_TEXT, _BY_ID = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
+class Lessons:
     """The candidates that all teachers have scored, by question, and for each question their logits [candidates, teachers]."""
 
     questions: list[list[LabelledCandidate]]
     logits: list[npt.NDArray[np.float32]]
-    told: str
+    report: str
+    """How many pairs were joined, and how many were left out, for people."""
 
 
 class _Row(NamedTuple):
@@ -47,24 +48,24 @@ class _Row(NamedTuple):
 
 
 def table_file(path: Path) -> Path:
-    """What stands for a table's content: the Parquet, or the manifest of the scored/ folder, also of a run.
+    """The file that identifies a table's content: the Parquet, or the manifest of the scored/ folder, also of a run.
 
-    Raises JobError (66) where there is none."""
+    Raises JobError (66) if there is none."""
     for found in (path, path / MANIFEST, path / "scored" / MANIFEST):
         if found.is_file():
             return found
     raise JobError(f"{path}: no table of teachers; give a Parquet, or a run or its scored/ folder", INPUT_MISSING)
 
 
-def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> Taught:
+def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> Lessons:
     """Join the teachers' logits with the pairs of a training.
 
-    Raises JobError: 65 where a score is no number, a pair has two, or none is left; 78 where no table has a teacher; 66 where a
-    table is missing.
+    Raises JobError: 65 if a score is no number, a pair has two, or no pair was scored by all; 78 if no table has a teacher; 66
+    if a table is missing.
     """
     join = _Join(teachers, questions)
     for table in tables:
-        for row in _rows(table_file(table), teachers):
+        for row in _read(table_file(table), teachers):
             join.take(row)
     if missing := [teacher for teacher in teachers if teacher not in join.known]:
         where, names = ", ".join(map(str, tables)), ", ".join(join.known) or "none"
@@ -72,11 +73,11 @@ def teach(tables: Sequence[Path], teachers: Sequence[str], questions: Sequence[S
             f"distil.teachers: no {', '.join(missing)} in {where}, which has {names}; score the pairs with it first",
             SETTINGS,
         )
-    return join.taught()
+    return join.lessons()
 
 
 class _Join:
-    """Rows of tables to the pairs of a training; memory grows with the pairs, not with the tables."""
+    """Joins rows of tables with the pairs of a training; memory grows with the pairs, not with the tables."""
 
     def __init__(self, teachers: Sequence[str], questions: Sequence[Sequence[LabelledCandidate]]) -> None:
         self._teachers, self._questions = teachers, questions
@@ -87,10 +88,10 @@ class _Join:
             self._by_text[fold(pair.question), fold(pair.text)].append(n)
         shape = sum(map(len, questions)), len(teachers)
         self._logits = np.zeros(shape)
-        self._how = np.zeros(shape, np.int8)  # by what each was found; 0 = not yet
+        self._how = np.zeros(shape, np.int8)  # _BY_TEXT or _BY_ID; 0 = not found yet
         self._changed = 0
         self.known: dict[str, None] = {}
-        """Names of all teachers that were met."""
+        """Names of all teachers that the tables have."""
 
     def take(self, row: _Row) -> None:
         self.known |= dict.fromkeys(row.scores)
@@ -106,59 +107,61 @@ class _Join:
         if not np.isfinite(score):
             raise JobError(f"{where}: {self._teachers[t]} is {score}; score the pair again, or leave the row out", BAD_DATA)
         if self._how[n, t] == how == _BY_ID and self._logits[n, t] != score:
-            told = f"{self._teachers[t]} is {score:g}, but {self._logits[n, t]:g} in a row before; leave one of them out"
-            raise JobError(f"{where}: {told}", BAD_DATA)
+            before = f"{self._logits[n, t]:g} in a row before"
+            raise JobError(f"{where}: {self._teachers[t]} is {score:g}, but {before}; leave one of them out", BAD_DATA)
         if self._how[n, t] < how:
             self._logits[n, t], self._how[n, t] = score, how
 
-    def taught(self) -> Taught:
-        there: npt.NDArray[np.bool_] = np.all(self._how > 0, axis=1)
+    def lessons(self) -> Lessons:
+        complete: npt.NDArray[np.bool_] = np.all(self._how > 0, axis=1)  # [pairs]
         kept, logits, first = [], [], 0
         for rows in self._questions:
-            here = np.flatnonzero(there[first : first + len(rows)]).tolist()
-            if here:
-                kept.append([rows[n] for n in here])
-                logits.append(self._logits[first : first + len(rows)][here].astype(np.float32))
+            scored = np.flatnonzero(complete[first : first + len(rows)]).tolist()
+            if scored:
+                kept.append([rows[n] for n in scored])
+                logits.append(self._logits[first : first + len(rows)][scored].astype(np.float32))
             first += len(rows)
-        told = f"{', '.join(self._teachers)}: {self._told(there)}"
+        report = f"{', '.join(self._teachers)}: {self._report(complete)}"
         if not kept:
-            raise JobError(f"distil.tables: no pair of the training data was scored by all teachers ({told})", BAD_DATA)
-        return Taught(kept, logits, told)
+            raise JobError(f"distil.tables: no pair of the training data was scored by all teachers ({report})", BAD_DATA)
+        return Lessons(kept, logits, report)
 
-    def _told(self, there: npt.NDArray[np.bool_]) -> str:
+    def _report(self, complete: npt.NDArray[np.bool_]) -> str:
         correct = np.array([pair.label > 0 for rows in self._questions for pair in rows], np.bool_)
-        by_text = int((self._how[there] == _BY_TEXT).any(1).sum())
-        lost, lost_correct = int((~there).sum()), int((~there & correct).sum())
-        nobody = int(np.all(self._how == 0, axis=1).sum())
-        told = f"{int(there.sum()):,} of {len(there):,} pairs, {by_text:,} of them by text; {lost:,} left out, "
-        told += f"{lost_correct:,} of them correct: {nobody:,} that no teacher has scored, {lost - nobody:,} that not all have"
-        return told + f"; {self._changed:,} ids with another text" * bool(self._changed)
+        by_text = int((self._how[complete] == _BY_TEXT).any(1).sum())
+        lost, lost_correct = int((~complete).sum()), int((~complete & correct).sum())
+        unscored = int(np.all(self._how == 0, axis=1).sum())
+        report = (
+            f"{int(complete.sum()):,} of {len(complete):,} pairs, {by_text:,} of them by text; {lost:,} left out, "
+            f"{lost_correct:,} of them correct: {unscored:,} that no teacher has scored, {lost - unscored:,} that not all have"
+        )
+        return report + (f"; {self._changed:,} ids with another text" if self._changed else "")
 
 
-def _rows(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
+def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
     if file.name == MANIFEST:
         folder = Folder.open(file.parent, ScoredCandidate, "rerank")
         for part in folder.parts:
             columns = ["question_id", "candidate_id", "question", "text", "stages"]
             batches = read_batches(folder.path, part, columns)
-            yield from _numbered(folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ())
+            yield from _as_rows(folder.path / part.file, batches, ("question_id", "candidate_id"), ("question", "text"), ())
         return
     try:
         with pq.ParquetFile(file) as opened:
             names = opened.schema_arrow.names
-            ids, texts = (tuple(next((n for n in of if n in names), "") for of in both) for both in (_IDS, _TEXTS))
+            ids, texts = (tuple(next((n for n in columns if n in names), "") for columns in both) for both in (_IDS, _TEXTS))
             if not all(ids) and not all(texts):
                 raise JobError(f"{file}: give question_id, candidate_id, or question, sentence; it has {names}", BAD_DATA)
             stages = "stages" in names
             scores = () if stages else tuple(teacher for teacher in teachers if teacher in names)
             read = {*(n for n in (*ids, *texts) if n), *scores} | ({"stages"} if stages else set())
             batches = opened.iter_batches(batch_size=2_048, columns=sorted(read))
-            yield from _numbered(file, batches, ids if all(ids) else None, texts if all(texts) else None, scores)
+            yield from _as_rows(file, batches, ids if all(ids) else None, texts if all(texts) else None, scores)
     except pa.ArrowInvalid as e:
         raise JobError(f"{file}: not readable as Parquet: {e}", BAD_DATA) from e
 
 
-def _numbered(
+def _as_rows(
     file: Path,
     batches: Iterator[pa.RecordBatch],
     ids: Sequence[str] | None,

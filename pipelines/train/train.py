@@ -1,4 +1,4 @@
-"""Train: a training file (`trainjob.py`) and data sets in; a checkpoint folder with its card out."""
+"""Train: a training file (`pipelines/config/training_file.py`) and data sets in; a checkpoint folder with its card out."""
 
 from __future__ import annotations
 
@@ -14,45 +14,56 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
-from pipelines.datasets import by_question, read_dataset
+from pipelines.datasets import by_question, read_dataset, recognise
+from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.lock import LOCK, claimed
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
-from pipelines.train.builders import task_of
+from pipelines.steps.models import device_of, use_threads
 from pipelines.train.teachers import table_file, teach
+from ranking.entry import file_keys, file_names, resolve
+from ranking.training.distillation import NO_TEACHER, Distillation
+from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Progress, Recipe, Task, train
 from ranking.training.state import STATE, History, finished
 from schemas.atomic_files import sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
-CARD = "README.md"
+CARD, WEIGHTS = "README.md", "model.safetensors"
 
 
 def run(job: TrainJob, out: Path) -> Iterator[str]:
-    """Train into `out`, or go on there; yields lines for people.
+    """Train into `out`, or continue there; yields lines for people.
 
-    Raises JobError: 65 and 66 where the data are wrong or missing, 73 where `out` holds something else or another process
-    trains there, 78 where the settings cannot be meant; ModelMissing where the embeddings' transformer cannot be had.
+    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another process trains
+    there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be had.
     """
-    files = [job.path(written) for written in (*job.data.train, *job.data.dev)]
-    if job.model is not None:
-        files += map(job.path, job.model.vocabulary)
-    for body in (getattr(job.trained, key, "") for key in ("encoder", "easi")):
-        if body and (begun := job.path(body) / "model.safetensors").is_file():
-            files.append(begun)
+    files = list(_files(job))
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
-    if job.distil is not None:
-        files += [table_file(job.path(table)) for table in job.distil.tables]
     digests = {str(file): sha256(file) for file in files}
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
     with claimed(out):
         yield from _run(job, out, digests, fingerprint)
+
+
+def _files(job: TrainJob) -> Iterator[Path]:
+    """The files whose content decides the result."""
+    yield from (job.path(name) for name in (*job.data.train, *job.data.dev))
+    for name, required in file_names(job.trained):
+        path = job.path(name)
+        if required or path.is_file():
+            yield path
+        elif (path / WEIGHTS).is_file():
+            yield path / WEIGHTS
+    if job.distil is not None:
+        yield from (table_file(job.path(table)) for table in job.distil.tables)
 
 
 def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str) -> Iterator[str]:
@@ -63,36 +74,78 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str)
             raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
         yield f"{_summary(job, done)} (complete)"
         return
-    torch.set_num_threads(job.train.threads)
-    learn, dev_set = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
-    yield f"{_told(job.data.train, learn)}; dev {_told(job.data.dev, dev_set)}"
+    use_threads(job.train.threads)
+    learn, dev = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
+    yield f"{_sizes(job.data.train, learn)}; dev {_sizes(job.data.dev, dev)}"
     logits: Sequence[npt.NDArray[np.float32]] = ()
     if job.distil is not None:
-        taught = teach([job.path(table) for table in job.distil.tables], job.distil.teachers, learn)
-        learn, logits = taught.questions, taught.logits
-        yield f"teachers {taught.told}"
-    torch.manual_seed(job.train.seed)
+        lessons = teach([job.path(table) for table in job.distil.tables], job.distil.teachers, learn)
+        learn, logits = lessons.questions, lessons.logits
+        yield f"teachers {lessons.report}"
     try:
-        task, dev, told = task_of(job, learn, dev_set, logits)
+        built = build(job, learn, dev, logits)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
-    parameters = sum(p.numel() for p in task.model.parameters() if p.requires_grad)
-    yield f"{_name(job)}: {parameters:,} parameters; {told}"
-    recipe = Recipe(**job.train.model_dump(exclude={"batch", "threads"}))
+    parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
+    yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
     began = time.monotonic()
     try:
-        history = _watched(task, dev, recipe, out, fingerprint)
+        history = _watched(built.task, built.dev, _recipe(job), out, fingerprint)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
-    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, told, time.monotonic() - began)) + "\n")
+    seconds = time.monotonic() - began
+    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, seconds)) + "\n")
     yield _summary(job, history)
+
+
+def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Sequence[npt.NDArray[np.float32]] = ()) -> Built:
+    """The training before its first step: of questions to learn from, the teachers' logits of each, and questions for dev.
+
+    Raises ValueError if the settings do not fit each other, the data or this machine.
+    """
+    device, recipe = device_of(job.train.device), _recipe(job)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device here; give 'auto' or 'cpu'")
+    torch.manual_seed(recipe.seed)
+    inputs = TrainingInputs(
+        settings=job.trained,
+        recipe=recipe,
+        learn=learn,
+        dev=dev,
+        path=job.path,
+        model=find_model,
+        texts=lambda name: _texts(job.path(name)),
+        batch=job.train.batch if "batch" in job.train.model_fields_set else None,
+        teachers=logits,
+        distillation=_distillation(job),
+        device=device,
+    )
+    built: Built = resolve(job.training.task)(inputs)
+    return built
+
+
+def _recipe(job: TrainJob) -> Recipe:
+    return Recipe(**job.train.model_dump(exclude={"batch", "threads", "device"}))
+
+
+def _distillation(job: TrainJob) -> Distillation:
+    """How the job learns from its teachers. Raises ValueError if the settings do not fit each other."""
+    distil = job.distil
+    if distil is None:
+        return NO_TEACHER
+    if len(set(distil.teachers)) != len(distil.teachers):
+        raise ValueError(f"distil.teachers = {distil.teachers}: a teacher is named twice")
+    try:
+        return Distillation(distil.strategy, len(distil.teachers), distil.alpha, distil.tau, tuple(distil.weights))
+    except ValueError as e:
+        raise ValueError(f"distil: {e}") from e
 
 
 def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
     now = Progress(0, 1, 0.0, None, None)
 
-    def tell(state: Progress) -> None:
+    def report(state: Progress) -> None:
         nonlocal now
         now = state
         if state.dev is not None:
@@ -100,37 +153,36 @@ def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) 
             print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
 
     with progress("train", task.steps * recipe.epochs, lambda: now.step):
-        return train(task, dev, recipe, out, fingerprint, tell)
+        return train(task, dev, recipe, out, fingerprint, report)
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     """A file's candidates, or passages, of each question."""
-    if job.peasi is not None:
+    if job.training.learns_from == "passages":
         return [list(rows) for rows in read_passages(job.path(name))]
     return list(by_question(read_dataset(job.path(name), job.data.form)))
 
 
-def _told(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
+def _texts(file: Path) -> Iterator[str]:
+    """The texts of a data set, each question once before its candidates; or the lines of a text file."""
+    if recognise(file) is None:
+        yield from (text for _, text in lines(file))
+        return
+    for rows in by_question(read_dataset(file)):
+        yield rows[0].question
+        yield from (row.text for row in rows)
+
+
+def _sizes(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
     answered = sum(any(row.label for row in rows) for rows in questions)
     return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
-
-
-def _name(job: TrainJob) -> str:
-    if job.model is not None:
-        return f"{job.model.reranker} {job.model.form}"
-    if job.peasi is not None:
-        return f"peasi {job.peasi.variant} of {Path(job.peasi.encoder).name}"
-    if job.hashing is not None:
-        return f"hashing {job.hashing.variant} of {Path(job.hashing.encoder).name}"
-    assert job.transformer is not None
-    return f"{job.transformer.reranker} of {Path(job.transformer.encoder).name}"
 
 
 def _summary(job: TrainJob, history: History) -> str:
     best = history.best
     assert best is not None
     where = f"step {best.step:,}, epoch {best.epoch:.1f}"
-    return f"train      {_name(job)}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
+    return f"train      {job.trained.title}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
 
 
 def revision() -> str:
@@ -152,30 +204,28 @@ def revision() -> str:
     return f"{code_version()}, commit {found.stdout.strip()}" if found.returncode == 0 else code_version()
 
 
-def _without_folders(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with files by their names: whoever reads the card has other folders."""
-    for section, key in (("model", "vocabulary"), ("data", "train"), ("data", "dev"), ("distil", "tables")):
-        if section in settings:
-            settings[section][key] = [Path(file).name for file in settings[section][key]]
-    bodies = (("transformer", "encoder"), ("peasi", "encoder"), ("peasi", "easi"), ("hashing", "encoder"))
-    for section, key in (("model", "embeddings"), *bodies):
-        if section in settings:
-            settings[section][key] = Path(settings[section][key]).name
-    return settings
+def _without_folders(job: TrainJob) -> dict[str, Any]:
+    """The file's tables with files by their names: the reader of the card has other folders."""
+    tables = job.tables()
+    for section, settings in ((job.section, job.trained), ("data", job.data), ("distil", job.distil)):
+        for key in file_keys(type(settings)) if settings is not None else ():
+            value = tables[section][key]
+            tables[section][key] = [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
+    return tables
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], told: str, seconds: float
+    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], description: str, seconds: float
 ) -> Iterator[str]:
     best = history.best
     assert best is not None
     reranker = job.trained.reranker
-    yield f"# {_name(job)}"
+    yield f"# {job.trained.title}"
     yield ""
     yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
     yield ""
     yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
-    yield f"- {parameters:,} parameters, stored as {job.trained.store}. {told}."
+    yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
     score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
     yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
     yield f"- {seconds:.0f} s of training since its last start, torch {torch.__version__}."
@@ -190,5 +240,5 @@ def _card(
     yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
     yield ""
     yield "```json"
-    yield json.dumps(_without_folders(job.model_dump(exclude_none=True)), indent=1, ensure_ascii=False)
+    yield json.dumps(_without_folders(job), indent=1, ensure_ascii=False)
     yield "```"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ranking.cascade.pair_settings import CASCADE, POINTWISE
 from ranking.entry import Entry, StageSettings
 
 
@@ -20,7 +21,7 @@ class CascadeStage(StageSettings):
 
 
 ENTRIES = (
-    Entry("cascade", "ranking.cascade.cascade:Cascade", settings=CascadeStage, checkpoint="cascade"),
-    Entry("pointwise", "ranking.cascade.pointwise:Pointwise", checkpoint="pointwise"),
+    Entry("cascade", "ranking.cascade.cascade:Cascade", settings=CascadeStage, checkpoint="cascade", training=CASCADE),
+    Entry("pointwise", "ranking.cascade.pointwise:Pointwise", checkpoint="pointwise", training=POINTWISE),
     Entry("sequential", "ranking.cascade.sequential:Sequential", settings=CascadeStage, checkpoint="sequential"),
 )

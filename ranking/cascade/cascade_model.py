@@ -63,6 +63,10 @@ class CascadeModel(nn.Module):
         self.encoder = encoder
         self.classifiers = nn.ModuleList(Classifier(encoder.shape.width, encoder.shape.dropout) for _ in exits)
 
+    def body(self) -> LayeredEncoder:
+        """The whole transformer, for another model to begin with."""
+        return self.encoder
+
     @property
     def depth(self) -> int:
         return self.exits[-1]
@@ -136,6 +140,16 @@ def save(
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
     save_transformer(folder, name, {"exits": model.exits}, model, tokeniser, store, words)
+
+
+def load_pointwise(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
+    """As `load`, a checkpoint of `pointwise`."""
+    return load(folder, "pointwise", source)
+
+
+def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
+    """As `load`, a checkpoint of `cascade`."""
+    return load(folder, "cascade", source)
 
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:

@@ -61,6 +61,10 @@ class HashingModel(nn.Module):
         self.w2 = nn.Linear(width, attention, bias=False) if attends else None
         self.m = nn.Linear(attention, 1, bias=False) if attends else None
 
+    def body(self) -> LayeredEncoder:
+        """The whole transformer, for another model to begin with."""
+        return self.encoder
+
     def take_attention(self, other: HashingModel) -> None:
         """Go on with another's W1, W2 and m, where both have some. Raises ValueError where its M is another."""
         for mine, theirs in ((self.w1, other.w1), (self.w2, other.w2), (self.m, other.m)):

@@ -4,5 +4,14 @@ from __future__ import annotations
 
 from ranking.cascade import CascadeStage
 from ranking.entry import Entry
+from ranking.multihead.student_settings import TRAINING
 
-ENTRIES = (Entry("multihead", "ranking.multihead.multihead:MultiHead", settings=CascadeStage, checkpoint="multihead"),)
+ENTRIES = (
+    Entry(
+        "multihead",
+        "ranking.multihead.multihead:MultiHead",
+        settings=CascadeStage,
+        checkpoint="multihead",
+        training=TRAINING,
+    ),
+)

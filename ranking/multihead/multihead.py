@@ -104,6 +104,10 @@ class MultiHeadModel(CascadeModel):
         self.classifiers = nn.ModuleList(Classifier(shape.width, shape.dropout) for _ in exits)
         self.heads = nn.ModuleList(StudentHead(shape, head_layers, form) for _ in range(heads))
 
+    def body(self) -> LayeredEncoder:
+        """Raises ValueError: no other model can begin with a part of a transformer."""
+        raise ValueError("whose last layers are its heads'")
+
     @property
     def head_layers(self) -> int:
         """h"""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from ranking.entry import Entry, StageSettings
+from ranking.peasi.passage_settings import TRAINING
 
 PASSAGE_RERANKER, EXTRACTOR = "peasi.pr", "peasi.easi"
 
@@ -28,12 +29,13 @@ class ExtractorStage(StageSettings):
 
 
 ENTRIES = (
-    Entry(PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", checkpoint="peasi"),
+    Entry(PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", checkpoint="peasi", training=TRAINING),
     Entry(
         EXTRACTOR,
         "ranking.peasi.peasi:SentenceExtractor",
         settings=ExtractorStage,
         checkpoint="peasi",
+        training=TRAINING,
         reads_scores=(PASSAGE_RERANKER,),
     ),
 )

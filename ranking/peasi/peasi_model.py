@@ -53,6 +53,10 @@ class PeasiModel(nn.Module):
         self.sentence = nn.Linear(width, slots, bias=False) if variant != "pr" else None
         self.calibration: Calibration | None = None
 
+    def body(self) -> LayeredEncoder:
+        """The whole transformer, for another model to begin with."""
+        return self.encoder
+
     def take_passage_head(self, other: PeasiModel) -> None:
         """Go on with another's PR; in PR ⊕ EASI the part of W that reads EASI's embedding is 0 where the other has none."""
         if self.passage is not None and other.passage is not None:

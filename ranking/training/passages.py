@@ -1,4 +1,4 @@
-"""Training of PEASI on labelled passages (§2.1 to §2.3): a task of `train.py`.
+"""Training of PEASI on labelled passages (§2.1 to §2.3): a task of `loop.py`.
 
 A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages, EASI's the
 cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The paper's two stages are two
@@ -23,12 +23,17 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from ranking.lists import ranked_passages
+from ranking.peasi import peasi_model
 from ranking.peasi.calibration import Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Reader, per_list, windows
+from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from ranking.peasi.peasi_model import PeasiModel
+from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
 from ranking.training.cross_encoders import cut
+from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Ranks
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
 from schemas.labels import LabelledPassage
 
@@ -197,3 +202,62 @@ def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
     others −∞; `counts` [passages]: windows."""
     of_passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
     return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
+
+
+def build(inputs: TrainingInputs[PassageSettings]) -> Built:
+    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
+    over too; EASI, if it has a transformer to itself, with `easi`.
+
+    Raises ValueError if the settings do not fit each other or what the training begins with.
+    """
+    settings = inputs.settings
+    start = begin(inputs, settings.encoder)
+    body = start.body()
+    model = PeasiModel(_easi_body(start) if settings.variant == "easi" else body, settings.variant, settings.slots)
+    second = start
+    if model.easi_encoder is not None:
+        second = begin(inputs, settings.easi) if settings.easi else start
+        _check_beside(settings, start, second)
+        model.easi_encoder.load_state_dict(_easi_body(second).state_dict())
+    elif settings.easi:
+        raise ValueError(f"peasi.easi = {settings.easi!r}, but variant {settings.variant!r} has one transformer, peasi.encoder")
+    if isinstance(start.model, PeasiModel):
+        model.take_passage_head(start.model)
+    if isinstance(second.model, PeasiModel):
+        model.take_sentence_head(second.model)
+    words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
+    prepare(model, inputs.device, train_words=words is None)
+
+    def save(folder: Path, trained: PeasiModel) -> None:
+        peasi_model.save(folder, trained, tokeniser, settings.store, words)
+
+    task = PassageTask(
+        model,
+        tokeniser,
+        inputs.learn,
+        inputs.dev,
+        save,
+        tokens=settings.tokens,
+        classifier_rate=settings.classifier_rate,
+        seed=inputs.recipe.seed,
+    )
+    begun = start.description if second is start else f"{start.description}, EASI {second.description}"
+    return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut")
+
+
+def _easi_body(start: Start) -> LayeredEncoder:
+    """What EASI begins with: the transformer that EASI has in a checkpoint of `peasi`, else the whole one."""
+    own = start.model.easi_encoder if isinstance(start.model, PeasiModel) else None
+    return own or start.body()
+
+
+def _check_beside(settings: PassageSettings, start: Start, second: Start) -> None:
+    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two differ."""
+    ours, other = start.encoder.shape, second.encoder.shape
+    if ours != other:
+        sizes = f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of {other.width}"
+        raise ValueError(f"peasi.encoder and peasi.easi must be of one shape: {sizes}")
+    if settings.words == "source" and (start.words and start.words.sha256) != (second.words and second.words.sha256):
+        raise ValueError(
+            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
+        )

@@ -26,10 +26,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ranking.hashing import hashing_model
 from ranking.hashing.hashing import Hashing
 from ranking.hashing.hashing_model import HashingModel, sign
+from ranking.hashing.triplet_settings import TripletSettings
 from ranking.reranker import Reranker
+from ranking.training.beginning import begin, prepare, source_words, tokeniser_of
 from ranking.training.cross_encoders import cut
+from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.loop import Dev
 from ranking.transformer.packing import Numbers, Tokeniser
 from schemas.labels import LabelledCandidate
 
@@ -178,3 +183,31 @@ class HashTask:
 
     def save(self, folder: Path) -> None:
         self._save(folder, self.model)
+
+
+def build(inputs: TrainingInputs[TripletSettings]) -> Built:
+    """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `hashing`, whose attention it
+    takes over too. Raises ValueError if the settings do not fit each other or what the training begins with."""
+    settings = inputs.settings
+    inputs.check_no_batch("hashing")
+    start = begin(inputs, settings.encoder)
+    model = HashingModel(start.body(), settings.variant, settings.attention, settings.beta)
+    if isinstance(start.model, HashingModel):
+        model.take_attention(start.model)
+    words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
+    prepare(model, inputs.device, train_words=words is None)
+
+    def save(folder: Path, trained: HashingModel) -> None:
+        hashing_model.save(folder, trained, tokeniser, settings.store, words)
+
+    options = TripletOptions(
+        delta=settings.delta,
+        negatives=settings.negatives,
+        among=settings.among,
+        drawn=settings.drawn,
+        tokens=settings.tokens,
+        attention_rate=settings.classifier_rate,
+        seed=inputs.recipe.seed,
+    )
+    task = HashTask(model, tokeniser, inputs.learn, save, options)
+    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut")

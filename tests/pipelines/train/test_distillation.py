@@ -20,9 +20,8 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.steps.chain import run_steps
-from pipelines.train.builders import task_of
 from pipelines.train.teachers import teach
-from pipelines.train.train import run
+from pipelines.train.train import build, run
 from ranking.multihead.multihead import MultiHeadModel
 from ranking.registry import load_reranker
 from ranking.training.loop import Dev
@@ -62,7 +61,7 @@ def test_rows_are_joined_by_id_where_the_text_is_the_same(tmp_path: Path) -> Non
     made = teach([table(tmp_path / "t.parquet")], TEACHERS, rows())
     assert made.questions == rows() and [each.shape for each in made.logits] == [(3, 3)] * 4
     assert made.logits[1].tolist() == [[13, 23, 33], [14, 24, 34], [15, 25, 35]]
-    assert "12 of 12 pairs, 0 of them by text; 0 left out, 0 of them correct" in made.told
+    assert "12 of 12 pairs, 0 of them by text; 0 left out, 0 of them correct" in made.report
 
 
 def test_rows_of_other_ids_are_joined_by_their_folded_texts(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_rows_of_other_ids_are_joined_by_their_folded_texts(tmp_path: Path) -> N
     other = {"question_id": [f"x{n}" for n in range(12)], "sentence": [row.text.upper() + "  " for row in pairs]}
     made = teach([table(tmp_path / "t.parquet", **other)], TEACHERS, rows())
     assert made.logits[3].tolist() == [[19, 29, 39], [20, 30, 40], [21, 31, 41]]
-    assert "12 of 12 pairs, 12 of them by text" in made.told
+    assert "12 of 12 pairs, 12 of them by text" in made.report
 
 
 def test_an_id_with_another_text_teaches_nothing_and_is_told(tmp_path: Path) -> None:
@@ -78,15 +77,15 @@ def test_an_id_with_another_text_teaches_nothing_and_is_told(tmp_path: Path) -> 
     texts[4] = "He sang it ."
     made = teach([table(tmp_path / "t.parquet", sentence=texts)], TEACHERS, rows())
     assert [len(each) for each in made.questions] == [3, 2, 3, 3]
-    assert "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher" in made.told
-    assert made.told.endswith("1 ids with another text")
+    assert "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher" in made.report
+    assert made.report.endswith("1 ids with another text")
 
 
 def test_a_table_without_texts_is_joined_by_id_and_one_without_ids_by_text(tmp_path: Path) -> None:
     by_id = teach([table(tmp_path / "a.parquet", ("question", "sentence"))], TEACHERS, rows())
     by_text = teach([table(tmp_path / "b.parquet", ("question_id", "candidate_id"))], TEACHERS, rows())
     assert all(np.array_equal(a, b) for a, b in zip(by_id.logits, by_text.logits, strict=True))
-    assert "0 of them by text" in by_id.told and "12 of them by text" in by_text.told
+    assert "0 of them by text" in by_id.report and "12 of them by text" in by_text.report
 
 
 def test_teachers_of_different_candidates_and_tables_meet_in_what_all_have_scored(tmp_path: Path) -> None:
@@ -94,7 +93,7 @@ def test_teachers_of_different_candidates_and_tables_meet_in_what_all_have_score
     third = table(tmp_path / "b.parquet", ("t1", "t2"), t3=[*[2.0] * 10, None, None])
     made = teach([first, third], TEACHERS, rows())
     assert sum(map(len, made.questions)) == 9 and [len(each) for each in made.questions] == [2, 3, 3, 1]
-    assert "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in made.told
+    assert "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in made.report
     assert made.logits[0].tolist() == [[11, 1, 2], [12, 1, 2]]
 
 
@@ -180,8 +179,8 @@ def test_every_strategy_trains_and_serves_with_its_dev_score(
     given = load_job(job(work, reranker, name, more, encoder, distil(strategy, count)))
     lines = list(run(given, work / f"{name}-out"))
     assert lines[1].startswith(f"teachers {', '.join(TEACHERS[:count])}: 18 of 18 pairs, 0 of them by text")
-    drop = (0.3,) if "drop" in more else ()
-    loaded = load_reranker(reranker, work / f"{name}-out", model=find_model, drop=list(drop))
+    settings = {"drop": [0.3]} if "drop" in more else {}
+    loaded = load_reranker(reranker, work / f"{name}-out", model=find_model, **settings)
     score = Dev(rows(6)).score(loaded, "MAP", "answerable")
     assert f"best dev MAP {100 * score:.2f}" in lines[-1]
     told = json.loads((work / f"{name}-out" / "config.json").read_text())
@@ -220,7 +219,7 @@ def test_what_needs_a_whole_body_does_not_begin_with_a_student(work: Path, reran
 def test_a_cascade_s_exits_become_those_of_the_student(work: Path) -> None:
     list(run(load_job(job(work, "cascade", "ct", "exits = [1, 2]")), work / "ct-out"))
     learn = list(by_question(read_dataset(work / "train.parquet")))
-    task, _, _ = task_of(load_job(job(work, "multihead", "ct_mhs", "", "ct-out")), learn, learn)
+    task, _, _ = build(load_job(job(work, "multihead", "ct_mhs", "", "ct-out")), learn, learn)
     assert isinstance(task.model, MultiHeadModel) and task.model.exits == (1, 2) and len(task.model.heads) == 3
 
 
@@ -240,7 +239,7 @@ def test_another_table_is_another_training(work: Path) -> None:
         ("multihead", "mhs", 2, "heads = 3", "tiny", "3 heads for 2 teachers; each head learns from a teacher of its own"),
         ("pointwise", "mhs", 3, "", "tiny", "'mhs' for a student without heads"),
         ("pointwise", "single", 3, "", "tiny", "distil: strategy 'single' with 3 teachers"),
-        ("pointwise", "sum", 3, "heads = 3", "tiny", "heads, head_layers and average are for multihead, not for pointwise"),
+        ("pointwise", "sum", 3, "heads = 3", "tiny", "unknown key transformer.heads: multihead has it"),
         ("multihead", "mhs", 3, "head_layers = 2", "tiny", "heads of 2 layers, but the encoder has 2: b . h cannot be more"),
         ("multihead", "mhs", 3, "exits = [2]", "tiny", "no exit can come after it"),
         ("multihead", "mhs", 3, "layers = 3", "all-MiniLM-L6-v2", None),
@@ -250,14 +249,15 @@ def test_another_table_is_another_training(work: Path) -> None:
 def test_what_cannot_be_meant_is_refused(
     work: Path, reranker: str, strategy: str, count: int, more: str, encoder: str, says: str | None
 ) -> None:
-    given = load_job(job(work, reranker, "refused", more, encoder, distil(strategy, count)))
+    path = job(work, reranker, "refused", more, encoder, distil(strategy, count))
     if says is None:
+        given = load_job(path)
         learn = list(by_question(read_dataset(work / "train.parquet")))
-        task, _, _ = task_of(given, learn, learn)
+        task, _, _ = build(given, learn, learn)
         assert isinstance(task.model, MultiHeadModel) and task.model.encoder.shape.layers == 2
         return
     with pytest.raises(JobError, match=says) as e:
-        list(run(given, work / "refused-out"))
+        list(run(load_job(path), work / "refused-out"))
     assert e.value.code == SETTINGS and not (work / "refused-out").exists()
 
 

@@ -22,8 +22,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, J
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.execution.lock import claimed
 from pipelines.inputs.tables import read_passages
-from pipelines.train.builders import task_of
-from pipelines.train.train import run
+from pipelines.train.train import build, run
 from ranking.lists import ranked_list, ranked_passages
 from ranking.peasi import peasi_model
 from ranking.peasi.peasi_model import PeasiModel
@@ -237,7 +236,10 @@ def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
         ("cascade", "", "transformer.exits is missing"),
         ("cascade", "exits = [2, 1]", "exits = "),
         ("cascade", "exits = [1]", "the last exit is after layer 1, but the encoder has 2 layers"),
-        ("pointwise", "exits = [1, 2]", "exits is for the cascade"),
+        ("pointwise", "exits = [1, 2]", "unknown key transformer.exits: cascade, multihead has it, but this trains another"),
+        ("cascade", "heads = 3", "unknown key transformer.heads: multihead has it"),
+        ("pointwise", "layer = 3", "unknown key transformer.layer; did you mean 'layers'. Known here: reranker, encoder"),
+        ("cascde", "", "transformer.reranker: unknown; did you mean 'cascade'. Known here: cascade, multihead, pointwise"),
         ("cascade", 'exits = [1, 2]\nencoder = "nowhere"', "no model 'nowhere'"),
         ("cascade", "exits = [1, 2] # batch", "train.batch counts the questions of a list model's step"),
         ("cascade", "exits = [1, 2]\n[model]\nreranker = 'cosinet'", "give one of"),
@@ -270,7 +272,7 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "monolithic"))
     job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
     learn = list(by_question(read_dataset(folder / "train.tsv")))
-    task, _, told = task_of(job, learn, learn)
+    task, _, told = build(job, learn, learn)
     lists = [ranked_list(rows) for rows in learn]
     monolithic = load_reranker("pointwise", folder / "monolithic", model=find_model)
     ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
@@ -344,7 +346,7 @@ def write_peasi(folder: Path, variant: str, encoder: str, more: str = "", epochs
 def begun(folder: Path) -> PeasiModel:
     """The model of peasi.toml before its first step."""
     job, rows = load_job(folder / "peasi.toml"), read_passages(folder / "passages.parquet")
-    task, _, _ = task_of(job, rows, rows)
+    task, _, _ = build(job, rows, rows)
     assert isinstance(task.model, PeasiModel)
     return task.model
 

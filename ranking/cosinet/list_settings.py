@@ -1,0 +1,42 @@
+"""The section [model] of a training file: list models over static word vectors."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ranking.entry import FileName, Training, TrainingSettings
+from schemas.section import Count
+
+
+class ListModelSettings(TrainingSettings):
+    """A list model: Cosinet or Compare-Aggregate."""
+
+    reranker: Literal["cosinet", "compare_aggregate"] = Field(description="model to train")
+    form: Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"] = Field(
+        "birnn", description="head over the candidates in their original order (Cosinet Table 4)"
+    )
+    embeddings: Annotated[str, FileName()] = Field(
+        "all-MiniLM-L6-v2",
+        description="word vectors: a word2vec, GloVe or Numberbatch file; or a transformer (the embedded default, a folder, "
+        "a hub name) from whose word pieces they are computed",
+    )
+    vocabulary: Annotated[list[str], FileName(required=True)] = Field(
+        [],
+        description="further data sets, or text files of one text a line, whose words get vectors too: for use on other texts",
+    )
+    min_count: Count = Field(1, description="words that occur less often get no vector")
+    filters: Count = Field(300, description="filters of each convolution")
+    store: Literal["fp32", "fp16"] = Field("fp32", description="precision of the numbers in the checkpoint")
+    vectors: Literal["stored", "source"] = Field(
+        "stored",
+        description="'source' leaves a transformer's vectors out of the checkpoint: they are computed again on loading",
+    )
+
+    @property
+    def title(self) -> str:
+        return f"{self.reranker} {self.form}"
+
+
+TRAINING = Training("model", ListModelSettings, "ranking.training.list_models:build")

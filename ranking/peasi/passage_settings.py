@@ -1,0 +1,39 @@
+"""The section [peasi] of a training file, which learns from passages (`answermill passages` writes them)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ranking.entry import FileName, Training
+from ranking.transformer.body_settings import BodySettings
+from schemas.section import Count
+
+
+class PassageSettings(BodySettings):
+    """PR, EASI, or both."""
+
+    reranker: Literal["peasi"] = Field("peasi", description="model to train")
+    variant: Literal["pr", "easi", "mtl0", "mtl1", "joint"] = Field(
+        description="passage reranker or sentence extractor alone; both on one transformer; each on its own, trained together; "
+        "or those with EASI's embedding in PR (PEASI Table 2). The dev score (metric P@1, P@k, MAP or MRR) is of passages for "
+        "'pr', of each passage's sentences for 'easi', of the answers for the others"
+    )
+    easi: Annotated[str, FileName()] = Field(
+        "", description="mtl1, joint: the checkpoint that EASI begins with; the one of `encoder` if empty"
+    )
+    slots: Count = Field(5, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
+    limit: int = Field(
+        320, ge=8, description="tokens of question and passage together; a longer text is cut, and the cut tokens are counted"
+    )
+
+    @property
+    def title(self) -> str:
+        return f"{self.reranker} {self.variant} of {Path(self.encoder).name}"
+
+
+TRAINING = Training(
+    "peasi", PassageSettings, "ranking.training.passages:build", learns_from="passages", start="ranking.peasi.peasi_model:load"
+)

@@ -1,0 +1,133 @@
+"""What a training of a transformer begins with: a transformer in Hugging Face's format, or a checkpoint of ours.
+
+Which checkpoints can be begun with is said by their registry entries (`Training.start`); which of them a method takes over,
+and how, by its builder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from ranking.checkpoint import kind_of
+from ranking.entry import resolve
+from ranking.registry import trainings
+from ranking.training.inputs import TrainingInputs
+from ranking.training.state import HISTORY, STATE
+from ranking.transformer.body_settings import BodySettings
+from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.packing import Tokeniser
+from ranking.transformer.transformer_checkpoint import WordSource, word_source
+
+
+class Trained(Protocol):
+    """The model of a checkpoint, for another training to begin with."""
+
+    encoder: LayeredEncoder
+
+    def body(self) -> LayeredEncoder:
+        """Its whole transformer. Raises ValueError if it has not all layers in one place."""
+        ...
+
+
+Kind = TypeVar("Kind", bound=nn.Module)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a training begins with."""
+
+    name: str
+    """As the training file writes it; of a checkpoint the folder's name."""
+    description: str
+    format: str | None
+    """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format."""
+    model: Trained | None
+    """The checkpoint's; None for a transformer in Hugging Face's format."""
+    encoder: LayeredEncoder
+    folder: Path
+    """Of the tokenizer."""
+    words: WordSource | None
+    """Whose word embeddings these are; None if they were trained."""
+
+    def model_of(self, kind: type[Kind], formats: Collection[str], reranker: str) -> Kind | None:
+        """The checkpoint's model if it is in one of these formats; None for a transformer in Hugging Face's format.
+
+        Raises ValueError for a checkpoint in another format.
+        """
+        if self.format is None:
+            return None
+        if self.format not in formats or not isinstance(self.model, kind):
+            raise ValueError(f"{self.name} is a checkpoint of {self.format}; {reranker} cannot begin with it")
+        return self.model
+
+    def body(self) -> LayeredEncoder:
+        """The whole transformer. Raises ValueError if the checkpoint has not all layers in one place."""
+        try:
+            return self.encoder if self.model is None else self.model.body()
+        except ValueError as e:
+            raise ValueError(f"{self.name} is a checkpoint of {self.format}, {e}; give another encoder") from e
+
+
+def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = None) -> Start:
+    """The transformer, or the checkpoint, that a key of the settings names. `layers`: of a transformer, from
+    its first; None = all.
+
+    Raises ValueError if the checkpoint has no transformer, or is unfinished or broken.
+    """
+    folder = inputs.path(name)
+    if not is_checkpoint(folder):
+        source = inputs.model(str(folder) if folder.is_dir() else name)
+        encoder = LayeredEncoder.load(source, layers)
+        description = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
+        return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
+    kind = kind_of(folder)
+    training = trainings().get(kind)
+    if training is None or training.start is None:
+        raise ValueError(f"{folder} is a checkpoint of {kind}, which has no transformer to begin with")
+    load: Callable[[Path, Callable[[str], Path]], tuple[Trained, Tokeniser]] = resolve(training.start)
+    model, tokeniser = load(folder, inputs.model)
+    description = f"begun with {folder.name}"
+    return Start(folder.name, description, kind, model, model.encoder, tokeniser.path.parent, word_source(folder))
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether the folder holds a checkpoint of ours, and no transformer in Hugging Face's format.
+
+    Raises ValueError if a training has begun there and has not ended.
+    """
+    if (folder / STATE).is_dir() and not (folder / HISTORY).is_file():
+        raise ValueError(f"{folder}: its training has not ended; end it first with the same `answermill train` command")
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return (folder / HISTORY).is_file() or (isinstance(config, dict) and {"format", "model"} <= config.keys())
+
+
+def source_words(settings: BodySettings, start: Start) -> WordSource | None:
+    """Whose word embeddings the model leaves as they are; None if it trains them. Raises ValueError if it has none to leave."""
+    if settings.words != "source":
+        return None
+    if start.words is None:
+        raise ValueError(f"{start.name} has trained its word embeddings; words = 'source' is for those of a transformer")
+    return start.words
+
+
+def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
+    """The tokenizer of what the training begins with."""
+    return Tokeniser(start.folder, min(settings.limit, start.encoder.shape.positions))
+
+
+def prepare(model: nn.Module, device: str, train_words: bool) -> None:
+    """Move a model to the device and let all of it learn; its word embeddings only with `train_words`."""
+    model.requires_grad_().to(torch.device(device))
+    for module in model.modules():
+        if isinstance(module, LayeredEncoder):
+            module.words.requires_grad_(train_words)

@@ -1,0 +1,131 @@
+"""Builds the trainings of cross-encoders: `pointwise`, `cascade` and `multihead`.
+
+| trained | begins with a transformer and new classifiers, or with a checkpoint of |
+|---|---|
+| pointwise | pointwise |
+| cascade | cascade; pointwise, whose body and classifier it takes over |
+| multihead | multihead, to which exits may be added once; pointwise or cascade, whose last layers each head copies |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from ranking.cascade import cascade_model
+from ranking.cascade.cascade import alpha_per_exit
+from ranking.cascade.cascade_model import CascadeModel, grown
+from ranking.cascade.pair_settings import CascadeSettings, ExitSettings, PairSettings, PointwiseSettings
+from ranking.cascade.schedule import check
+from ranking.multihead import multihead
+from ranking.multihead.multihead import MultiHeadModel, split, split_model
+from ranking.multihead.student_settings import StudentSettings
+from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
+from ranking.training.cross_encoders import PairOptions, PairTask
+from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.loop import Dev
+
+Settings = TypeVar("Settings", bound=PairSettings)
+Model = TypeVar("Model", bound=CascadeModel)
+
+
+def build_pointwise(inputs: TrainingInputs[PointwiseSettings]) -> Built:
+    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    start = _begin(inputs)
+    model = start.model_of(CascadeModel, ["pointwise"], "pointwise")
+    model = model or CascadeModel(start.encoder, [start.encoder.shape.layers])
+    return _built(inputs, start, model, partial(cascade_model.save, name="pointwise"))
+
+
+def build_cascade(inputs: TrainingInputs[CascadeSettings]) -> Built:
+    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    start, exits = _begin(inputs), inputs.settings.exits
+    if start.format != "cascade" and not exits:
+        raise ValueError(
+            "transformer.exits is missing: the layers after which the cascade has a classifier, e.g. [2, 3, 4, 5, 6]"
+        )
+    model = start.model_of(CascadeModel, ["cascade", "pointwise"], "cascade")
+    if model is None:
+        model = CascadeModel(start.encoder, exits)
+    elif start.format == "pointwise":
+        model = grown(model, exits)
+    elif exits and exits != list(model.exits):
+        raise ValueError(f"{start.name} is a checkpoint with exits {list(model.exits)}; leave out transformer.layers and exits")
+    return _built(inputs, start, model, partial(cascade_model.save, name="cascade"), inputs.settings)
+
+
+def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
+    """Raises ValueError if the settings do not fit each other or what the training begins with."""
+    start, settings = _begin(inputs), inputs.settings
+    heads = settings.heads or (inputs.distillation.teachers if inputs.distillation.strategy == "mhs" else 3)
+    form = heads, settings.head_layers or 1, settings.exits, settings.average or "logits"
+    if isinstance(start.model, MultiHeadModel):
+        model = _continued(settings, start, start.model)
+    elif whole := start.model_of(CascadeModel, ["pointwise", "cascade"], "multihead"):
+        model = split_model(whole, *form)
+    else:
+        model = split(start.encoder, *form)
+    return _built(inputs, start, model, multihead.save, settings, len(model.heads))
+
+
+def _continued(settings: StudentSettings, start: Start, model: MultiHeadModel) -> MultiHeadModel:
+    """The student of a checkpoint, with exits if it has none and the settings give some."""
+    known = {"heads": len(model.heads), "head_layers": model.head_layers, "average": model.average}
+    for key, value in known.items():
+        if getattr(settings, key) not in (None, value):
+            raise ValueError(f"{start.name} is a checkpoint with {key} {value!r}; leave out transformer.{key}")
+    exits = model.exits[:-1]
+    if settings.exits and exits not in ((), tuple(settings.exits)):
+        raise ValueError(f"{start.name} is a checkpoint with exits {list(exits)}; leave out transformer.exits")
+    return model.with_exits(settings.exits) if settings.exits and not exits else model
+
+
+def _begin(inputs: TrainingInputs[Settings]) -> Start:
+    inputs.check_no_batch("transformer")
+    layers = inputs.settings.layers
+    start = begin(inputs, inputs.settings.encoder, layers)
+    if layers is not None and start.model is not None:
+        what = f"with exits {list(start.model.exits)}" if isinstance(start.model, CascadeModel) else f"of {start.format}"
+        raise ValueError(f"{start.name} is a checkpoint {what}; leave out transformer.layers")
+    return start
+
+
+def _built(
+    inputs: TrainingInputs[Settings],
+    start: Start,
+    model: Model,
+    write: Callable[..., None],
+    exits: ExitSettings | None = None,
+    heads: int = 1,
+) -> Built:
+    """The training of a model, which `write` saves. `exits`: the settings of a model that has some."""
+    settings = inputs.settings
+    inputs.distillation.check(heads)
+    words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
+    options = PairOptions(
+        tokens=settings.tokens,
+        classifier_rate=settings.classifier_rate,
+        distillation=inputs.distillation,
+        seed=inputs.recipe.seed,
+    )
+    if exits is not None:
+        drops = alpha_per_exit(exits.drop, len(model.exits) - 1)
+        if drops:
+            check(model.exits, drops)
+        options = replace(
+            options,
+            sampling=exits.sampling,
+            early_epochs=exits.early_epochs,
+            stop_gradient=exits.stop_gradient,
+            drops=tuple(drops),
+        )
+    prepare(model, inputs.device, train_words=words is None)
+
+    def save(folder: Path, trained: CascadeModel) -> None:
+        write(folder, model=trained, tokeniser=tokeniser, store=settings.store, words=words)
+
+    task = PairTask(model, tokeniser, inputs.learn, save, options, inputs.teachers)
+    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut")
