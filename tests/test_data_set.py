@@ -17,7 +17,7 @@ from pipelines.__main__ import main
 from pipelines.execution.parquet_folder import Folder
 from schemas.annotation import ResolvedLabel
 from schemas.labels import PassageLabel
-from tests.pipelines.train.test_train import write_tiny
+from tests.tiny import write_body
 
 ANSWERS = """
 [[rerank.stages]]
@@ -87,7 +87,7 @@ def test_people_s_judgements_become_a_published_set_and_a_model_that_answers(fol
     assert "# Tides" in card and f"{len(labels):,}" in card
 
     call("recipe", "peasi", "--out", "mine")
-    write_tiny(folder / "mine/tiny")
+    write_body(folder / "mine/tiny")
     call("train", "mine/peasi.toml", "--out", "mine/checkpoint", "--set", "peasi.encoder=tiny", "--set", "train.epochs=1")
     (folder / "mine/answers.toml").write_text(ANSWERS)
     for name in ("documents", "questions", "retrieved"):

@@ -59,9 +59,15 @@ def ids(ranked: RankedList) -> list[str]:
     return [c.candidate_id for c in ranked.candidates]
 
 
-@pytest.fixture(params=sorted(RERANKERS))
-def loaded(request: pytest.FixtureRequest, tmp_path: Path) -> Reranker:
-    return load_reranker(request.param, checkpoint(request.param, tmp_path), encoder=LetterEncoder)
+@pytest.fixture(scope="module", params=sorted(RERANKERS))
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str | None]:
+    """A reranker's name, and a random checkpoint of it if it needs one."""
+    return request.param, checkpoint(request.param, tmp_path_factory.mktemp("checkpoint"))
+
+
+@pytest.fixture
+def loaded(written: tuple[str, str | None]) -> Reranker:
+    return load_reranker(*written, encoder=LetterEncoder)
 
 
 def test_what_comes_back_is_a_subset_of_what_came_in(loaded: Reranker) -> None:

@@ -26,7 +26,8 @@ from ranking.multihead.multihead import MultiHeadModel
 from ranking.registry import load_reranker
 from ranking.training.loop import Dev
 from schemas.labels import LabelledCandidate
-from tests.pipelines.train.test_train import TRANSFORMER, write_tiny
+from tests.pipelines.train.test_train import TRANSFORMER
+from tests.tiny import write_body
 
 TEACHERS = ("t1", "t2", "t3")
 
@@ -138,7 +139,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training set, a tiny body, three teachers trained from it by seed, and the run that has their scores."""
     folder = tmp_path_factory.mktemp("distil")
     pq.write_table(LabelledCandidate.table([row for of in rows(6) for row in of]), folder / "train.parquet")
-    write_tiny(folder / "tiny")
+    write_body(folder / "tiny")
     for n, name in enumerate(TEACHERS):
         list(run(load_job(job(folder, "pointwise", name), [f"train.seed={n}"]), folder / name))
     write_candidates([folder / "train.parquet"], folder / "run")

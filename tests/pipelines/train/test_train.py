@@ -28,9 +28,8 @@ from ranking.peasi import peasi_model
 from ranking.peasi.peasi_model import PeasiModel
 from ranking.plan import Stage, run_stages
 from ranking.registry import load_reranker
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
 from schemas.labels import LabelledPassage, LabelledSentence
+from tests.tiny import write_body
 
 JOB = """
 [model]
@@ -253,15 +252,6 @@ def test_a_transformer_that_cannot_be_meant_is_refused(folder: Path, reranker: s
         list(run(load_job(path, ["train.batch=4"] if "batch" in more else []), folder / "out"))
 
 
-def write_tiny(folder: Path, seed: int = 0, **shape: int) -> str:
-    """A random transformer of two layers with the default's tokenizer, as a folder to begin with."""
-    torch.manual_seed(seed)
-    sizes = {"layers": 2, "width": 16, "heads": 2, "inner": 32, "vocabulary": 30_522, "positions": 64}
-    LayeredEncoder(Shape(**{**sizes, **shape})).save(folder)
-    shutil.copyfile(find_model(DEFAULT) / "tokenizer.json", folder / "tokenizer.json")
-    return str(folder)
-
-
 def write_tiny_job(folder: Path, reranker: str, encoder: str, more: str = "") -> Path:
     path = write_transformer(folder, reranker, more, epochs=1)
     path.write_text(path.read_text().replace("layers = 2", f'encoder = "{encoder}"'))
@@ -269,7 +259,7 @@ def write_tiny_job(folder: Path, reranker: str, encoder: str, more: str = "") ->
 
 
 def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_last_exit(folder: Path) -> None:
-    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "monolithic"))
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "monolithic"))
     job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
     learn = list(by_question(read_dataset(folder / "train.tsv")))
     task, _, told = build(job, learn, learn)
@@ -297,7 +287,7 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
 def test_a_checkpoint_that_a_training_cannot_begin_with_is_refused(
     folder: Path, trained: str, reranker: str, more: str, says: str
 ) -> None:
-    tiny = write_tiny(folder / "tiny")
+    tiny = write_body(folder / "tiny")
     if trained == "pr":
         job = write_peasi(folder, "pr", tiny)
     else:
@@ -356,7 +346,7 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
-    tiny = write_tiny(folder / "tiny")
+    tiny = write_body(folder / "tiny")
     for variant in ("pr", "easi"):
         lines = list(run(load_job(write_peasi(folder, variant, tiny, epochs=8)), folder / variant))
         assert lines[0].startswith("passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet")
@@ -389,7 +379,7 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
 
 @pytest.mark.parametrize("variant", ["easi", "mtl1", "joint"])
 def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path, variant: str) -> None:
-    tiny = write_tiny(folder / "tiny")
+    tiny = write_body(folder / "tiny")
     list(run(load_job(write_peasi(folder, "joint", tiny, epochs=2)), folder / "both"))
     before = weights(folder / "both")
     assert not torch.equal(before["encoder.words.weight"], before["easi_encoder.words.weight"])
@@ -405,7 +395,7 @@ def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path
 
 
 def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
-    path = write_peasi(folder, "mtl1", write_tiny(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10)
+    path = write_peasi(folder, "mtl1", write_body(folder / "tiny"), 'words = "source"\nstore = "fp16"', epochs=10)
     lines = list(run(load_job(path), folder / "out"))
     assert "best dev MRR 100.00" in lines[2]
     lists = [ranked_passages(rows) for rows in read_passages(folder / "passages.parquet")]
@@ -414,7 +404,7 @@ def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
 
 
 def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> None:
-    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "as2"))
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "as2"))
     lines = list(run(load_job(write_peasi(folder, "mtl1", "as2", 'words = "source"')), folder / "out"))
     assert "begun with as2" in lines[1]
     made = begun(folder).state_dict()
@@ -439,9 +429,9 @@ def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> Non
     ],
 )
 def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, more: str, says: str) -> None:
-    tiny = write_tiny(folder / "tiny")
-    write_tiny(folder / "deep", layers=3)
-    write_tiny(folder / "twin", seed=1)
+    tiny = write_body(folder / "tiny")
+    write_body(folder / "deep", layers=3)
+    write_body(folder / "twin", seed=1)
     if "list" in more:
         list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "list"))
     if "easi" in more:
@@ -465,7 +455,7 @@ def test_a_beginning_that_does_not_say_what_it_is_is_refused(folder: Path) -> No
 
 
 def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
-    path = write_peasi(folder, "pr", write_tiny(folder / "tiny"))
+    path = write_peasi(folder, "pr", write_body(folder / "tiny"))
     pq.write_table(LabelledPassage.table([]), folder / "empty.parquet")
     pq.write_table(pa.table({"question_id": ["q"], "text": ["It left."]}), folder / "other.parquet")
     pq.write_table(LabelledPassage.table([*passages(0)]).drop_columns("sentences"), folder / "bare.parquet")
@@ -483,7 +473,7 @@ def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
 
 
 def test_dev_passages_without_an_answer_are_refused_before_any_step(folder: Path) -> None:
-    path = write_peasi(folder, "easi", write_tiny(folder / "tiny"))
+    path = write_peasi(folder, "easi", write_body(folder / "tiny"))
     wrong = [row for row in passages(0) if not row.label]
     pq.write_table(LabelledPassage.table(wrong), folder / "wrong.parquet")
     with pytest.raises(JobError, match="no passage of the 1 dev questions holds a correct sentence"):
@@ -493,7 +483,7 @@ def test_dev_passages_without_an_answer_are_refused_before_any_step(folder: Path
 
 
 def test_dev_answers_that_are_all_right_do_not_end_a_training(folder: Path) -> None:
-    path = write_peasi(folder, "mtl0", write_tiny(folder / "tiny"), epochs=2)
+    path = write_peasi(folder, "mtl0", write_body(folder / "tiny"), epochs=2)
     sure = [row for n in range(3) for row in passages(n) if row.label]
     sure = [replace(row, sentences=tuple(replace(s, label=1) for s in row.sentences)) for row in sure]
     pq.write_table(LabelledPassage.table(sure), folder / "sure.parquet")
