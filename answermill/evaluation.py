@@ -37,15 +37,26 @@ def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> I
     return read(Path(path), form, **options)
 
 
-def evaluate(scores: str | Path, labels: str | Path, **options: Any) -> Evaluation:
+def evaluate(
+    scores: str | Path,
+    labels: str | Path,
+    *,
+    checkpoint: str | Path | None = None,
+    settings: Sequence[str] = (),
+    words: str = "cosinet",
+    **options: Any,
+) -> Evaluation:
     """Figures of `scores` (a scored/ folder, a TREC run, a Parquet, or a reranker's name) against `labels`.
 
-    `options` are those of `answermill evaluate`: protocol, metrics, by, form, checkpoint, … `.summary()` of the result is a
-    flat dict, metrics from 0 to 1; `.lines()` are the table for people. Raises JobError as the command does.
+    `checkpoint`, `settings` (as `--set`, e.g. ["drop=[0.2]"]) and `words` are for a reranker or rule by name; the other options
+    are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the result is a flat dict, metrics from 0
+    to 1; `.lines()` are the table for people. Raises JobError as the command does.
     """
     from pipelines.evaluate.evaluate import evaluate as measure
+    from pipelines.evaluate.rank import RankOptions
 
-    return measure(str(scores), Path(labels), **options)
+    ranker = RankOptions(None if checkpoint is None else str(checkpoint), settings, words)
+    return measure(str(scores), Path(labels), ranker=ranker, **options)
 
 
 def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:

@@ -44,6 +44,15 @@ class ScoreOptions:
     ] = "final"
     form: Form = None
     checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative=(),
+            consume_multiple=True,
+            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as not found.",
+        ),
+    ] = ()
     words: Annotated[
         Literal["cosinet", "blanks"],
         Parameter(help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between blanks."),
@@ -90,6 +99,7 @@ def evaluate(
     """
     from pipelines.evaluate.evaluate import check_plots
     from pipelines.evaluate.evaluate import evaluate as run_evaluation
+    from pipelines.evaluate.rank import RankOptions
 
     check_plots(files.coverage)
     result = run_evaluation(
@@ -99,8 +109,7 @@ def evaluate(
         metrics=measure.metrics,
         by=options.by,
         form=options.form,
-        checkpoint=options.checkpoint,
-        words=options.words,
+        ranker=RankOptions(options.checkpoint, options.settings, options.words),
         coverage=bool(files.coverage),
     )
     result.write(files.json, files.questions, files.coverage)

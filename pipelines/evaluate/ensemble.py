@@ -14,7 +14,8 @@ import numpy as np
 
 from pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from pipelines.evaluate.plot import plot_agreement
-from pipelines.evaluate.scores import read_labels, read_scores
+from pipelines.evaluate.reference_labels import read_labels
+from pipelines.evaluate.scores import read_scores
 from pipelines.execution.progress import progress
 from ranking.evaluation.ensemble import Scored, agreement, tuned
 from ranking.evaluation.metrics import Floats, Protocol, check_metric
@@ -28,7 +29,7 @@ def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Sco
     """
     if len(set(stages)) != len(stages):
         raise JobError(f"a stage is named twice: {', '.join(stages)}", USAGE)
-    known = read_labels(labels).rows
+    known = read_labels(labels).values
     columns = []
     for stage in stages:
         rows = read_scores(scores, stage)

@@ -1,7 +1,7 @@
 """Evaluate: scores and labels in; a table, JSON and one row per question and metric out.
 
-What is evaluated is a file of scores, or a ranker by name (a rule baseline, or any reranker of the registry) run over an
-AS2 data set: both go through the same join and the same metrics.
+The scores are those of a file or folder, or of a ranker by name that is run over an AS2 data set; both go through the same join
+and the same metrics.
 """
 
 from __future__ import annotations
@@ -10,35 +10,44 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipelines.datasets import by_question, read_dataset
-from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
+from pipelines.errors import BAD_DATA, USAGE, JobError
+from pipelines.evaluate.candidate_values import CandidateValues
+from pipelines.evaluate.join import Joined, join
 from pipelines.evaluate.plot import FORMS, plot_coverage
-from pipelines.evaluate.scores import FINAL, Joined, Rows, join, read_labels, read_scores
-from pipelines.steps.models import device_of
-from ranking.baselines.overlap import RULES, WORDS, rule_scores
-from ranking.evaluation.metrics import METRICS, PROTOCOLS, UNJUDGED, Protocol, Values, check_metric, measure, unjudged_share
+from pipelines.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
+from pipelines.evaluate.reference_labels import read_labels
+from pipelines.evaluate.scores import FINAL, read_scores
+from ranking.evaluation.metrics import (
+    METRICS,
+    PROTOCOLS,
+    UNJUDGED,
+    Floats,
+    Judged,
+    Protocol,
+    Values,
+    check_metric,
+    measure,
+    unjudged_share,
+)
 from ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
-from ranking.lists import ranked_list
-from ranking.registry import RERANKERS, load_reranker
-from ranking.reranker import SentenceEncoder
 from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
-from schemas.ranked import RankedList
 
+Means = tuple[float, float, float, float]
+"""(value, worst, best, condensed) of a metric; see `QuestionScore`."""
 DEPTHS = (1, 5, 10, 100)
 RISKS = (5, 10, 20)
-"""Wrong answers, in percent of those given, for which the coverage is told."""
-_LISTS = 64  # handed to a reranker at once
+"""Wrong answers, in percent of those given, for which the coverage is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One run of scores under one protocol. Counts are of the questions kept, dropped excepted; metrics are means, 0 to 1."""
+    """Scores measured under one protocol. All counts but `dropped` are of the questions kept; metrics are means, 0 to 1."""
 
     scores: str
     labels: str
@@ -52,11 +61,10 @@ class Evaluation:
     missing_correct: int
     unjudged: Mapping[str, float]
     """Expected share of unjudged candidates among the first 1, 5, .. ranked ones, and among 'all'."""
-    means: Mapping[str, tuple[float, float, float, float]]
-    """Metric → (value, worst, best, condensed)."""
+    means: Mapping[str, Means]
     questions: tuple[QuestionScore, ...]
     curve: RiskCoverage | None = None
-    """Of all questions that have labels, whatever the protocol; None where it was not asked for."""
+    """Of all questions that have labels, whatever the protocol; None if it was not asked for."""
 
     def summary(self) -> dict[str, Any]:
         """One flat object; metrics from 0 to 1."""
@@ -92,8 +100,10 @@ class Evaluation:
             "answerable": "with a correct candidate",
             "clean": "with correct and wrong candidates",
         }
-        what = meaning.get(self.protocol, "as the field's posted code: same text is one question, ties fall to the correct")
-        yield f"protocol {self.protocol} ({what}): {self.kept:,} questions kept, {self.dropped:,} dropped"
+        questions = meaning.get(
+            self.protocol, "as the field's posted code: same text is one question, ties fall to the correct"
+        )
+        yield f"protocol {self.protocol} ({questions}): {self.kept:,} questions kept, {self.dropped:,} dropped"
         if self.unknown_questions:
             yield f"{self.unknown_questions:,} questions of the scores have no label and are left out"
         if self.empty_questions:
@@ -117,11 +127,11 @@ class Evaluation:
             yield f"all {self.curve.questions:,} questions: {right}; the most confident first, AURC {self.curve.aurc:.4f}"
             for risk in RISKS:
                 least = self.curve.confidence_at(risk / 100)
-                where = "none" if least is None else f"those with a score of at least {least:g}"
-                yield f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % answered, {where}"
+                which = "none" if least is None else f"those with a score of at least {least:g}"
+                yield f"at most {risk:>2} % wrong: {100 * self.curve.coverage_at(risk / 100):>6.2f} % answered, {which}"
 
     def write(self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()) -> None:
-        """The summary as JSON, the questions as Parquet, and the curve as a plot, where a file is named."""
+        """Write the summary as JSON, the questions as Parquet and the curve as plots, each if a file is named."""
         if json_file:
             write_text(json_file, json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
         if questions_file:
@@ -142,13 +152,14 @@ def evaluate(
     metrics: Sequence[str] = METRICS,
     by: str = FINAL,
     form: str | None = None,
-    checkpoint: str | None = None,
-    words: str = "cosinet",
+    ranker: RankOptions = DEFAULTS,
     coverage: bool = False,
 ) -> Evaluation:
-    """Evaluate a file or folder of scores, or a ranker by its name, against labels; with the risk-coverage curve by `coverage`.
+    """Evaluate scores against labels; with `coverage`, the risk-coverage curve too.
 
-    Raises JobError: 2 on an unknown protocol or metric, 65 and 66 as the readers do, 78 where a reranker cannot be loaded.
+    `scores` is a file or folder (`by`: see `read_scores`), or the name of a ranker that ranks the data set `labels`, with the
+    options `ranker`. `form` is that of a data set whose form is not recognised. Candidates that a reranker drops are not found.
+    Raises JobError: 2 on an unknown protocol or metric, 65 and 66 as the readers do, 78 if a reranker cannot be loaded.
     """
     if protocol not in PROTOCOLS:
         raise JobError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}", USAGE)
@@ -157,75 +168,38 @@ def evaluate(
             check_metric(metric)
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
-    known = read_labels(labels, form)
-    named = scores in RULES or (scores in RERANKERS and not Path(scores).exists())
-    if checkpoint is not None and not named:
-        raise JobError(f"--checkpoint {checkpoint} is for a reranker by name; {scores} is none", USAGE)
-    if named and not known.closed:
-        raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
-    found = Rows.of(labels, rank(scores, labels, form, checkpoint, words)) if named else read_scores(Path(scores), by)
-    joined = join(found, known)
-    made = _evaluation(scores if by == FINAL else f"{scores} by {by}", str(labels), joined, protocol, metrics)
-    return replace(made, curve=_curve(scores, joined)) if coverage else made
+    reference = read_labels(labels, form)
+    if is_ranker(scores):
+        if not reference.closed:
+            raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
+        values = CandidateValues.from_rows(labels, rank(scores, labels, form, ranker))
+    else:
+        _check_no_ranker_options(scores, ranker)
+        values = read_scores(Path(scores), by)
+    joined = join(values, reference)
+    name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"
+    result = _evaluation(name, str(labels), joined, protocol, metrics)
+    return replace(result, curve=_curve(scores, joined)) if coverage else result
+
+
+def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
+    """Raises JobError (2) if options of a ranker are given for a file of scores."""
+    written = [f"--set {setting}" for setting in options.settings]
+    if options.checkpoint is not None:
+        written.append(f"--checkpoint {options.checkpoint}")
+    if written:
+        raise JobError(f"{written[0]} is for a reranker by name, and {scores} is a file or folder; leave it out", USAGE)
 
 
 def check_plots(files: Sequence[Path]) -> None:
-    """Raises JobError (2) where a file's name does not end as a plot's."""
+    """Raises JobError (2) if a file's name does not end as a plot's."""
     for file in files:
         if file.suffix not in FORMS:
             raise JobError(f"{file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
 
 
-def rank(
-    name: str, dataset: Path, form: str | None = None, checkpoint: str | None = None, words: str = "cosinet"
-) -> Iterator[tuple[int, str, str, float, float]]:
-    """A data set's candidates with the scores of a rule baseline (its ties left open), or in a reranker's order; for each its
-    score as the confidence."""
-    lists = by_question(read_dataset(dataset, form))
-    if name in RULES:
-        if checkpoint is not None:
-            raise JobError(f"{name} takes no checkpoint, but {checkpoint!r} is given", SETTINGS)
-        if words not in WORDS:
-            raise JobError(f"--words {words}: unknown; known: {', '.join(WORDS)}", USAGE)
-        words_of = WORDS[words]()
-        for rows in lists:
-            scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
-            for row, score in zip(rows, scores, strict=True):
-                yield 0, row.question_id, row.candidate_id, score, score
-        return
-    try:
-        reranker = load_reranker(name, checkpoint, encoder=_default_encoder, model=_model, device=device_of("auto"))
-    except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
-    block = []
-    for rows in lists:
-        block.append(ranked_list(rows))
-        if len(block) == _LISTS:
-            yield from _order(reranker.rerank(block))
-            block = []
-    yield from _order(reranker.rerank(block))
-
-
-def _order(lists: Sequence[RankedList]) -> Iterator[tuple[int, str, str, float, float]]:
-    for ranked in lists:
-        for place, candidate in enumerate(ranked.candidates, 1):
-            yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
-
-
-def _model(name: str) -> Path:
-    from indexing.shards.dense import find_model  # imports torch
-
-    return find_model(name)
-
-
-def _default_encoder() -> SentenceEncoder:
-    from pipelines.steps.models import dense_encoder  # imports torch
-
-    return dense_encoder()
-
-
 def _curve(scores: str, joined: Joined) -> RiskCoverage:
-    """The answer to a question is its first candidate, right where that is correct; without a ranked one there is none."""
+    """The answer to a question is its first candidate, right if that is correct; without a ranked one there is no answer."""
     try:
         return risk_coverage(*first_answers(joined.judged, joined.confidence))
     except ValueError as e:
@@ -242,17 +216,13 @@ def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, me
     kept = judged.kept(protocol)
     if not kept.any():
         raise JobError(f"protocol {protocol} keeps none of the {judged.questions} questions of {labels}", BAD_DATA)
-    values = measure(judged, metrics)
-    condensed = measure(judged.condensed(), metrics) if (judged.label == UNJUDGED).any() else values
-    here = kept[judged.question]
+    counts = kept[judged.question]  # [candidates]
     ranked, correct = judged.count(judged.ranked), judged.count(judged.label > 0)
-    missing = here & ~judged.ranked
+    missing = counts & ~judged.ranked
     unjudged = {str(depth): unjudged_share(judged, depth, kept) for depth in DEPTHS}
-    unjudged["all"] = float((judged.label[here & judged.ranked] == UNJUDGED).mean()) if (here & judged.ranked).any() else 0.0
-
-    def value(of: Values) -> Any:
-        return of.best if protocol == "compat" else of.expected
-
+    labels_ranked = judged.label[counts & judged.ranked]
+    unjudged["all"] = float((labels_ranked == UNJUDGED).mean()) if len(labels_ranked) else 0.0
+    columns = _columns(judged, protocol, metrics)
     return Evaluation(
         scores=scores,
         labels=labels,
@@ -265,24 +235,32 @@ def _evaluation(scores: str, labels: str, joined: Joined, protocol: Protocol, me
         missing=int(missing.sum()),
         missing_correct=int((missing & (judged.label > 0)).sum()),
         unjudged=unjudged,
-        means={
-            m: tuple(float(v[kept].mean()) for v in (value(of), of.worst, of.best, value(condensed[m])))  # type: ignore[misc]
-            for m, of in values.items()
-        },
+        means={metric: cast(Means, tuple(float(v[kept].mean()) for v in values)) for metric, values in columns.items()},
         questions=tuple(
             QuestionScore(
                 question_id=ids[n],
                 question=texts[n],
                 protocol=protocol,
-                metric=m,
-                value=float(value(of)[n]),
-                worst=float(of.worst[n]),
-                best=float(of.best[n]),
-                condensed=float(value(condensed[m])[n]),
+                metric=metric,
+                value=float(values[0][n]),
+                worst=float(values[1][n]),
+                best=float(values[2][n]),
+                condensed=float(values[3][n]),
                 candidates=int(ranked[n]),
                 correct=int(correct[n]),
             )
-            for m, of in values.items()
+            for metric, values in columns.items()
             for n in np.flatnonzero(kept)
         ),
     )
+
+
+def _columns(judged: Judged, protocol: Protocol, metrics: Sequence[str]) -> dict[str, tuple[Floats, Floats, Floats, Floats]]:
+    """Metric → (value, worst, best, condensed), [questions] each; under compat the value is the best order's."""
+    values = measure(judged, metrics)
+    condensed = measure(judged.condensed(), metrics) if (judged.label == UNJUDGED).any() else values
+
+    def value(metric: Values) -> Floats:
+        return metric.best if protocol == "compat" else metric.expected
+
+    return {m: (value(values[m]), values[m].worst, values[m].best, value(condensed[m])) for m in metrics}

@@ -15,6 +15,7 @@ from pipelines.config.training_file import TrainJob, load_job
 from pipelines.errors import USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.plot import FORMS, plot_sweep
+from pipelines.evaluate.rank import RankOptions
 from pipelines.train.train import run
 from ranking.checkpoint import kind_of
 from ranking.training.state import finished
@@ -93,7 +94,7 @@ def _figures(point: Point, labels: Sequence[Path], metrics: Sequence[str]) -> It
             file,
             protocol=point.job.train.protocol,
             metrics=metrics,
-            checkpoint=str(point.folder),
+            ranker=RankOptions(checkpoint=str(point.folder)),
         )
         yield from ((f"{file.name.partition('.')[0]} {metric}", made.means[metric][0]) for metric in metrics)
 

@@ -8,9 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.__main__ import main
-from pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
+from pipelines.errors import BAD_DATA, USAGE, JobError
 from pipelines.evaluate.evaluate import check_plots, evaluate
 from pipelines.evaluate.plot import plot_coverage
+from pipelines.evaluate.rank import RankOptions
 from pipelines.execution.parquet_folder import Manifest, PartWriter
 from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
@@ -68,7 +69,7 @@ def test_the_papers_wo_rr_row_comes_out_with_its_tokens(wikiqa_test):
 def test_the_papers_squad_rows_are_words_between_blanks_and_the_worst_order(shared_data):
     """Cosinet Table 2: WO 65.48 / 77.90, WO+RR 73.12 / 83.60; ours has other sentences, of a rule in place of a parser."""
     path = shared_data / "squad" / "squad-sent-test.parquet"
-    wo, both = (evaluate(rule, path, words="blanks") for rule in ("WO", "WO+RR"))
+    wo, both = (evaluate(rule, path, ranker=RankOptions(words="blanks")) for rule in ("WO", "WO+RR"))
     assert percent(wo, "P@1")[1] == 65.6 and percent(wo, "MAP")[1] == 77.97
     assert percent(both, "P@1")[0] == 73.31 and percent(both, "MAP")[0] == 83.69
 
@@ -154,43 +155,17 @@ def test_unjudged_candidates_are_reported_by_depth_with_the_condensed_value_besi
     assert made.means["MRR"] == (0.5, 0.5, 0.5, 1.0)
 
 
-# Rankers by name.
-
-
-def test_a_reranker_by_name_is_evaluated_in_the_order_it_leaves(wikiqa_test):
-    made = evaluate("overlap", wikiqa_test)
-    assert percent(made, "P@1") == (56.79, 56.79, 56.79)
-    assert made.missing == 0
-
-
-def test_what_a_reranker_drops_is_missing(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])  # two-word sentences are no complete ones
-    with pytest.raises(JobError, match="no score in it"):
-        evaluate("complete", path)
-
-
-def test_a_ranker_by_name_needs_a_data_set(tmp_path):
-    (tmp_path / "qrels.txt").write_text("a 0 y 1\n")
-    with pytest.raises(JobError, match="WO needs texts to rank") as e:
-        evaluate("WO", tmp_path / "qrels.txt")
-    assert e.value.code == BAD_DATA
-
-
 def test_settings_that_mean_nothing_are_refused(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
     (tmp_path / "run.txt").write_text("a Q0 a-0 1 2 t\n")
-    for arguments, code, says in (
-        ({"scores": "RR", "checkpoint": "x"}, SETTINGS, "RR takes no checkpoint"),
-        ({"scores": "overlap", "checkpoint": "x"}, SETTINGS, "overlap takes no checkpoint"),
-        ({"scores": str(tmp_path / "run.txt"), "checkpoint": "x"}, USAGE, "is for a reranker by name"),
-        ({"scores": str(tmp_path / "run.txt"), "by": "overlap"}, USAGE, "--by overlap is for a scored/ folder"),
-        ({"scores": "WO", "words": "letters"}, USAGE, "--words letters: unknown; known: cosinet, blanks"),
-        ({"scores": "RR", "metrics": ("P@x",)}, USAGE, "unknown metric 'P@x'"),
-        ({"scores": "RR", "protocol": "best"}, USAGE, "unknown protocol 'best'; known: raw"),
+    for arguments, says in (
+        ({"scores": str(tmp_path / "run.txt"), "by": "overlap"}, "--by overlap is for a scored/ folder"),
+        ({"scores": "RR", "metrics": ("P@x",)}, "unknown metric 'P@x'"),
+        ({"scores": "RR", "protocol": "best"}, "unknown protocol 'best'; known: raw"),
     ):
         with pytest.raises(JobError, match=says) as e:
             evaluate(labels=path, **arguments)
-        assert e.value.code == code
+        assert e.value.code == USAGE
 
 
 # Outputs.

@@ -15,7 +15,7 @@ from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.datasets import read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.evaluate.scores import read_labels
+from pipelines.evaluate.reference_labels import read_labels
 from pipelines.execution.parquet_folder import whole_file
 from pipelines.inputs.tables import read_questions
 from pipelines.publish.card import Card
@@ -163,7 +163,7 @@ def test_trec_s_files_are_read_back(published):
     passages = (published / "trec/test.passages.qrels").read_text().splitlines()
     assert passages == ["q3 0 d3:0-18 1", "q3 0 d3:9-30 0", "q3 0 d3x:0-12 0"]
     assert {q.question_id: q.text for q in read_questions(published / "trec/test.topics.tsv")} == {"q3": "What is q3?"}
-    labels = read_labels(published / "trec/test.sentences.qrels").rows
+    labels = read_labels(published / "trec/test.sentences.qrels").values
     assert dict(zip(labels.candidate_id.to_pylist(), labels.value.tolist(), strict=True)) == {
         "d3@0": 1,
         "d3@9": 0,

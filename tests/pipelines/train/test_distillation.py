@@ -19,6 +19,7 @@ from pipelines.convert.as_run import write_candidates
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.rank import RankOptions
 from pipelines.steps.chain import run_steps
 from pipelines.train.teachers import teach
 from pipelines.train.train import build, run
@@ -197,7 +198,9 @@ def test_heads_without_a_teacher_learn_from_the_labels_and_exits_come_later(work
     lines = list(run(load_job(job(work, "multihead", "late", "exits = [1]", "plain-out")), work / "late-out"))
     assert "begun with plain-out" in lines[1]
     assert json.loads((work / "late-out" / "config.json").read_text())["exits"] == [1]
-    made = evaluate("multihead", work / "train.parquet", checkpoint=str(work / "late-out"), metrics=("MAP",))
+    made = evaluate(
+        "multihead", work / "train.parquet", ranker=RankOptions(checkpoint=str(work / "late-out")), metrics=("MAP",)
+    )
     assert 0 < made.means["MAP"][0] <= 1
 
 

@@ -20,6 +20,7 @@ from pipelines.config.training_file import load_job
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.rank import RankOptions
 from pipelines.execution.lock import claimed
 from pipelines.inputs.tables import read_passages
 from pipelines.train.train import build, run
@@ -76,7 +77,7 @@ def test_a_trained_checkpoint_serves_with_its_dev_score(folder: Path, reranker: 
     lines = list(run(load_job(write_job(folder, reranker, form)), folder / "out"))
     assert lines[0].startswith("train.tsv: 6 questions, 6 answered, 18 candidates; dev train.tsv")
     assert "unknown" in lines[1] and lines[2].startswith(f"train      {reranker} {form}: best dev MAP 100.00")
-    made = evaluate(reranker, folder / "train.tsv", checkpoint=str(folder / "out"), metrics=("MAP",))
+    made = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
     assert made.means["MAP"][0] == 1
 
 
@@ -136,7 +137,7 @@ def test_half_precision_halves_the_checkpoint_and_hardly_moves_a_score(folder: P
     list(run(load_job(folder / "train.toml", ["model.store='fp16'"]), folder / "half"))
     sizes = [(folder / name / "model.safetensors").stat().st_size for name in ("full", "half")]
     assert sizes[1] < 0.6 * sizes[0]
-    assert evaluate("cosinet", folder / "train.tsv", checkpoint=str(folder / "half")).means["MAP"][0] == 1
+    assert evaluate("cosinet", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "half"))).means["MAP"][0] == 1
 
 
 def test_a_checkpoint_without_vectors_makes_them_again_from_their_transformer(folder: Path) -> None:
@@ -144,7 +145,10 @@ def test_a_checkpoint_without_vectors_makes_them_again_from_their_transformer(fo
     list(run(load_job(folder / "train.toml", overrides), folder / "stored"))
     list(run(load_job(folder / "train.toml", [*overrides, "model.vectors='source'"]), folder / "source"))
     assert (folder / "stored" / "vectors.safetensors").is_file() and not (folder / "source" / "vectors.safetensors").exists()
-    figures = [evaluate("cosinet", folder / "train.tsv", checkpoint=str(folder / name)).means for name in ("stored", "source")]
+    figures = [
+        evaluate("cosinet", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / name))).means
+        for name in ("stored", "source")
+    ]
     assert figures[0] == figures[1]
 
 
@@ -214,7 +218,7 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
         "README.md",
         "training.json",
     }
-    made = evaluate(reranker, folder / "train.tsv", checkpoint=str(folder / "out"), metrics=("MAP",))
+    made = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
     assert made.means["MAP"][0] == 1
 
 
@@ -523,7 +527,7 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
     lines = list(run(load_job(write_hashing(folder, "attention")), folder / "attention"))
     assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith("6 layers of 384; 0 tokens cut")
     assert "best dev MAP 100.00" in lines[2]
-    made = evaluate("hashing", folder / "train.tsv", checkpoint=str(folder / "attention"), metrics=("MAP",))
+    made = evaluate("hashing", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "attention")), metrics=("MAP",))
     assert made.means["MAP"][0] == 1
     lines = list(run(load_job(write_hashing(folder, "has", "attention", epochs=1)), folder / "has"))
     assert "hashing has of attention: " in lines[1] and "begun with attention" in lines[1]

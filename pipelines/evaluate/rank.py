@@ -1,0 +1,123 @@
+"""Rank an AS2 data set by name: with a rule baseline, or with any reranker of the registry and its own settings."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from indexing.shards.dense import find_model
+from pipelines.datasets import by_question, read_dataset
+from pipelines.errors import SETTINGS, USAGE, JobError
+from pipelines.evaluate.candidate_values import SureValue
+from pipelines.steps.models import dense_encoder, device_of
+from ranking.baselines.overlap import RULES, WORDS, Rule, rule_scores
+from ranking.entry import StageSettings
+from ranking.lists import ranked_list
+from ranking.registry import RERANKERS, find, load_reranker
+from ranking.reranker import Reranker
+from schemas.labels import LabelledCandidate
+from schemas.ranked import RankedList
+
+_LISTS = 64  # handed to a reranker at once
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """How a data set is ranked by name; the defaults are for all rankers."""
+
+    checkpoint: str | None = None
+    """The reranker's model folder; the shipped one if None."""
+    settings: Sequence[str] = ()
+    """The reranker's stage settings, as 'key=value' with TOML's values, e.g. 'drop=[0.2]'."""
+    words: str = "cosinet"
+    """What the rules WO and WO+RR count as words: a key of `ranking.baselines.overlap.WORDS`."""
+
+
+DEFAULTS = RankOptions()
+
+
+def is_ranker(name: str) -> bool:
+    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores."""
+    return name in RULES or (name in RERANKERS and not Path(name).exists())
+
+
+def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:
+    """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and with its score as
+    the confidence. Candidates that the reranker drops are left out.
+
+    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 2 if `words` is unknown, 65 and 66 as
+    `read_dataset` does.
+    """
+    lists = by_question(read_dataset(dataset, form))
+    for rule in RULES:
+        if name == rule:
+            return _by_rule(rule, lists, options)
+    return _by_reranker(_load(name, options), lists)
+
+
+def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions) -> Iterator[SureValue]:
+    if options.checkpoint is not None:
+        raise JobError(f"{name} takes no checkpoint, but {options.checkpoint!r} is given; leave it out", SETTINGS)
+    if options.settings:
+        raise JobError(f"--set {options.settings[0]}: {name} is a rule and has no settings; leave it out", SETTINGS)
+    if options.words not in WORDS:
+        raise JobError(f"--words {options.words}: unknown; known: {', '.join(WORDS)}", USAGE)
+    words_of = WORDS[options.words]()
+    for rows in lists:
+        scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
+        for row, score in zip(rows, scores, strict=True):
+            yield 0, row.question_id, row.candidate_id, score, score
+
+
+def _by_reranker(reranker: Reranker, lists: Iterator[list[LabelledCandidate]]) -> Iterator[SureValue]:
+    block: list[RankedList] = []
+    for rows in lists:
+        block.append(ranked_list(rows))
+        if len(block) == _LISTS:
+            yield from _order(reranker.rerank(block))
+            block = []
+    yield from _order(reranker.rerank(block))
+
+
+def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
+    for ranked in lists:
+        for place, candidate in enumerate(ranked.candidates, 1):
+            yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
+
+
+def _load(name: str, options: RankOptions) -> Reranker:
+    settings = _settings(name, options.settings)
+    try:
+        find(name).stage(**settings).check_scores({})
+        return load_reranker(
+            name, options.checkpoint, encoder=dense_encoder, model=find_model, device=device_of("auto"), **settings
+        )
+    except ValidationError as e:
+        error = e.errors()[0]
+        key = ".".join(map(str, error["loc"]))
+        raise JobError(f"--set {key}: {error['msg']}, not {error['input']!r}", SETTINGS) from e
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+
+
+def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:
+    """'key=value's as settings. Raises JobError (78) if the reranker has no such key."""
+    known = [key for key in find(name).settings.model_fields if key not in StageSettings.model_fields]
+    settings = {}
+    for setting in written:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise JobError(f"--set {setting}: write key=value, e.g. --set drop=[0.2]", SETTINGS)
+        if key not in known:
+            has = f"its settings: {', '.join(known)}" if known else "it has no settings"
+            raise JobError(f"--set {setting}: {name} has no setting {key!r}; {has}", SETTINGS)
+        try:
+            settings[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[key] = value
+    return settings
