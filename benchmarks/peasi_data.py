@@ -23,7 +23,8 @@ from indexing.shards import bm25, jvm
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.tables import read_passages
-from pipelines.publish.training_passages import Rules, build
+from pipelines.publish.passage_set import PassageRules
+from pipelines.publish.training_passages import build
 from pipelines.steps import chain
 from schemas.corpus import Document, Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
@@ -115,7 +116,7 @@ def prepare(data: Path, work: Path) -> None:
         """Hits in the documents of the training questions; the others' are not looked at."""
         return (hit for key in ids for hit in hits.get(key, ()) if hit.passage.doc_id in mine)
 
-    def windows(name: str, splits: Sequence[str], rules: Rules) -> None:
+    def windows(name: str, splits: Sequence[str], rules: PassageRules) -> None:
         texts = {question.question_id: question.text for question in asked if question.split in splits}
         built = build(
             [label for key in texts for label in labels[key]],
@@ -129,8 +130,8 @@ def prepare(data: Path, work: Path) -> None:
         write(work / f"{name}.parquet", [row for _, rows in built.rows() for row in rows])
 
     for name, group in GROUPS.items():
-        windows(name, ["train"], Rules(group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED))
-    windows("train-wide", ["train", "wide"], Rules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
+        windows(name, ["train"], PassageRules(group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED))
+    windows("train-wide", ["train", "wide"], PassageRules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
     wide = [row for rows in read_passages(work / "train-wide.parquet") for row in rows]
     write(work / "train-point.parquet", list(pointing(wide)))
     right = {(label.question_id, label.sentence_id) for made in labels.values() for label in made}

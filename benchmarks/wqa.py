@@ -36,7 +36,8 @@ from pipelines.annotate.collect import collect
 from pipelines.annotate.resolution import ResolutionRules
 from pipelines.config.job_file import load
 from pipelines.execution.parquet_folder import Folder
-from pipelines.publish.training_passages import Rules, write_passages
+from pipelines.publish.passage_set import PassageRules
+from pipelines.publish.training_passages import write_passages
 from pipelines.steps import chain
 from schemas.annotation import ResolvedLabel, Task
 from schemas.corpus import Passage
@@ -225,7 +226,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)
     shutil.rmtree(work / "data", ignore_errors=True)
-    made = json.loads(write_passages(folder, work / "data", Rules(max_tokens=WINDOW_TOKENS, seed=SEED)))
+    made = json.loads(write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED)))
     say(json.dumps(made))
     labels = list(Folder.open(folder / "collected/labels", ResolvedLabel, "collect").read())
     right = [row.label == truth(row.question_id, row.doc_id, row.sentence) for row in labels]

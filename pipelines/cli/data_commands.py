@@ -167,9 +167,10 @@ def passages(
     question, or one nearly the same, nor a document is in two splits: test is filled before dev, dev before train, and what is
     therefore left out is counted. Prints the counts as one JSON object, and writes it to passages.json in --out.
     """
-    from pipelines.publish.training_passages import Rules, write_passages
+    from pipelines.publish.passage_set import PassageRules
+    from pipelines.publish.training_passages import write_passages
 
-    rules = Rules(
+    rules = PassageRules(
         windows.group,
         windows.places,
         windows.max_tokens,

@@ -18,8 +18,11 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.publish.training_passages import Rules, build
-from schemas.corpus import Document
+from pipelines.execution.parquet_folder import Folder, PartWriter
+from pipelines.execution.step import Report, Step
+from pipelines.publish.passage_set import PassageRules
+from pipelines.publish.training_passages import build, ingest_settings
+from schemas.corpus import Document, Passage, Question
 from schemas.labels import LabelledPassage, SentenceLabel
 from schemas.ranked import Hit
 
@@ -44,7 +47,7 @@ class World:
             found = generator.sample(passages, 15)
             self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(found, 1)]
 
-    def build(self, rules: Rules | None = None, splits: Mapping[str, Split] | None = None):
+    def build(self, rules: PassageRules | None = None, splits: Mapping[str, Split] | None = None):
         return build(self.labels, self.questions, lambda ids: self.documents, lambda ids: self.hits, rules, splits)
 
 
@@ -75,7 +78,7 @@ def check_accounts(built) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_neither_question_nor_document_stands_in_two_splits(seed: int) -> None:
     world = World(seed=seed, documents=60 + 20 * (seed % 3))
-    built = world.build(Rules(shares=(0.4, 0.3, 0.3), seed=seed))
+    built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), seed=seed))
     found = by_split(built)
     assert len({name for name, rows in found.items() if rows}) >= 2
     held = {(row.question_id, s.sentence_id) for rows in found.values() for row in rows for s in row.sentences if s.label}
@@ -104,7 +107,7 @@ def test_documents_that_answer_neither_question_do_not_tie_them() -> None:
     world.labels = [SentenceLabel(q, first["d20"].sentence_id, "d20", "", 0) for q in world.questions]
     for q, of in zip(world.questions, world.documents, strict=False):
         world.labels.append(SentenceLabel(q, first[of.doc_id].sentence_id, of.doc_id, "", 1))
-    built = world.build(Rules(shares=(0.4, 0.3, 0.3), negatives=0))
+    built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), negatives=0))
     found = by_split(built)
     assert all(found.values()) and len(built.questions) == 20
     check_no_leaks(world, found)
@@ -117,20 +120,20 @@ def test_questions_that_are_nearly_the_same_stand_in_one_split() -> None:
     world = World(seed=4, documents=80)
     world.questions = {q: f"Which plant number {n // 4} grows best where it rains?" for n, q in enumerate(world.questions)}
     world.questions |= {q: text.replace("best", "") for q, text in world.questions.items() if int(q[1:]) % 2}
-    built = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False))
+    built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), documents_apart=False))
     assert len({name for name, rows in built.rows() if rows}) == 3
     split_of = {question.question.question_id: question.split for question in built.questions}
     together = [{split_of[f"q{n:02d}"] for n in range(first, first + 4)} for first in range(0, 20, 4)]
     assert all(len(names) == 1 for names in together)
     assert built.counts["questions_near_duplicates"] == 15
-    apart = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False, similar=1.0))
+    apart = world.build(PassageRules(shares=(0.4, 0.3, 0.3), documents_apart=False, similar=1.0))
     assert apart.counts["questions_near_duplicates"] == 10
 
 
 def test_a_document_may_stand_in_two_splits_where_that_is_allowed() -> None:
     world = World(seed=1, documents=8)
-    kept = world.build(Rules(shares=(0.4, 0.3, 0.3)))
-    built = world.build(Rules(shares=(0.4, 0.3, 0.3), documents_apart=False))
+    kept = world.build(PassageRules(shares=(0.4, 0.3, 0.3)))
+    built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), documents_apart=False))
     check_no_leaks(world, by_split(kept))
     held = [{row.doc_id for row in rows} for rows in by_split(built).values()]
     assert all(held) and held[0] & held[1] and held[0] & held[2]
@@ -143,12 +146,12 @@ def test_a_document_may_stand_in_two_splits_where_that_is_allowed() -> None:
 @pytest.mark.parametrize("group", ["all", "center", "random"])
 def test_the_order_of_what_comes_in_does_not_matter(group) -> None:
     world = World(seed=3, documents=80)
-    first = world.build(Rules(group=group))
+    first = world.build(PassageRules(group=group))
     generator = random.Random(1)
     for rows in (world.labels, world.hits, world.documents):
         generator.shuffle(rows)
     world.questions = dict(reversed(world.questions.items()))
-    again = world.build(Rules(group=group))
+    again = world.build(PassageRules(group=group))
     assert list(again.rows()) == list(first.rows()) and again.counts == first.counts
 
 
@@ -188,7 +191,7 @@ def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_cor
     other = Hit("other", "How?", 1, 1.0, None, None, None, None, passages[3])
 
     def made(negatives: int):
-        rules = Rules(negatives=negatives, shares=(1, 0, 0))
+        rules = PassageRules(negatives=negatives, shares=(1, 0, 0))
         return build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: [other, *hits], rules)
 
     rows = by_split(made(1))["train"]
@@ -204,7 +207,7 @@ def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_cor
 @pytest.mark.parametrize("seed", range(3))
 def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) -> None:
     world = World(seed=seed, documents=80)
-    rules = Rules(max_tokens=40)
+    rules = PassageRules(max_tokens=40)
     correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
     texts = {of.doc_id: of.text for of in world.documents}
     sentences = {of.doc_id: [s for passage in SPLITTER.split(of) for s in passage.sentences] for of in world.documents}
@@ -228,11 +231,11 @@ def test_a_document_is_read_once() -> None:
         asked.append(set(ids))
         return [each for each in world.documents if each.doc_id in ids]
 
-    built = build(world.labels, world.questions, documents, lambda ids: world.hits, Rules(documents_apart=False))
+    built = build(world.labels, world.questions, documents, lambda ids: world.hits, PassageRules(documents_apart=False))
     of_labels, of_negatives = asked
     retrieved = {row.doc_id for _, rows in built.rows() for row in rows if row.source == "retrieved"}
     assert retrieved & of_labels and retrieved - of_labels == of_negatives
-    assert by_split(built) == by_split(world.build(Rules(documents_apart=False)))
+    assert by_split(built) == by_split(world.build(PassageRules(documents_apart=False)))
 
 
 def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read() -> None:
@@ -244,7 +247,7 @@ def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read
 
     labelled = {label.doc_id for label in world.labels if label.label}
     hits = [hit for hit in world.hits if hit.passage.doc_id in labelled]
-    built = build(world.labels, world.questions, documents, lambda ids: hits, Rules(documents_apart=False))
+    built = build(world.labels, world.questions, documents, lambda ids: hits, PassageRules(documents_apart=False))
     assert any(row.source == "retrieved" for _, rows in built.rows() for row in rows)
     assert len(asked) == 1 and labelled <= asked[0]
 
@@ -255,7 +258,7 @@ def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> N
     assert [len(of.sentences) for of in passages] == [1] * 8
     labels = [SentenceLabel("q", passages[2].sentences[0].sentence_id, "d00", "", 1)]
     hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
-    built = build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: hits, Rules(negatives=3, shares=(1, 0, 0)))
+    built = build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: hits, PassageRules(negatives=3, shares=(1, 0, 0)))
     rows = [row for row in by_split(built)["train"] if row.source == "retrieved"]
     assert [(row.doc_id, begin_of(row)[2]) for row in rows] == [(p.doc_id, p.start) for p in (passages[3], *passages[4:6])]
     assert built.counts["retrieved_left_out_correct"] == 3
@@ -269,7 +272,7 @@ def test_hits_of_other_documents_than_these_are_refused() -> None:
     world.hits = [hit for hit in world.hits if hit.passage.doc_id != last.doc_id]
     world.hits += [Hit(q, text, 0, 2.0, None, None, None, None, gone) for q, text in world.questions.items()]
     with pytest.raises(JobError, match=r"begins with sentence 'd79@0'.* retrieve again from these documents") as e:
-        world.build(Rules(documents_apart=False))
+        world.build(PassageRules(documents_apart=False))
     assert e.value.code == BAD_DATA
 
 
@@ -280,7 +283,7 @@ def test_test_takes_its_negatives_first() -> None:
     hits = [Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)]
     splits: dict[str, Split] = {"q0": "train", "q1": "dev", "q2": "test"}
     questions = {f"q{n}": f"{n}?" for n in range(3)}
-    built = build(labels, questions, lambda ids: texts, lambda ids: hits, Rules(), splits)
+    built = build(labels, questions, lambda ids: texts, lambda ids: hits, PassageRules(), splits)
     found = by_split(built)
     negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in found.items()}
     assert negatives == {"train": [], "dev": [], "test": ["d03"]}
@@ -292,14 +295,14 @@ def test_groups_make_fewer_windows_of_the_same() -> None:
     found = {
         group: {
             (row.question_id, row.passage_id)
-            for rows in by_split(world.build(Rules(group, negatives=0))).values()
+            for rows in by_split(world.build(PassageRules(group, negatives=0))).values()
             for row in rows
         }
         for group in ("all", "center", "random")
     }
     assert found["center"] < found["all"] and found["random"] < found["all"]
     assert max(len(found["center"]), len(found["random"])) <= len(world.labels) < len(found["all"])
-    assert world.build(Rules("random", seed=1, negatives=0)).counts["labels_used"] == len(world.labels)
+    assert world.build(PassageRules("random", seed=1, negatives=0)).counts["labels_used"] == len(world.labels)
 
 
 def test_what_cannot_be_found_is_counted_with_its_reason() -> None:
@@ -312,7 +315,7 @@ def test_what_cannot_be_found_is_counted_with_its_reason() -> None:
         SentenceLabel("q-empty", "gone@0", "gone", "", 1),
     ]
     world.questions["q-empty"] = "Nothing?"
-    built = world.build(Rules(documents_apart=False))
+    built = world.build(PassageRules(documents_apart=False))
     assert built.counts["labels_used"] == labels and built.counts["questions_left_out"] == 2
     assert built.counts["labels_left_out_unknown_sentence"] == 3 and built.counts["labels_left_out_unknown_question"] == 1
     check_accounts(built)
@@ -342,11 +345,79 @@ def test_without_any_label_of_use_it_is_refused() -> None:
 )
 def test_rules_that_cannot_be_meant_are_refused(rules, says: str) -> None:
     with pytest.raises(JobError) as e:
-        Rules(**rules)
+        PassageRules(**rules)
     assert says in str(e.value) and e.value.code == USAGE
 
 
+def test_a_retrieved_passage_in_which_no_sentence_begins_is_left_out_and_counted() -> None:
+    world = World(documents=30)
+    blocks = [passage for of in world.documents for passage in Splitter(words=4, mode="dpr").split(of)]
+    bare = [passage for passage in blocks if not passage.sentences]
+    assert len(bare) > 30  # sentences have eight words
+    found = [*bare[:3], *(passage for passage in blocks if passage.sentences)]
+    world.hits = [
+        Hit(q, text, n, 1 / n, None, None, None, None, each)
+        for q, text in world.questions.items()
+        for n, each in enumerate(found, 1)
+    ]
+    built = world.build(PassageRules(negatives=4, documents_apart=False))
+    assert built.counts["retrieved_left_out_without_sentence"] == 3 * len(built.questions) > 30
+    assert all(len(question.negatives) == 4 for question in built.questions)
+    check_accounts(built)
+
+
 # On a run.
+
+
+def dpr_run(folder: Path) -> Path:
+    """A run whose documents are ingested as passages of exactly five words, each retrieved for each of four questions."""
+    pages = [{"id": of.doc_id, "url": f"https://a.example/{of.doc_id}", "title": of.title, "text": of.text} for of in LONG]
+    (folder / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    settings = 'passages = "dpr"\npassage_words = 5\nmin_words = 5\npassage_tokens = 60\nlanguage = ""'
+    (folder / "job.toml").write_text(f'[ingest]\ninput = ["pages.jsonl"]\n{settings}\n')
+    with pytest.raises(SystemExit) as e:
+        main(["ingest", str(folder / "job.toml"), "--out", str(folder / "run")])
+    assert e.value.code == 0
+    run = folder / "run"
+    passages = list(Folder.open(run / "passages", Passage, "ingest").read())
+    questions = [Question(f"q{n}", f"Which is number {n}?") for n in range(4)]
+    hits = [
+        Hit(of.question_id, of.text, n, 1 / n, None, None, None, None, each)
+        for of in questions
+        for n, each in enumerate(passages, 1)
+    ]
+    firsts = {each.doc_id: each.sentences[0] for each in reversed(passages) if each.sentences}
+    labels = [
+        SentenceLabel(of.question_id, first.sentence_id, doc_id, "", 1)
+        for of, (doc_id, first) in zip(questions, sorted(firsts.items()), strict=False)
+    ]
+    for step, name, record, rows in (
+        ("retrieve", "questions", Question, questions),
+        ("retrieve", "retrieved", Hit, hits),
+        ("propagate", "labels/sentences", SentenceLabel, labels),
+    ):
+        of_step = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
+        of_step.begin()
+        with PartWriter(run / name, record, 0) as writer:
+            writer.write(rows)
+        of_step.finish([Report(0, {name: writer.part})], {})
+    return run
+
+
+LONG = [document(n, 4) for n in range(8)]
+
+
+def test_the_command_reads_a_run_of_dpr_passages(tmp_path: Path, capsys) -> None:
+    run = dpr_run(tmp_path)
+    passages = list(Folder.open(run / "passages", Passage, "ingest").read())
+    assert 0 < sum(not each.sentences for each in passages) < len(passages)
+    capsys.readouterr()
+    assert call(run, "--out", tmp_path / "out", "--negatives", "3", "--split", "1", "0", "0") == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert counts["retrieved_left_out_without_sentence"] > 0 and counts["train_questions"] == 4
+    rows = LabelledPassage.rows(pq.read_table(tmp_path / "out/train.parquet"))
+    assert {row.question_id for row in rows if row.source == "retrieved"} == {"q0", "q1", "q2", "q3"}
+    assert ingest_settings(Folder.open(run / "documents", Document, "ingest")).passage_tokens == 60
 
 
 def call(*arguments: object) -> int:

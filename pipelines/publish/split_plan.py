@@ -1,0 +1,77 @@
+"""Which split each question and each document belongs to, so that no split leaks into another (WQA §3.3).
+
+Questions that one document answers stay together, and so do questions that are nearly the same. Of a document that answers
+neither of two questions only one split has the labels. (By such documents most questions of a crawl hang together; to keep
+those in one split would leave one split.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from indexing.annotation.splits import Split, near_duplicates, owners, split
+from pipelines.publish.passage_set import PassageRules
+from schemas.labels import SentenceLabel
+
+Key: TypeAlias = tuple[str, str]
+"""What two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """The splits of questions, and of what questions share."""
+
+    questions: Mapping[str, str]
+    """question_id → its text."""
+    near: Mapping[str, str]
+    """question_id → the first of the questions that are nearly the same; only questions with labels and a split."""
+    split_of: Mapping[str, Split]
+    owner: dict[Key, Split]
+    """The split that alone may have the labels of a document, or of questions that are nearly the same."""
+
+    @classmethod
+    def make(
+        cls,
+        labels: Sequence[SentenceLabel],
+        questions: Mapping[str, str],
+        rules: PassageRules,
+        splits: Mapping[str, Split] | None = None,
+    ) -> SplitPlan:
+        """From the labels; `splits` (question_id → split), if there are some, take the place of `rules.shares`."""
+        labelled = {label.question_id for label in labels if splits is None or label.question_id in splits}
+        near = near_duplicates({q: questions[q] for q in labelled if q in questions}, rules.similar)
+        known = [label for label in labels if label.question_id in near]
+        apart = rules.documents_apart
+        together = _links(known, near, lambda label: apart and label.label == 1)
+        split_of = split(together, rules.shares, rules.seed) if splits is None else splits
+        owner = owners(_links(known, near, lambda label: apart), split_of) | owners(together, split_of)
+        return cls(questions, near, split_of, owner)
+
+    @property
+    def near_duplicate_count(self) -> int:
+        """How many questions are nearly the same as an earlier one."""
+        return len(self.near) - len(set(self.near.values()))
+
+    def refusal(self, label: SentenceLabel) -> str | None:
+        """Why a label is left out; None if it is not."""
+        q = label.question_id
+        if q not in self.near:
+            return "not_in_split_file" if q in self.questions else "unknown_question"
+        for kind, name in (("question", self.near[q]), ("document", label.doc_id)):
+            if self.owner.get((kind, name), self.split_of[q]) != self.split_of[q]:
+                return f"{kind}_of_another_split"
+        return None
+
+
+def _links(
+    labels: Iterable[SentenceLabel], near: Mapping[str, str], by_document: Callable[[SentenceLabel], bool]
+) -> dict[str, set[Key]]:
+    """question_id → its text, or one near it, and the documents of those of its labels that `by_document` selects."""
+    links: dict[str, set[Key]] = {}
+    for label in labels:
+        keys = links.setdefault(label.question_id, {("question", near[label.question_id])})
+        if by_document(label):
+            keys.add(("document", label.doc_id))
+    return links
