@@ -67,7 +67,7 @@ def _code_of(error: RuntimeError) -> int | None:
     """The exit code of an error from below `pipelines`; None if it is a defect of ours."""
     from indexing.shards.dense import ModelMissing
     from indexing.shards.jvm import JavaMissing
-    from indexing.shards.shard import ShardDamaged, ShardMismatch
+    from indexing.shards.shard_files import ShardDamaged, ShardMismatch
 
     if isinstance(error, JavaMissing | ModelMissing):
         return UNAVAILABLE

@@ -13,10 +13,11 @@ from typing import Any
 
 import apache_beam as beam
 
-from indexing.shards import shard
 from indexing.shards.answer_codes import AnswerEncoder
 from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
+from indexing.shards.shard_builder import ShardSettings, build_shard
+from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
@@ -100,10 +101,10 @@ def build(
 ) -> None:
     """Build one shard and report it."""
     folder = step.run / "shards" / unit.name
-    settings = shard.ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    built = shard.build(rows, folder, settings, encoder, find_java(job.workers.java), coders)
-    part = Part(unit.name, built.passages, built.bytes, sha256(folder / shard.SHARD_FILE))
+    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders)
+    part = Part(unit.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
     counts = {
         "passages": built.passages,
         "bytes": built.bytes,

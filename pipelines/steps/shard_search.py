@@ -19,7 +19,8 @@ from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.dense import Encoder
 from indexing.shards.fusion import Best, Fused, fuse, merge
 from indexing.shards.jvm import find_java
-from indexing.shards.shard import SHARD_FILE, Shard
+from indexing.shards.shard import Shard
+from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Report, Step

@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexing.shards import answer_codes, shard
+from indexing.shards import answer_codes
 from indexing.shards.answer_codes import AnswerCodes, Bytes, CodeWriter, Numbers, ShardCodes, text_hash
-from indexing.shards.shard import Shard, ShardDamaged, ShardMismatch, ShardSettings, stored_codes
+from indexing.shards.shard import Shard, stored_codes
+from indexing.shards.shard_builder import ShardSettings, build_shard
+from indexing.shards.shard_files import SHARD_FILE, ShardDamaged, ShardMismatch
 from schemas.corpus import Passage, Sentence
 
 LIMIT = 7
@@ -103,15 +105,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards of 80 passages with codes by two models, and one without codes."""
     folder = tmp_path_factory.mktemp("shards")
     for number, some in enumerate((TEXTS[:81], TEXTS[80:161])):
-        report = shard.build(iter(passages(some)), folder / str(number), ShardSettings(), None, answers=[Words(), Other()])
+        report = build_shard(iter(passages(some)), folder / str(number), ShardSettings(), None, answers=[Words(), Other()])
         assert [each.answers for each in report.codes] == [81, 81] and report.passages == 80
-    shard.build(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
+    build_shard(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
     return folder
 
 
 def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: Path) -> None:
     Shard.open(built / "0")
-    files = json.loads((built / "0" / shard.SHARD_FILE).read_text())["files"]
+    files = json.loads((built / "0" / SHARD_FILE).read_text())["files"]
     assert {name for name in files if name.startswith("codes/")} == {
         f"codes/{model}/{file}" for model in (Words.model, Other.model) for file in (answer_codes.ANSWERS, answer_codes.BITS)
     }
@@ -122,7 +124,7 @@ def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: 
 
 
 def test_the_same_passages_give_the_same_bytes(built: Path, tmp_path: Path) -> None:
-    shard.build(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, answers=[Words()])
+    build_shard(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, answers=[Words()])
     for file in (answer_codes.ANSWERS, answer_codes.BITS):
         name = answer_codes.folder_of(Path(), Words.model) / file
         assert (tmp_path / "again" / name).read_bytes() == (built / "0" / name).read_bytes()
@@ -132,9 +134,9 @@ def test_codes_of_another_model_or_format_are_refused(built: Path, tmp_path: Pat
     with pytest.raises(ShardMismatch, match=rf"{Words.model}, {Other.model}, the job's is {'c' * 32}. Run this job's index"):
         stored_codes([built / "0"], "c" * 32)
     shutil.copytree(built / "0", tmp_path / "0")
-    told = json.loads((tmp_path / "0" / shard.SHARD_FILE).read_text())
-    told["codes"][0]["format"] = 0
-    (tmp_path / "0" / shard.SHARD_FILE).write_text(json.dumps(told))
+    contents = json.loads((tmp_path / "0" / SHARD_FILE).read_text())
+    contents["codes"][0]["format"] = 0
+    (tmp_path / "0" / SHARD_FILE).write_text(json.dumps(contents))
     with pytest.raises(ShardMismatch, match=r"answer codes were written by another version.*run the index step again"):
         stored_codes([tmp_path / "0"], Words.model)
 

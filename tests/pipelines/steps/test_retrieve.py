@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from indexing.shards.jvm import Java
-from indexing.shards.shard import Shard, ShardDamaged
+from indexing.shards.shard import Shard
+from indexing.shards.shard_files import ShardDamaged
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import shard_search

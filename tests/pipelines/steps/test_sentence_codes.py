@@ -12,7 +12,8 @@ import torch
 
 from indexing.shards.answer_codes import AnswerCodes
 from indexing.shards.dense import DEFAULT, find_model
-from indexing.shards.shard import ShardDamaged, ShardMismatch, stored_codes
+from indexing.shards.shard import stored_codes
+from indexing.shards.shard_files import ShardDamaged, ShardMismatch
 from pipelines.config.job_file import Job, load
 from pipelines.errors import JobError
 from pipelines.execution.parquet_folder import Folder

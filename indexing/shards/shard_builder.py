@@ -1,0 +1,182 @@
+"""Builds a shard: passages, their Lucene index, their vectors and their sentences' bits in one order; whole or not at all.
+
+A shard is written under another name beside its place, and moved there when every byte is on the disk.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from indexing.shards import answer_codes
+from indexing.shards.answer_codes import AnswerEncoder, CodesName
+from indexing.shards.bm25 import ANALYZER, Bm25Writer
+from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
+from indexing.shards.vector_index import DenseWriter
+from schemas.atomic_files import replace_folder
+from schemas.corpus import Passage
+
+_CHUNK = 16 * ROWS_PER_GROUP  # passages in memory while building
+
+
+class PassageEncoder(Protocol):
+    """What a shard needs of the dense encoder, and what it keeps of it."""
+
+    name: str
+    dimension: int
+    precision: Literal["fp32", "bf16"]
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSettings:
+    """How a shard is built: BM25's k1 and b, and the memory of the JVM, as Java's -Xmx takes it."""
+
+    k1: float = 0.9
+    b: float = 0.4
+    heap: str = "1g"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReport:
+    """What was built: passages, bytes on disk, and the seconds that each index took."""
+
+    passages: int
+    bytes: int
+    seconds_bm25: float
+    seconds_dense: float
+    seconds_codes: float
+    codes: tuple[CodesName, ...]
+
+
+def build_shard(
+    passages: Iterable[Passage],
+    folder: Path,
+    settings: ShardSettings,
+    encoder: PassageEncoder | None,
+    java: Java | None = None,
+    answers: Sequence[AnswerEncoder] = (),
+) -> ShardReport:
+    """Build the shard of these passages, in their order; without an encoder it has no dense index.
+
+    `answers`: of each, the codes of all sentences are stored. Passages pass through in chunks of 4,096; what stays in memory
+    until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
+    already is replaced. Raises JavaMissing, and what reading the passages raises.
+    """
+    java = java or find_java()
+    start(java, settings.heap)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(folder)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary.mkdir()
+    try:
+        report = _write_shard(passages, temporary, settings, encoder, answers)
+        replace_folder(temporary, folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return report
+
+
+def _write_shard(
+    passages: Iterable[Passage],
+    folder: Path,
+    settings: ShardSettings,
+    encoder: PassageEncoder | None,
+    answers: Sequence[AnswerEncoder],
+) -> ShardReport:
+    seconds_bm25 = seconds_dense = seconds_codes = 0.0
+    vectors = DenseWriter(encoder.dimension) if encoder else None
+    writers = [answer_codes.CodeWriter(folder, each) for each in answers]
+    rows = 0
+    clock = time.perf_counter
+    with (
+        pq.ParquetWriter(
+            folder / PASSAGES,
+            Passage.schema(),
+            compression="zstd",
+            write_page_checksum=True,
+            write_statistics=False,
+            use_dictionary=["doc_id", "url", "title"],
+        ) as parquet,
+        Bm25Writer(folder / BM25) as lucene,
+    ):
+        for chunk in _chunks(passages):
+            parquet.write_table(Passage.table(chunk), row_group_size=ROWS_PER_GROUP)
+            began = clock()
+            for passage in chunk:
+                lucene.add(passage.title, passage.text)
+            seconds_bm25 += clock() - began
+            if encoder and vectors:
+                began = clock()
+                vectors.add(encoder.encode_passages([(passage.title, passage.text) for passage in chunk]))
+                seconds_dense += clock() - began
+            began = clock()
+            for writer in writers:
+                writer.add([sentence.text for passage in chunk for sentence in passage.sentences])
+            seconds_codes += clock() - began
+            rows += len(chunk)
+        began = clock()
+    seconds_bm25 += clock() - began
+    if vectors:
+        vectors.write(folder / DENSE)
+    codes = tuple(writer.finish() for writer in writers)
+    files = list_files(folder)
+    contents = {
+        "format": FORMAT,
+        "rows": rows,
+        "passage_schema": Passage.fingerprint(),
+        "lucene": lucene_version(anserini_jar()),
+        "bm25": {"k1": settings.k1, "b": settings.b, "analyzer": ANALYZER},
+        "faiss": _faiss_version() if encoder else None,
+        "encoder": _describe(encoder) if encoder else None,
+        "codes": [asdict(each) for each in codes],
+        "files": files,
+    }
+    (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+    size = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
+    return ShardReport(rows, size, seconds_bm25, seconds_dense, seconds_codes, codes)
+
+
+def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    rest = iter(passages)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what killed builds of this shard have left. One process builds a shard at a time."""
+    for leftover in folder.parent.glob(f".{folder.name}.*.tmp"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _describe(encoder: PassageEncoder) -> dict[str, str | int]:
+    """Which encoder the vectors are by: the fields of `EncoderName`."""
+    return {
+        "name": encoder.name,
+        "fingerprint": encoder.fingerprint,
+        "dimension": encoder.dimension,
+        "precision": encoder.precision,
+    }
+
+
+def _faiss_version() -> str:
+    import faiss
+
+    return str(faiss.__version__)
