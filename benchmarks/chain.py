@@ -42,7 +42,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 
 def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
     """The best rank that an answer, or a passage that holds one, has in what a stage left; None where there is none."""
-    everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.left))
+    everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
     ranks = [
         score.rank
         for c in everyone

@@ -124,7 +124,7 @@ def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
     model, tokeniser = load(work / name, find_model)
     model.slots = slots or model.slots
     reader = Reader(model, tokeniser)
-    asked = [AskedPassage.of(ranked, c) for ranked in lists for c in ranked.candidates]
+    asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
     passages = per_list(lists, reader.passages(asked)) if model.reads_passages else []
     if not model.reads_sentences:
         return Table(passages, [], [])

@@ -18,7 +18,7 @@ from schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A reranker and how many candidates it leaves per question: the paper's k_i. `keep` None leaves all."""
+    """A reranker and how many candidates it keeps per question: the paper's k_i. `keep` None keeps all."""
 
     name: str
     reranker: Reranker
@@ -27,7 +27,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A candidate that left the plan before its end; `dropped_by` None where it was grouped into its passage."""
+    """A candidate removed before the end of the plan. `dropped_by`: the stage, or None if its passage took its place."""
 
     candidate: Candidate
     dropped_by: str | None
@@ -38,15 +38,17 @@ class Outcome:
     """What a plan made of one question's list."""
 
     kept: RankedList
-    left: tuple[Departure, ...]
+    departed: tuple[Departure, ...]
+    """In the order in which they departed."""
 
     def rows(self) -> list[ScoredCandidate]:
-        """One row per candidate: the kept ones best first, then those that left, the last to leave first."""
+        """One row per candidate: the kept ones best first, then those that departed, the last one first."""
         kept = [self._row(c, rank, "kept", None) for rank, c in enumerate(self.kept.candidates, 1)]
-        left = [
-            self._row(d.candidate, None, "dropped" if d.dropped_by else "grouped", d.dropped_by) for d in reversed(self.left)
+        departed = [
+            self._row(d.candidate, None, "dropped" if d.dropped_by else "grouped", d.dropped_by)
+            for d in reversed(self.departed)
         ]
-        return kept + left
+        return kept + departed
 
     def _row(self, c: Candidate, rank: int | None, fate: str, dropped_by: str | None) -> ScoredCandidate:
         hit, passage = c.hit, c.hit.passage
@@ -80,80 +82,95 @@ class Outcome:
 def to_sentences(ranked: RankedList) -> RankedList:
     """The sentences of a list of passages, in the passages' order; each inherits its passage's scores.
 
-    A sentence that stands in two passages is taken once, from the one that was retrieved first. Of passages that
-    `to_passages` made, the sentences that were left then, at the positions that they had.
+    A sentence of two passages is taken once, from the one that was retrieved first. Passages that `to_passages` made give
+    back the sentences that were eligible then, at the positions that they had.
     """
     owner: dict[str, tuple[str, int]] = {}  # sentence id → (passage id, position)
     for candidate in sorted(ranked.candidates, key=lambda c: c.position):
         for sentence in candidate.sentences:
-            position = len(owner) if candidate.left is None else candidate.left[sentence.sentence_id]
+            position = len(owner) if candidate.eligible is None else candidate.eligible[sentence.sentence_id]
             owner.setdefault(sentence.sentence_id, (candidate.candidate_id, position))
-    made = []
+    candidates = []
     for candidate in ranked.candidates:
         for sentence in candidate.sentences:
             passage_id, position = owner[sentence.sentence_id]
             if passage_id == candidate.candidate_id:
-                made.append(replace(candidate, sentence=sentence, position=position, left=None))
-    return RankedList(ranked.question, tuple(made))
+                candidates.append(replace(candidate, sentence=sentence, position=position, eligible=None))
+    return RankedList(ranked.question, tuple(candidates))
 
 
 def to_passages(ranked: RankedList) -> RankedList:
-    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it inherits."""
+    """The passages of a list of sentences, in the order of each one's best sentence, whose scores it inherits.
+
+    Only the list's sentences remain eligible: a sentence that was dropped before does not come back from its passage.
+    """
     best: dict[str, Candidate] = {}
-    left: dict[str, dict[str, int]] = defaultdict(dict)
+    eligible: dict[str, dict[str, int]] = defaultdict(dict)
     for candidate in ranked.candidates:
         passage_id = candidate.hit.passage.passage_id
         best.setdefault(passage_id, candidate)
-        left[passage_id][candidate.candidate_id] = candidate.position
-    made = (replace(c, sentence=None, position=c.hit.rank - 1, left=left[passage_id]) for passage_id, c in best.items())
-    return RankedList(ranked.question, tuple(made))
+        eligible[passage_id][candidate.candidate_id] = candidate.position
+    passages = (
+        replace(c, sentence=None, position=c.hit.rank - 1, eligible=eligible[passage_id]) for passage_id, c in best.items()
+    )
+    return RankedList(ranked.question, tuple(passages))
 
 
 def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = "passage") -> list[Outcome]:
     """Run the plan over whole lists whose candidates are of `unit`.
 
-    A sentence that was grouped may come back from its passage, and ends as one row, of where it was last; one that a
-    stage has dropped may not, though a stage that reads passages reads all their text.
-    Raises RuntimeError where a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
+    A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
+    has dropped may not come back, though a stage that reads passages reads all their text.
+    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
     """
-    now = list(lists)
-    left: list[list[Departure]] = [[] for _ in now]
+    current = list(lists)
+    departed: list[list[Departure]] = [[] for _ in current]
     for stage in plan:
         if stage.reranker.reads != unit:
             if unit == "sentence":
-                for departures, ranked in zip(left, now, strict=True):
+                for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
-            now = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in now]
-        came, now = now, _named(stage, stage.reranker.rerank(now))
+            current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
+        before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
         unit = stage.reranker.writes
-        if len(now) != len(came):
-            raise RuntimeError(f"stage {stage.name}: {len(came)} lists came in and {len(now)} left")
-        for n, (before, after) in enumerate(zip(came, now, strict=True)):
-            _check_contract(stage, before, after)
-            now[n] = kept = RankedList(after.question, after.candidates[: stage.keep])
-            left[n] += [Departure(c, stage.name) for c in reversed(after.candidates[len(kept.candidates) :])]
-            returned = {c.candidate_id for c in after.candidates} | {
-                c.hit.passage.passage_id for c in after.candidates if c.sentence
-            }
-            left[n] += [Departure(c, stage.name) for c in reversed(before.candidates) if c.candidate_id not in returned]
-    return [Outcome(ranked, _last(ranked, departures)) for ranked, departures in zip(now, left, strict=True)]
+        if len(current) != len(before):
+            raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")
+        for n, (incoming, returned) in enumerate(zip(before, current, strict=True)):
+            _check_contract(stage, incoming, returned)
+            current[n], departures = _cut(stage, incoming, returned)
+            departed[n] += departures
+    return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
 
 
-def _last(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
-    """Each candidate's last departure: a sentence that was grouped, and came back from its passage, is where it ended."""
+def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[RankedList, list[Departure]]:
+    """The first `keep` candidates that a stage returned, and the others as departures, worst first.
+
+    Those that it did not return come after those that `keep` cut. A passage in whose place one of its sentences was returned
+    has not departed.
+    """
+    kept = RankedList(returned.question, returned.candidates[: stage.keep])
+    known = {c.candidate_id for c in returned.candidates}
+    known |= {c.hit.passage.passage_id for c in returned.candidates if c.sentence}
+    cut = [*reversed(returned.candidates[len(kept.candidates) :])]
+    cut += [c for c in reversed(incoming.candidates) if c.candidate_id not in known]
+    return kept, [Departure(c, stage.name) for c in cut]
+
+
+def _last_departures(kept: RankedList, departures: Sequence[Departure]) -> tuple[Departure, ...]:
+    """Each candidate's last departure, without those of candidates that came back and were kept."""
     ended = {c.candidate_id for c in kept.candidates}
-    made = []
+    last = []
     for departure in reversed(departures):
         if departure.candidate.candidate_id not in ended:
             ended.add(departure.candidate.candidate_id)
-            made.append(departure)
-    return tuple(reversed(made))
+            last.append(departure)
+    return tuple(reversed(last))
 
 
 def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: Unit = "passage") -> None:
-    """Refuse a plan that cannot be meant: (name, reranker, keep) per stage.
+    """Refuse a plan whose stages do not fit one another: (name, reranker, keep) per stage.
 
-    Raises ValueError with the stage's number where a name comes twice, `keep` is below 1, or grows without a change of unit.
+    Raises ValueError with the stage's number if a name comes twice, `keep` is below 1, or grows without a change of unit.
     """
     names: set[str] = set()
     bound: int | None = None
@@ -172,20 +189,15 @@ def check_plan(stages: Sequence[tuple[str, type[Reranker], int | None]], unit: U
         bound = keep if keep is not None else bound
 
 
-def _named(stage: Stage, lists: list[RankedList]) -> list[RankedList]:
-    """The stage's name in the place of its reranker's, on the scores that this stage has just given."""
+def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
+    """The list with the stage's name, in place of its reranker's, on each candidate's last score: the one just given."""
     if stage.name == stage.reranker.name:
-        return lists
-    return [
-        RankedList(
-            ranked.question,
-            tuple(
-                replace(c, stages=tuple(replace(s, stage=stage.name) if s is c.stages[-1] else s for s in c.stages))
-                for c in ranked.candidates
-            ),
-        )
-        for ranked in lists
-    ]
+        return ranked
+    candidates = (
+        replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
+        for c in ranked.candidates
+    )
+    return RankedList(ranked.question, tuple(candidates))
 
 
 def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None:

@@ -54,14 +54,15 @@ class Candidate:
     sentence: Sentence | None
     position: int
     stages: tuple[StageScore, ...] = ()
-    left: Mapping[str, int] | None = None
-    """Of a passage whose sentences were read by the stages before: the ids of those that are left, and their positions."""
+    eligible: Mapping[str, int] | None = None
+    """Of a passage whose sentences were candidates before: sentence id → position of those that may still be returned, which
+    are all but the dropped ones. None: all of its sentences may."""
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
         """Of a passage: its sentences that may answer, in reading order; what a stage has dropped may not."""
         inside = self.hit.passage.sentences
-        return inside if self.left is None else tuple(s for s in inside if s.sentence_id in self.left)
+        return inside if self.eligible is None else tuple(s for s in inside if s.sentence_id in self.eligible)
 
     @property
     def unit(self) -> Unit:

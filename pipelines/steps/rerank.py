@@ -5,8 +5,8 @@ A part of retrieved/ is one unit of work: whole lists of some questions, so that
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,22 +16,22 @@ import apache_beam as beam
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
 from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
+from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
+from pipelines.steps.answers import ANSWERS, write_answers
 from pipelines.steps.model_digests import encoder_inputs, encoder_settings
-from pipelines.steps.models import device_of, passage_encoder, use_threads
+from pipelines.steps.models import device_of, passage_encoder, shared, stamp, use_threads
+from ranking.entry import Entry
 from ranking.plan import Stage, check_plan, run_stages, scores_before
 from ranking.registry import find
-from ranking.reranker import Costed, Resources
-from schemas.atomic_files import write_text
-from schemas.corpus import Document, Question
+from ranking.reranker import Costed, Reranker, Resources
+from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
-ANSWERS = "answers.jsonl"
 FATES = ("kept", "grouped", "dropped")
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
@@ -60,15 +60,24 @@ def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -
     plan = []
     for n, (stage, scores) in enumerate(zip(stages, scores_before(stages), strict=True)):
         try:
-            folder = sentence_codes.checkpoint_folder(job, stage)
+            entry, folder = find(stage.reranker), sentence_codes.checkpoint_folder(job, stage)
             codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
-            entry = find(stage.reranker)
             allowed = encoder if entry.uses_encoder else _no_encoder
             resources = Resources(stage, folder, allowed, find_model, device, scores, codes)
-            plan.append(Stage(stage.key, entry.load(resources), stage.keep))
+            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep))
         except ValueError as e:
             raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return plan
+
+
+def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
+    """The reranker, one copy of it in this process. One that uses the encoder is cheap, and the encoder itself is shared."""
+    if entry.uses_encoder:
+        return entry.load(resources)
+    stamps = stamp(resources.checkpoint) if resources.checkpoint else ()
+    scores = tuple(sorted(resources.scores.items()))
+    key = ("reranker", resources.settings.model_dump_json(), stamps, resources.device, scores, run)
+    return shared(key, partial(entry.load, resources))
 
 
 def _no_encoder() -> Any:
@@ -103,8 +112,8 @@ def checkpoint_digests(job: Job) -> dict[str, str]:
     return {key: digest for key, digest in digests.items() if digest is not None}
 
 
-def step(job: Job, run: Path) -> Step:
-    """The rerank step of a run. Raises JobError where retrieved/ is missing."""
+def step_of(job: Job, run: Path) -> Step:
+    """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     plan = plan_settings(job)
     settings, inputs = plan.model_dump(), {"retrieved": retrieved.digest(), **checkpoint_digests(job)}
@@ -116,45 +125,45 @@ def step(job: Job, run: Path) -> Step:
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    this = step(job, run)
-    if this.is_complete():
+    step = step_of(job, run)
+    if step.is_complete():
         if not (run / ANSWERS).is_file():
             write_answers(run, Folder.open(run / "scored", ScoredCandidate, "rerank").parts)
         return summary(run) + " (complete)"
-    this.begin()
+    step.begin()
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
-    done = this.reports.read()
+    done = step.reports.read()
     sentence_codes.check(job, run)
-    left = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
-    carry(this, left, len(retrieved.parts), RunStages(job, retrieved.path, this), beam_options, job.workers.processes)
-    reports = this.reports.read()
+    pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
+    carry(step, pending, len(retrieved.parts), RunStages(job, retrieved.path, step), beam_options, job.workers.processes)
+    reports = step.reports.read()
     counts = total(reports.values())
     if counts["candidates"] != sum(counts[fate] for fate in FATES):
         raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
     write_answers(run, [report.parts["scored"] for report in reports.values()])
-    this.finish(reports.values(), counts | per_question(counts))
+    step.finish(reports.values(), counts | per_question(counts))
     return summary(run)
 
 
 def per_question(counts: Mapping[str, int]) -> dict[str, int]:
-    """What the stages that account for their work spent on the mean question: layers × candidates and × tokens, and time."""
+    """Costs of the mean question, for the stages that count theirs: layers × candidates, layers × tokens, microseconds."""
     questions = max(1, counts["questions"])
-    made = {
+    means = {
         f"{key}_per_question": round(spent / questions)
         for key, spent in counts.items()
         if key.endswith(("layer_candidates", "layer_tokens"))
     }
     for key, spent in counts.items():
         if key.endswith("_milliseconds"):
-            made[f"{key.removesuffix('_milliseconds')}_microseconds_per_question"] = round(1000 * spent / questions)
-    return made
+            means[f"{key.removesuffix('_milliseconds')}_microseconds_per_question"] = round(1000 * spent / questions)
+    return means
 
 
 class RunStages(beam.DoFn):
     """A part of retrieved hits → a part of scored candidates; and the unit's report."""
 
-    def __init__(self, job: Job, folder: Path, this: Step) -> None:
-        self._job, self._folder, self._step = job, folder, this
+    def __init__(self, job: Job, folder: Path, step: Step) -> None:
+        self._job, self._folder, self._step = job, folder, step
 
     def setup(self) -> None:
         use_threads()
@@ -166,22 +175,18 @@ class RunStages(beam.DoFn):
 
 
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
-    """The plan with its models loaded, the encoder if a stage calls for it; `run`: whose shards may hold codes."""
-    loaded: list[Any] = []
+    """The plan with its models loaded, each once in this process, and the encoder if a stage calls for it.
 
-    def encoder() -> Any:
-        if not loaded:
-            loaded.append(passage_encoder(job))
-        return loaded[0]
-
-    return load_stages(job, encoder, run)
+    `run`: whose shards may hold codes. Raises as `load_stages`.
+    """
+    return load_stages(job, lambda: passage_encoder(job), run)
 
 
-def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this: Step) -> None:
+def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], step: Step) -> None:
     """Run the plan over one part's lists, write all candidates, report."""
     lists = list(ranked_lists(read_part(folder, part, Hit)))
     outcomes = run_stages(lists, plan)
-    writer = PartWriter(this.run / "scored", ScoredCandidate, unit)
+    writer = PartWriter(step.run / "scored", ScoredCandidate, unit)
     with writer:
         for outcome in outcomes:
             writer.write(outcome.rows())
@@ -190,72 +195,19 @@ def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], this
         "passages": sum(len(ranked.candidates) for ranked in lists),
         "candidates": writer.part.rows,
         "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
-        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.left),
-        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.left),
+        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
+        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
     }
     for stage in plan:
         if isinstance(stage.reranker, Costed):
             counts |= {f"{stage.name}_{what}": spent for what, spent in stage.reranker.costs().items()}
-    this.reports.write(Report(unit, {"scored": writer.part}, counts))
+    step.reports.write(Report(unit, {"scored": writer.part}, counts))
 
 
 def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
     """Hits, in the order of question and rank, as one ranked list of passages per question."""
     for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
         yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
-
-
-def write_answers(run: Path, parts: Sequence[Part]) -> None:
-    """answers.jsonl, for people: the best candidate per question, with its page and its place in the crawl.
-
-    A line per question, in the questions' order; `answer` is null where nothing was retrieved, or all of it dropped.
-    """
-    columns = [
-        "question_id",
-        "unit",
-        "candidate_id",
-        "passage_id",
-        "doc_id",
-        "url",
-        "title",
-        "start",
-        "end",
-        "text",
-        "rank",
-        "stages",
-    ]
-    best: dict[str, dict[str, Any]] = {}
-    for part in parts:
-        for batch in read_batches(run / "scored", part, columns):
-            best.update({row["question_id"]: row for row in batch.to_pylist() if row["rank"] == 1})
-    pages = _places(run, {row["doc_id"] for row in best.values()})
-    lines = []
-    for question in Folder.open(run / "questions", Question, "retrieve").read():
-        row = best.get(question.question_id)
-        answer: dict[str, Any] = {"question_id": question.question_id, "question": question.text, "answer": None}
-        if row is not None:
-            answer |= {
-                "answer": row["text"],
-                "unit": row["unit"],
-                "score": row["stages"][-1]["score"] if row["stages"] else None,
-            }
-            answer |= {key: row[key] for key in ("title", "url", "candidate_id", "passage_id", "doc_id", "start", "end")}
-            answer |= pages.get(row["doc_id"], {})
-        lines.append(json.dumps(answer, ensure_ascii=False) + "\n")
-    write_text(run / ANSWERS, "".join(lines))
-
-
-def _places(run: Path, doc_ids: set[str]) -> dict[str, dict[str, Any]]:
-    """Where the documents stand in the crawl, by doc_id; only ids and places are read, no text."""
-    folder = Folder.open(run / "documents", Document, "ingest")
-    columns = ["source_file", "source_offset", "source_record"]
-    places = {}
-    for part in folder.parts:
-        for batch in read_batches(folder.path, part, ["doc_id", *columns], rows=8_192):
-            ids = batch.column("doc_id").to_pylist()
-            wanted = [row for row, doc_id in enumerate(ids) if doc_id in doc_ids]
-            places.update({ids[row]: {name: batch.column(name)[row].as_py() for name in columns} for row in wanted})
-    return places
 
 
 def summary(run: Path) -> str:
@@ -265,10 +217,10 @@ def summary(run: Path) -> str:
     for key in counts:
         if key.endswith("_milliseconds"):
             stage = key.removesuffix("_milliseconds")
-            took, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
-            share = f" took {took / all_layers:.0%} of all layers × tokens," if all_layers else ""
-            each = counts[f"{stage}_microseconds_per_question"] / 1000
-            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {each:,.1f} ms a question"
+            tokens, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
+            share = f" took {tokens / all_layers:.0%} of all layers × tokens," if all_layers else ""
+            mean = counts[f"{stage}_microseconds_per_question"] / 1000
+            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "

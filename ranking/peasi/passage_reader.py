@@ -44,34 +44,57 @@ class AskedPassage(NamedTuple):
     question: str
     passage: str
     sentences: tuple[str, ...]
-    left: frozenset[int] | None = None
-    """Numbers of the sentences that may be extracted; all are read. None: all."""
+    eligible: frozenset[int] | None = None
+    """Numbers of the sentences that may be extracted, from 0; all are read. None: all may."""
 
     @classmethod
-    def of(cls, ranked: RankedList, candidate: Candidate) -> Self:
-        passage, left = candidate.hit.passage, None
-        if candidate.left is not None:
-            left = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.left)
-        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), left)
+    def from_candidate(cls, ranked: RankedList, candidate: Candidate) -> Self:
+        """A candidate's passage, of whose sentences those that an earlier stage has dropped are not eligible."""
+        passage, eligible = candidate.hit.passage, None
+        if candidate.eligible is not None:
+            eligible = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.eligible)
+        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), eligible)
+
+    def may_answer(self, sentence: int) -> bool:
+        """Whether the sentence of that number, from 0, may be extracted."""
+        return self.eligible is None or sentence in self.eligible
 
 
-def _is_left(asked: AskedPassage, number: int) -> bool:
-    return asked.left is None or number in asked.left
+class _Sentences(NamedTuple):
+    """Sentences that EASI has scored, in the order of passages, then of the text: four arrays [sentences]."""
+
+    passage: Numbers
+    number: Numbers
+    """In its passage, from 0."""
+    window: Numbers
+    """Of all windows read, from 0."""
+    logit: Floats
+
+    def select(self, rows: npt.NDArray[Any]) -> _Sentences:
+        """Those of a mask [sentences], or of row numbers."""
+        return _Sentences(self.passage[rows], self.number[rows], self.window[rows], self.logit[rows])
+
+    def best(self) -> _Sentences:
+        """The sentence of the highest logit of each passage that has one; of equal ones the first."""
+        size = len(self.passage)
+        worst_first = np.lexsort((-np.arange(size), self.logit, self.passage))
+        last_of_passage = np.flatnonzero(np.diff(self.passage[worst_first], append=-1))
+        return self.select(worst_first[last_of_passage])
 
 
 class Extracted(NamedTuple):
-    """What EASI says of each passage."""
+    """The sentence that EASI extracts from each passage."""
 
     sentence: Numbers
-    """[passages]: number of the best one in its passage; -1 where there is none."""
+    """[passages]: its number in the passage, from 0; -1 if there is none."""
     log_p: Floats
-    """[passages]: log p(s | p) of it; NaN where there is none."""
+    """[passages]: its log p(s | p); NaN if there is none."""
     embedding: Tensor
-    """[passages, d]: E of the window that it stands in."""
+    """[passages, d]: E of its window; of the passage's first window if there is none."""
 
 
 class Reader:
-    """A model that reads passages, and keeps account of it."""
+    """Reads passages with a model, and counts what that costs."""
 
     def __init__(
         self,
@@ -88,13 +111,18 @@ class Reader:
 
     def passages(self, asked: Sequence[AskedPassage]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
-        whole = [each._replace(left=None) for each in asked]
+        whole = [each._replace(eligible=None) for each in asked]
         of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
         of_passage, _ = self._read(self.model.encoder, [(each.question, each.passage) for each in asked])
         return _array(self.model.passage_scores(of_passage, of_sentences))
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
-        """EASI: the best sentence of each passage."""
+        """EASI: the best sentence of each passage.
+
+        With k = 2 slots, a passage p of three sentences is read in two windows, (q, p0, p1) and (q, p2). From the logits
+        [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an
+        earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
+        """
         split = [(n, numbers) for n, each in enumerate(asked) for numbers in windows(each.sentences, self.model.slots)]
         passage = np.fromiter((n for n, _ in split), np.int64, len(split))  # [windows]
         texts = [(asked[n].question, *(asked[n].sentences[i] for i in numbers)) for n, numbers in split]
@@ -102,20 +130,18 @@ class Reader:
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
         window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
         number = np.array([split[w][1][s] for w, s in zip(window, slot, strict=True)], np.int64)
-        logit, of = logits[window, slot], passage[window]
-        whole = np.full(len(asked), -np.inf)  # [passages]: of all their sentences
-        np.logaddexp.at(whole, of, logit)
-        left = np.array([_is_left(asked[n], i) for n, i in zip(of, number, strict=True)], bool)
-        window, number, logit, of = window[left], number[left], logit[left], of[left]
+        scored = _Sentences(passage[window], number, window, logits[window, slot])
+
+        log_total = np.full(len(asked), -np.inf)  # [passages]: log Σ exp(logit) over all sentences
+        np.logaddexp.at(log_total, scored.passage, scored.logit)
+        pairs_of = zip(scored.passage, scored.number, strict=True)
+        best = scored.select(np.array([asked[n].may_answer(i) for n, i in pairs_of], bool)).best()
+
         sentence, log_p = np.full(len(asked), -1), np.full(len(asked), np.nan)
+        sentence[best.passage] = best.number
+        log_p[best.passage] = best.logit - log_total[best.passage]
         chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best
-        if len(of):
-            starts = np.flatnonzero(np.diff(of, prepend=-1))
-            best = np.lexsort((-np.arange(len(of)), logit, of))[np.append(starts[1:], len(of)) - 1]
-            there = of[starts]  # the passages that have a sentence to choose
-            sentence[there] = number[best]
-            log_p[there] = logit[best] - whole[there]
-            chosen[there] = window[best]
+        chosen[best.passage] = best.window
         return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
 
     def costs(self) -> Counter[str]:
@@ -130,14 +156,14 @@ class Reader:
         began = time.perf_counter()
         pairs = self._tokeniser.pairs(texts)
         device = encoder.words.weight.device
-        made = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
+        embeddings = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
         for rows in pairs.batches(BATCH_TOKENS):
-            made[torch.from_numpy(rows).to(device)] = first(encoder, pairs.pack(rows).to(device)).double()
-        read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
-        self._costs.update(predictions=read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
-        self._costs.update(layer_predictions=layers * read, layer_tokens=layers * tokens)
+            embeddings[torch.from_numpy(rows).to(device)] = first(encoder, pairs.pack(rows).to(device)).double()
+        texts_read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
+        self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
+        self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)
         self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
-        return made, pairs
+        return embeddings, pairs
 
 
 def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
@@ -147,5 +173,5 @@ def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.
 
 
 def _array(values: Tensor) -> Floats:
-    made: Floats = values.cpu().numpy()
-    return made
+    array: Floats = values.cpu().numpy()
+    return array

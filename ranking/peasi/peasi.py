@@ -43,9 +43,8 @@ class PassageReranker:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        scores = per_list(
-            lists, self._reader.passages([AskedPassage.of(ranked, c) for ranked in lists for c in ranked.candidates])
-        )
+        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        scores = per_list(lists, self._reader.passages(asked))
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, scores, strict=True)]
 
 
@@ -79,34 +78,44 @@ class SentenceExtractor:
         return cls(*load(resources.folder(), resources.model), threshold, scored_by, resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        found = self._reader.sentences([AskedPassage.of(ranked, c) for ranked in lists for c in ranked.candidates])
-        parts = zip(lists, per_list(lists, found.sentence), per_list(lists, found.log_p), strict=True)
-        return [self._extracted(*part) for part in parts]
+        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        extracted = self._reader.sentences(asked)
+        parts = zip(lists, per_list(lists, extracted.sentence), per_list(lists, extracted.log_p), strict=True)
+        return [self._answers(*part) for part in parts]
 
-    def _extracted(self, ranked: RankedList, sentence: Numbers, log_p: Floats) -> RankedList:
-        """A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one."""
-        there = np.flatnonzero(sentence >= 0)
-        scores = self._scores([ranked.candidates[n] for n in there], log_p[there])
+    def _answers(self, ranked: RankedList, sentence: Numbers, log_p: Floats) -> RankedList:
+        """The extracted sentences, by number in each passage, as candidates.
+
+        A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one.
+        """
+        answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
+        scores = self._scores([ranked.candidates[n] for n in answered], log_p[answered])
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
-        taken: dict[str, tuple[Candidate, float]] = {}
-        for n, score in zip(there, scores.tolist(), strict=True):
+        best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
+        for n, score in zip(answered, scores.tolist(), strict=True):
             chosen = ranked.candidates[n].hit.passage.sentences[sentence[n]]
-            known = taken.get(chosen.sentence_id)
+            known = best.get(chosen.sentence_id)
             if (known is None or score > known[1]) and score >= (self._threshold or 0.0):
-                made = replace(ranked.candidates[n], sentence=chosen, position=positions[chosen.sentence_id], left=None)
-                taken[chosen.sentence_id] = made, score
-        candidates, scores_ = zip(*taken.values(), strict=True) if taken else ((), ())
-        return order_by(RankedList(ranked.question, tuple(candidates)), scores_, self.name)
+                position = positions[chosen.sentence_id]
+                best[chosen.sentence_id] = (
+                    replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
+                    score,
+                )
+        answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
+        return order_by(answers, [score for _, score in best.values()], self.name)
 
     def _scores(self, passages: Sequence[Candidate], log_p: Floats) -> Floats:
-        """[passages]. Raises ValueError where a threshold is asked for and `peasi.pr` has not scored them."""
+        """[passages]. Raises ValueError if there is a threshold and `peasi.pr` has not scored the passages."""
         passage_scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
         if None not in passage_scores:
             return self._calibration(answer_logit(np.array(passage_scores, np.float64), log_p))
         if self._threshold is not None:
-            raise ValueError(f"a threshold is of the confidence, which needs the passages' scores of {PassageReranker.name}")
-        made: Floats = np.exp(log_p)
-        return made
+            raise ValueError(
+                f"`threshold` is compared with the confidence, which needs the passages' scores of {PassageReranker.name}; "
+                "rerank them with it before, or leave `threshold` out"
+            )
+        probabilities: Floats = np.exp(log_p)
+        return probabilities
 
 
 class TopPassage:

@@ -162,9 +162,11 @@ def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
     None where all answers are right, all are wrong, or there is none; and where the surer ones are no more often right.
     """
     lists = [ranked_passages(passages) for passages in questions]
-    scores = per_list(lists, reader.passages([AskedPassage.of(r, c) for r in lists for c in r.candidates]))
+    scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
     best = [int(np.argmax(of_question)) for of_question in scores]
-    found = reader.sentences([AskedPassage.of(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)])
+    found = reader.sentences(
+        [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
+    )
     answered = np.flatnonzero(found.sentence >= 0).tolist()
     right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
     if len(set(right)) < 2:

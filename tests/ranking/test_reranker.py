@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -286,6 +287,22 @@ def test_a_stage_s_name_and_not_its_reranker_s_is_the_key_of_its_scores() -> Non
     plan = [Stage("first", ByLength()), Stage("second", ByLength())]
     (outcome,) = run_stages([passages("d1", "d2")], plan)
     assert [s.stage for s in outcome.kept.candidates[0].stages] == ["first", "second"]
+
+
+class SameScore(ByLength):
+    """Gives every candidate the one score object that it has."""
+
+    name = "same"
+    SCORE = StageScore("same", 1.0, 1)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [RankedList(r.question, tuple(replace(c, stages=(*c.stages, self.SCORE)) for c in r.candidates)) for r in lists]
+
+
+def test_a_stage_names_only_the_score_that_it_has_just_given() -> None:
+    plan = [Stage("same", SameScore()), Stage("second", SameScore())]  # the first keeps the reranker's name
+    (outcome,) = run_stages([passages("d1", "d2")], plan)
+    assert [[s.stage for s in c.stages] for c in outcome.kept.candidates] == [["same", "second"]] * 2
 
 
 def test_a_plan_does_to_many_lists_what_it_does_to_each() -> None:

@@ -62,7 +62,7 @@ def test_the_passages_and_the_questions_encoder_both_count_where_they_are_used(m
 def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
     def inputs(*rerankers: str) -> set[str]:
         job = Job.model_validate({"rerank": {"stages": [{"reranker": name} for name in rerankers]}})
-        return set(rerank.step(job, small_run).inputs)
+        return set(rerank.step_of(job, small_run).inputs)
 
     assert inputs("overlap") == {"retrieved"}
     assert inputs("overlap", "similarity") == {"retrieved", "encoder all-MiniLM-L6-v2"}

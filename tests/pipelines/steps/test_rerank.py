@@ -207,6 +207,17 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
     assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
 
 
+def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
+    written = checkpoint("cascade", tmp_path / "cascade")
+    stage = f"reranker = \"cascade\"\ncheckpoint = '{written}'\n"
+    job = load(job_of(tmp_path, stage + 'name = "a"', stage + 'name = "b"\ndrop = [0.5]', 'reranker = "overlap"'))
+    first, second = rerank.load_plan(job), rerank.load_plan(job)
+    assert [a.reranker is b.reranker for a, b in zip(first, second, strict=True)] == [True] * 3
+    assert first[0].reranker is not first[1].reranker  # another setting is another reranker
+    checkpoint("cascade", tmp_path / "cascade")  # written again
+    assert rerank.load_plan(job)[0].reranker is not first[0].reranker
+
+
 def test_a_stage_that_cannot_be_loaded_is_named(tmp_path) -> None:
     job = load(job_of(tmp_path, 'reranker = "overlap"', 'reranker = "cascade"\ncheckpoint = "nowhere"'))
     with pytest.raises(JobError, match=r"rerank\.stages\.1: .*nowhere is no checkpoint of cascade"):

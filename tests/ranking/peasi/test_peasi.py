@@ -415,7 +415,7 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     (by_pr,) = PassageReranker(made, tokeniser()).rerank([came])
     (unsure,) = SentenceExtractor(made, tokeniser()).rerank([came])
     (left,) = SentenceExtractor(made, tokeniser()).rerank([by_pr])
-    found = Reader(made, tokeniser()).sentences([AskedPassage.of(by_pr, c) for c in by_pr.candidates])
+    found = Reader(made, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, found.sentence, found.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
@@ -491,7 +491,7 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
 @pytest.mark.parametrize(("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)])
 def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
     made, came = model(variant), random_lists(4)
-    asked = [AskedPassage.of(came[0], c) for c in came[0].candidates]
+    asked = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
     whole = Reader(made, tokeniser())
     pr, easi = Reader(made, tokeniser(), sentences=False), Reader(made, tokeniser(), passages=False)
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
