@@ -63,19 +63,19 @@ class Run:
     def __getitem__(self, folder: str) -> Records[Record]:
         """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
         from pipelines.execution.parquet_folder import Folder
-        from pipelines.steps.chain import FOLDERS
+        from pipelines.steps.chain import folders
 
-        for step, folders in FOLDERS.items():
-            if folder in folders:
-                return Records(Folder.open(self.path / folder, folders[folder], step))
-        raise KeyError(f"{folder!r}; a run has: {', '.join(name for folders in FOLDERS.values() for name in folders)}")
+        for step, records in folders().items():
+            if folder in records:
+                return Records(Folder.open(self.path / folder, records[folder], step))
+        raise KeyError(f"{folder!r}; a run has: {', '.join(name for records in folders().values() for name in records)}")
 
     def __iter__(self) -> Iterator[str]:
         """The complete folders, in the order of the steps that write them."""
         from pipelines.execution.parquet_folder import read_manifest
-        from pipelines.steps.chain import FOLDERS
+        from pipelines.steps.chain import folders
 
-        names = [name for folders in FOLDERS.values() for name in folders]
+        names = [name for records in folders().values() for name in records]
         return (name for name in names if read_manifest(self.path / name) is not None)
 
     def answers(self) -> Iterator[dict[str, Any]]:

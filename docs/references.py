@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from pipelines.cli.command_line import command_line
 from pipelines.config.job_file import keys
-from pipelines.config.training_file import TrainJob
-from pipelines.steps.chain import FOLDERS
+from pipelines.config.training_file import keys as keys_of_trainings
+from pipelines.steps.chain import folders
 
 
 def job_keys() -> str:
@@ -17,14 +17,14 @@ def job_keys() -> str:
 
 def training_keys() -> str:
     head = "# Training keys\n\n**For** writers of training files. `answermill keys --of train` prints the same list.\n\n"
-    return head + _sections(keys(TrainJob)) + "**Next:** [training](../training.md).\n"
+    return head + _sections(keys_of_trainings()) + "**Next:** [training](../training.md).\n"
 
 
 def data_dictionary() -> str:
     """Every column of every folder, as `answermill columns` prints them."""
     lines = ["# Data dictionary", "", "**For** readers of a run's Parquet files. The meanings are stored in the files too.", ""]
-    for step, folders in FOLDERS.items():
-        for folder, record in folders.items():
+    for step, outputs in folders().items():
+        for folder, record in outputs.items():
             lines += [f"## {folder}/", "", f"Written by `{step}`. {' '.join((record.__doc__ or '').split())}", ""]
             lines += _table(
                 ("column", "type", "meaning"), ((f"`{name}`", kind, what) for name, kind, what in record.describe())

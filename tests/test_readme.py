@@ -14,7 +14,7 @@ from cyclopts import CycloptsError
 from pipelines.__main__ import main
 from pipelines.cli.command_line import command_line
 from pipelines.config.job_file import keys
-from pipelines.steps.chain import FOLDERS
+from pipelines.steps.chain import folders
 from ranking.registry import RERANKERS
 
 ROOT = Path(__file__).parents[1]
@@ -67,7 +67,7 @@ def test_the_job_in_the_readme_is_the_sample_s():
 
 
 def test_every_folder_and_reranker_is_told_of():
-    for folder in {name.partition("/")[0] for outputs in FOLDERS.values() for name in outputs}:
+    for folder in {name.partition("/")[0] for outputs in folders().values() for name in outputs}:
         assert f"`{folder}/`" in README
     for name in RERANKERS:
         assert f"| `{name}` |" in README

@@ -23,6 +23,7 @@ from indexing.passages.text import fold
 from pipelines.annotate import packs
 from pipelines.annotation_tools.tool import Model
 from pipelines.config.job_file import Annotate, Job
+from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
 from pipelines.execution.runner import carry
@@ -320,3 +321,6 @@ def summary(run: Path) -> str:
         f"annotate   {counts['questions']:,} questions, {counts['sentences']:,} sentences; {counts['tasks']:,} tasks = "
         f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(told['settings']['tools'])}"
     )
+
+
+STEP = StepCode(OUTPUTS, annotate, check=lambda job, run: check(job))

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from pipelines.cli.parameters import BeamOptions, JobFile, Out, Overrides, Run, write_lines
+from pipelines.config.step_registry import STEPS
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -18,19 +19,6 @@ GROUP = Group("Jobs", sort_key=1)
 def run(job: JobFile, *, out: Out, settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
     """Run the whole job: every step that it has a section for, in order."""
     _run(job, out, settings, beam_options)
-
-
-STEPS = {
-    "ingest": "Read crawled files; write documents/, passages/ and rejects/.",
-    "index": "Read passages/; write shards/, each with a Lucene and a FAISS index.",
-    "retrieve": "Read questions and shards/; write questions/ and retrieved/.",
-    "rerank": "Read retrieved/; write scored/ and answers.jsonl.",
-    "annotate": """Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and spreadsheets.
-
-    A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.
-    """,
-    "propagate": "Read sentence labels and passages/; write labels/.",
-}
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -66,9 +54,9 @@ def recipe(
 
 def status(run: Run) -> None:
     """Show the rows and the state of every step of a run."""
-    from pipelines.steps.chain import status as folders
+    from pipelines.steps.chain import status as states
 
-    rows = [("step", "folder", "rows", "state"), *folders(run)]
+    rows = [("step", "folder", "rows", "state"), *states(run)]
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     write_lines(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}" for step, folder, n, state in rows)
 
@@ -78,30 +66,30 @@ def keys(
     of: Annotated[Literal["job", "train"], Parameter(help="job: keys of a job file; train: keys of a training file.")] = "job",
 ) -> None:
     """List every key of a job file, or of a training file, with its type, default and meaning."""
-    from pipelines.config.job_file import keys as all_keys
-
     if of == "train":
         from pipelines.config.training_file import keys as training_keys
 
         listing = training_keys()
     else:
-        listing = all_keys()
+        from pipelines.config.job_file import keys as job_keys
+
+        listing = job_keys()
     for key, kind, default, meaning in listing:
         write_lines([key, f"    {kind}, {default if default == 'required' else 'default ' + default}", f"    {meaning}"])
 
 
 def columns() -> None:
     """Print the data dictionary: every column of every folder."""
-    from pipelines.steps.chain import FOLDERS
+    from pipelines.steps.chain import folders
 
-    for folder, record in (item for outputs in FOLDERS.values() for item in outputs.items()):
+    for folder, record in (item for outputs in folders().values() for item in outputs.items()):
         write_lines([f"{folder}/  {' '.join((record.__doc__ or '').split())}"])
         write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in record.describe())
 
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    steps = [step_command(name, about) for name, about in STEPS.items()]
+    steps = [step_command(step.name, step.about) for step in STEPS.values()]
     return [run, *steps, sample, recipe, status, keys, columns]
 
 

@@ -5,22 +5,18 @@ Paths are relative to the job file's folder. Configuration is data: nothing in i
 
 from __future__ import annotations
 
-import difflib
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, overload
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import Field, create_model, model_validator
 
 from pipelines.annotation_tools import TOOLS
-from pipelines.config.rerank_stage import RerankStage, further_keys, settings_of
-from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from ranking.entry import StageSettings
+from pipelines.config import toml_file
+from pipelines.config.rerank_stage import RerankStage
+from pipelines.config.step_registry import STEPS
+from pipelines.config.toml_file import SettingsFile
 from schemas.section import Count, Section
-
-J = TypeVar("J", bound=BaseModel)
 
 
 class Ingest(Section):
@@ -164,8 +160,8 @@ class Workers(Section):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")
 
 
-class Job(Section):
-    """A whole job; a step needs only its own sections."""
+class Job(SettingsFile):
+    """A whole job; a step needs only its own sections. `job_type` adds the sections of further steps."""
 
     ingest: Ingest | None = None
     index: Index = Index()
@@ -175,143 +171,44 @@ class Job(Section):
     propagate: Propagate | None = None
     workers: Workers = Workers()
 
-    _folder: Path = PrivateAttr(Path())
-
-    @property
-    def folder(self) -> Path:
-        """The job file's folder, which paths in it are relative to."""
-        return self._folder
-
-    def path(self, written: str) -> Path:
-        """A path as the job means it."""
-        return self._folder / Path(written).expanduser()
+    def section(self, step: str) -> Section | None:
+        """The settings of a step; None if the job has none."""
+        section: Section | None = getattr(self, step)
+        return section
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Self:
-        if not any((self.ingest, self.retrieve, self.rerank, self.annotate, self.propagate)):
-            raise ValueError(
-                "the job has no step: give at least one of [ingest], [retrieve], [rerank], [annotate], [propagate]"
-            )
+    def _has_a_step(self) -> Self:
+        optional = [step for step in STEPS if step in type(self).model_fields and type(self).model_fields[step].default is None]
+        if all(self.section(step) is None for step in optional):
+            raise ValueError(f"the job has no step: give at least one of {', '.join(f'[{step}]' for step in optional)}")
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:  # a class that `job_type` made cannot be found by its name
+        return _restore, (self.model_dump(), self._folder)
 
-@overload
-def load(path: Path, overrides: Sequence[str] = ()) -> Job: ...
-@overload
-def load(path: Path, overrides: Sequence[str], kind: type[J]) -> J: ...
-def load(path: Path, overrides: Sequence[str] = (), kind: type[Any] = Job) -> Any:
-    """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over it.
 
-    `kind` is Job, or another section that stands for a whole file and has a `_folder`.
+def job_type(steps: Collection[str]) -> type[Job]:
+    """Job, with the sections of those steps that it does not declare itself. Other steps of the registry stay unread."""
+    added = [step for step in STEPS if step not in Job.model_fields]
+    fields: dict[str, Any] = {step: (STEPS[step].section | None if step in steps else None, None) for step in added}
+    return create_model("Job", __base__=Job, **fields) if added else Job
 
-    Raises JobError: 66 where there is no such file, 78 where it is no TOML, or a key or value in it is wrong.
-    """
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise JobError(f"no job file {path}; `answermill sample --out DIR` writes one to start from", INPUT_MISSING) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
-    except OSError as e:
-        raise JobError(f"{path}: {e.strerror}", INPUT_MISSING) from e
-    for override in overrides:
-        _override(settings, override)
-    try:
-        job = kind.model_validate(settings)
-    except ValidationError as e:
-        raise JobError("\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS) from e
-    job._folder = path.resolve().parent
+
+def _restore(settings: Mapping[str, Any], folder: Path) -> Job:
+    job = job_type(settings).model_validate(settings)
+    job._folder = folder
     return job
 
 
-def keys(kind: type[BaseModel] = Job) -> Iterator[tuple[str, str, str, str]]:
+def load(path: Path, overrides: Sequence[str] = ()) -> Job:
+    """The job of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over it.
+
+    Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if a key or value in it is wrong.
+    """
+    settings = toml_file.read(path, overrides)
+    return toml_file.check(settings, job_type(settings), path)
+
+
+def keys() -> Iterator[tuple[str, str, str, str]]:
     """Every key of a job file: (key, type, default, meaning)."""
-    yield from _keys(kind, "")
-
-
-def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
-    for name, field in section.model_fields.items():
-        inner = _section(field.annotation)
-        if inner is not None:
-            repeated = "[]" if "list" in str(field.annotation) else ""
-            yield from _keys(inner, f"{prefix}{name}{repeated}.")
-            if inner is StageSettings:
-                for settings, key, rerankers in further_keys():
-                    _, kind, default, meaning = _key(key, settings.model_fields[key])
-                    yield f"{prefix}{name}{repeated}.{key}", kind, default, f"{', '.join(rerankers)}: {meaning}"
-            continue
-        key, kind, default, meaning = _key(name, field)
-        yield prefix + key, kind, default, meaning
-
-
-def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
-    """A field's name, type, default and meaning."""
-    kind = str(field.annotation).replace("typing.", "")
-    kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
-    return name, kind, "required" if field.is_required() else repr(field.default), field.description or ""
-
-
-def _section(annotation: Any) -> type[BaseModel] | None:
-    """The Section inside an annotation such as `Ingest | None` or `Annotated[list[StageSettings], …]`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = (_section(inner) for inner in getattr(annotation, "__args__", ()))
-    return next((inner for inner in found if inner), None)
-
-
-def _override(settings: dict[str, Any], override: str) -> None:
-    key, equals, written = override.partition("=")
-    if not equals or not key:
-        raise JobError(f"--set {override}: write key=value, e.g. --set index.shards=4", SETTINGS)
-    try:
-        value = tomllib.loads(f"value = {written}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = written
-    *parents, last = key.split(".")
-    at: Any = settings
-    for depth, name in enumerate(parents):
-        if isinstance(at, list):
-            at = at[_position(at, name, override)]
-        elif isinstance(at, dict):
-            at = at.setdefault(name, {})
-        else:
-            raise JobError(f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section", SETTINGS)
-    if isinstance(at, list):
-        at[_position(at, last, override)] = value
-    elif isinstance(at, dict):
-        at[last] = value
-    else:
-        raise JobError(f"--set {override}: {'.'.join(parents)} is a value, not a section", SETTINGS)
-
-
-def _position(values: list[Any], name: str, override: str) -> int:
-    if not name.isdecimal() or int(name) >= len(values):
-        raise JobError(f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0", SETTINGS)
-    return int(name)
-
-
-def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
-    """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known key."""
-    location = error["loc"]
-    where = ".".join(map(str, location)) or "job"
-    if error["type"] == "extra_forbidden":
-        context = error.get("ctx", {})  # a section that is chosen by its content says itself which keys it knows
-        known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else "")
-        return f"unknown key {where}{meant} Known here: {', '.join(known)}"
-    if error["type"] == "missing":
-        return f"{where} is missing"
-    given = "" if isinstance(error["input"], dict) else f", not {error['input']!r}"
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{given}"
-
-
-def _fields_at(section: type[BaseModel], location: Sequence[str | int], settings: Any) -> Sequence[str]:
-    """The keys of the section at that location of the settings."""
-    for name in location:
-        settings = settings[name]
-        if section is StageSettings:
-            section = settings_of(settings)
-        elif isinstance(name, str) and name in section.model_fields:
-            section = _section(section.model_fields[name].annotation) or section
-    return list(section.model_fields)
+    return toml_file.keys(job_type(STEPS))

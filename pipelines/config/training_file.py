@@ -24,11 +24,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from pipelines.config.job_file import keys as section_keys
-from pipelines.config.job_file import load
+from pipelines.config import toml_file
+from pipelines.config.toml_file import SettingsFile
+from pipelines.config.toml_file import keys as section_keys
 from ranking.entry import FileName, Training, TrainingSettings
 from ranking.registry import trainings
 from schemas.section import Count, Section
@@ -93,7 +94,7 @@ class Train(Section):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where it trains; 'auto' = CUDA if there is a device")
 
 
-class TrainJob(Section):
+class TrainJob(SettingsFile):
     """A whole training. One further section, which the registry declares, says what is trained."""
 
     model_config = ConfigDict(extra="allow")
@@ -101,8 +102,6 @@ class TrainJob(Section):
     distil: Distil | None = None
     data: Data
     train: Train = Train()
-
-    _folder: Path = PrivateAttr(Path())
 
     @property
     def section(self) -> str:
@@ -125,10 +124,6 @@ class TrainJob(Section):
         """The file's tables, what is trained first, without keys that are None."""
         tables = self.model_dump(exclude_none=True)
         return {self.section: tables.pop(self.section), **tables}
-
-    def path(self, written: str) -> Path:
-        """A path as the job means it: relative to the job file's folder."""
-        return self._folder / Path(written).expanduser()
 
     @model_validator(mode="before")
     @classmethod
@@ -157,7 +152,7 @@ class TrainJob(Section):
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
     """Raises JobError as `job_file.load` does."""
-    return load(path, overrides, TrainJob)
+    return toml_file.check(toml_file.read(path, overrides), TrainJob, path)
 
 
 def keys() -> Iterator[tuple[str, str, str, str]]:

@@ -30,6 +30,7 @@ from indexing.labels.propagation import NONE, found, label
 from indexing.labels.windows import window_labels
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Job, Propagate
+from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
 from pipelines.execution.runner import carry
@@ -208,3 +209,6 @@ def summary(run: Path) -> str:
         f"propagate  {counts['labels']:,} labels = {counts['used']:,} used + {counts['rejects']:,} rejects; labelled "
         f"{counts['sentences']:,} sentences, {counts['passages']:,} passages, {counts['documents']:,} documents{more}"
     )
+
+
+STEP = StepCode(OUTPUTS, run_step, check, is_wanted=is_ready, refuses_first=True)

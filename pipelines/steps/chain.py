@@ -5,51 +5,31 @@ All that can be refused is refused first, on this machine, before any worker sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.annotate import collected_folder, tasks
+from pipelines.annotate import collected_folder
 from pipelines.config.job_file import Job
+from pipelines.config.step_registry import STEPS
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import read_manifest
 from pipelines.execution.step import WORK, Reports
-from pipelines.propagate import propagate
-from pipelines.steps import index, ingest, rerank, retrieve
 from schemas.record import Record
-
-STEPS: dict[str, Callable[[Job, Path, Sequence[str]], str]] = {
-    "ingest": ingest.ingest,
-    "index": index.index,
-    "retrieve": retrieve.retrieve,
-    "rerank": rerank.rerank,
-    "annotate": tasks.annotate,
-    "propagate": propagate.run_step,
-}
-FOLDERS: dict[str, Mapping[str, type[Record]]] = {
-    "ingest": ingest.OUTPUTS,
-    "index": index.OUTPUTS,
-    "retrieve": retrieve.OUTPUTS,
-    "rerank": rerank.OUTPUTS,
-    "annotate": tasks.OUTPUTS,
-    "collect": collected_folder.OUTPUTS,
-    "propagate": propagate.OUTPUTS,
-}
-"""The folders that each step and `collect` write, and the record that each holds."""
 
 
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
-    """The steps that the job has settings for: shards are built where questions are to be retrieved, and labels propagated
-    where they are given, or stand in the run folder by now."""
-    wanted = {
-        "ingest": job.ingest,
-        "index": job.retrieve,
-        "retrieve": job.retrieve,
-        "rerank": job.rerank,
-        "annotate": job.annotate,
-        "propagate": job.propagate if propagate.is_ready(job, run) else None,
-    }
-    return [name for name in STEPS if wanted[name] is not None]
+    """The steps that `answermill run` runs: those that the job has settings for.
+
+    Shards are built if questions are to be retrieved, and labels are propagated if the job names a file or the run already has
+    collected/labels.
+    """
+    return [name for name in STEPS if _is_wanted(name, job, run)]
+
+
+def _is_wanted(name: str, job: Job, run: Path | None) -> bool:
+    is_wanted = STEPS[name].load().is_wanted
+    return job.section(name) is not None if is_wanted is None else is_wanted(job, run)
 
 
 def check(job: Job, run: Path, steps: Sequence[str]) -> None:
@@ -59,50 +39,44 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     """
     if run.exists() and not run.is_dir():
         raise JobError(f"--out {run} is a file; give a folder", OUTPUT_EXISTS)
-    if "ingest" in steps:
-        ingest.step(job, run).is_complete()
-    if "retrieve" in steps:
-        retrieve.choose_questions(job)
-    if "rerank" in steps:
-        rerank.check_stages(job)
-    if "annotate" in steps:
-        tasks.check(job)
-    if "propagate" in steps[1:]:  # alone it refuses by itself before any worker starts
-        propagate.check(job, run)
-    if {"index", "retrieve"} & set(steps):
-        retrieve.check_engines(job)
+    for place, name in enumerate(steps):
+        code = STEPS[name].load()
+        if place or not code.refuses_first:
+            code.check(job, run)
 
 
 def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str]) -> Iterator[str]:
     """Check, then run the steps in order; yields each one's summary line as it ends.
 
-    Raises JobError (73) where another process is writing into the folder; else as `check` and the steps do.
+    Raises JobError (73) if another process is writing into the folder; else as `check` and the steps do.
     """
     check(job, run, steps)
     with claimed(run):
         for name in steps:
-            yield STEPS[name](job, run, beam_options)
+            yield STEPS[name].load().run(job, run, beam_options)
+
+
+def folders() -> dict[str, Mapping[str, type[Record]]]:
+    """Step → the folders that it writes, with the record of each; and so for `collect`, a command that follows `annotate`."""
+    outputs = {}
+    for name, step in STEPS.items():
+        outputs[name] = step.load().outputs
+        if name == "annotate":
+            outputs["collect"] = collected_folder.OUTPUTS
+    return outputs
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
-    """What a run folder holds: (step, folder, rows, state) per folder. Raises JobError (66) where there is no such folder."""
+    """What a run folder holds: (step, folder, rows, state) per folder. Raises JobError (66) if there is no such folder."""
     if not run.is_dir():
         raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
-    for name, folders in FOLDERS.items():
-        done = Reports(run / WORK / name).count()
-        for folder in folders:
+    for name, outputs in folders().items():
+        begun = (run / WORK / name).is_dir()
+        state = f"running or stopped, {Reports(run / WORK / name).count()} units done" if begun else "not there"
+        for folder in outputs:
             manifest = read_manifest(run / folder)
-            if manifest is not None:
-                yield (
-                    name,
-                    folder,
-                    f"{manifest.rows:,}",
-                    f"complete, {len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}",
-                )
+            if manifest is None:
+                yield name, folder, "", state
             else:
-                yield (
-                    name,
-                    folder,
-                    "",
-                    f"running or stopped, {done} units done" if (run / WORK / name).is_dir() else "not there",
-                )
+                parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
+                yield name, folder, f"{manifest.rows:,}", f"complete, {parts}"

@@ -19,12 +19,13 @@ from indexing.shards.jvm import find_java
 from indexing.shards.shard_builder import ShardSettings, build_shard
 from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
+from pipelines.config.step_registry import StepCode
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
 from pipelines.steps.model_digests import encoder_inputs
-from pipelines.steps.models import passage_encoder, use_threads
+from pipelines.steps.models import check_engines, passage_encoder, use_threads
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.record import Record
@@ -143,3 +144,6 @@ def summary(run: Path) -> str:
         f"index      {manifest.rows:,} passages in {len(manifest.parts)} shards, {counts['bytes'] / 1e6:,.1f} MB; "
         f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s{codes}"
     )
+
+
+STEP = StepCode(OUTPUTS, index, check=lambda job, run: check_engines(job), is_wanted=lambda job, run: job.retrieve is not None)

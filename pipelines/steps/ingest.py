@@ -24,6 +24,7 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, domain_of, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest, Job
+from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
 from pipelines.execution.progress import progress
@@ -302,3 +303,6 @@ def _duplicate(document: Document, reason: str) -> Rejected:
 
 def _parsed(work: Path) -> Reports:
     return Reports(work / "parsed")
+
+
+STEP = StepCode(OUTPUTS, ingest, check=lambda job, run: step(job, run).is_complete())

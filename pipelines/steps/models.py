@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
+from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -107,3 +108,12 @@ def passage_encoder(job: Job) -> Encoder:
         device=job.workers.device,
         precision=job.index.precision,
     )
+
+
+def check_engines(job: Job) -> None:
+    """Look for Java, Lucene and the encoder before any work. Raises JavaMissing or ModelMissing."""
+    find_java(job.workers.java)
+    anserini_jar()
+    for name in (job.index.encoder, job.index.question_encoder):
+        if name is not None:
+            find_model(name)

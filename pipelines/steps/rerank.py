@@ -15,6 +15,7 @@ import apache_beam as beam
 
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
+from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
@@ -226,3 +227,6 @@ def summary(run: Path) -> str:
         f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
         f"{fates}{costs}; best answers in {ANSWERS}"
     )
+
+
+STEP = StepCode(OUTPUTS, rerank, check=lambda job, run: check_stages(job))

@@ -14,9 +14,8 @@ from pathlib import Path
 
 import apache_beam as beam
 
-from indexing.shards.dense import find_model
-from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job, Retrieve
+from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
@@ -24,6 +23,7 @@ from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.questions import Chosen, choose, told
 from pipelines.steps.model_digests import encoder_inputs, encoder_settings
+from pipelines.steps.models import check_engines
 from pipelines.steps.shard_search import (
     BLOCKS_PER_SEARCH,
     Block,
@@ -61,13 +61,10 @@ def choose_questions(job: Job) -> Chosen:
     return choose(job.path(settings.questions), settings)
 
 
-def check_engines(job: Job) -> None:
-    """Look for Java, Lucene and the encoder before any work. Raises JavaMissing or ModelMissing."""
-    find_java(job.workers.java)
-    anserini_jar()
-    for name in (job.index.encoder, job.index.question_encoder):
-        if name is not None:
-            find_model(name)
+def check(job: Job, run: Path) -> None:
+    """Look at the questions and for Java, Lucene and the encoder before any work. Raises as `choose_questions` and these do."""
+    choose_questions(job)
+    check_engines(job)
 
 
 def step_of(job: Job, run: Path) -> Step:
@@ -160,3 +157,6 @@ def summary(run: Path) -> str:
         f"retrieve   {questions}, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
         f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none"
     )
+
+
+STEP = StepCode(OUTPUTS, retrieve, check)

@@ -1,0 +1,105 @@
+"""The steps that a job can have, one line each: its section in a job file, its command, and where its code is.
+
+Sections and code are named by their place and imported when they are used, so that neither `--help` nor a job file that is
+read imports Beam. The places are constants of the code: configuration never names a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipelines.config.job_file import Job
+    from schemas.record import Record
+    from schemas.section import Section
+
+
+@dataclass(frozen=True, slots=True)
+class StepCode:
+    """What a step's module says of itself, as its `STEP`."""
+
+    outputs: Mapping[str, type[Record]]
+    """Folder below the run folder → the record that it holds."""
+    run: Callable[[Job, Path, Sequence[str]], str]
+    """Runs the step (job, run folder, Beam's options), unless it is complete; returns its summary line."""
+    check: Callable[[Job, Path], object]
+    """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
+    is_wanted: Callable[[Job, Path | None], bool] | None = None
+    """Whether `answermill run` runs the step; None = if the job has its section."""
+    refuses_first: bool = False
+    """Whether `run` itself begins with the check; then it is not called for the first step that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepDefinition:
+    """A step's line in the registry."""
+
+    name: str
+    """Of the step, of its command, and of its section in a job file."""
+    about: str
+    """Help text of its command; the first line is in the list of commands."""
+    settings: str
+    """'module:Class' of the Section that a job file has under the step's name."""
+    code: str
+    """'module:NAME' of the StepCode."""
+
+    @property
+    def section(self) -> type[Section]:
+        """The class of its settings; the module is imported now."""
+        section: type[Section] = resolve_name(self.settings)
+        return section
+
+    def load(self) -> StepCode:
+        """Its code; the module is imported now."""
+        code: StepCode = resolve_name(self.code)
+        return code
+
+
+_SECTIONS = "pipelines.config.job_file"
+STEPS: dict[str, StepDefinition] = {
+    step.name: step
+    for step in (
+        StepDefinition(
+            "ingest",
+            "Read crawled files; write documents/, passages/ and rejects/.",
+            f"{_SECTIONS}:Ingest",
+            "pipelines.steps.ingest:STEP",
+        ),
+        StepDefinition(
+            "index",
+            "Read passages/; write shards/, each with a Lucene and a FAISS index.",
+            f"{_SECTIONS}:Index",
+            "pipelines.steps.index:STEP",
+        ),
+        StepDefinition(
+            "retrieve",
+            "Read questions and shards/; write questions/ and retrieved/.",
+            f"{_SECTIONS}:Retrieve",
+            "pipelines.steps.retrieve:STEP",
+        ),
+        StepDefinition(
+            "rerank",
+            "Read retrieved/; write scored/ and answers.jsonl.",
+            f"{_SECTIONS}:Rerank",
+            "pipelines.steps.rerank:STEP",
+        ),
+        StepDefinition(
+            "annotate",
+            "Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and spreadsheets.\n\n"
+            "A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.",
+            f"{_SECTIONS}:Annotate",
+            "pipelines.annotate.tasks:STEP",
+        ),
+        StepDefinition(
+            "propagate",
+            "Read sentence labels and passages/; write labels/.",
+            f"{_SECTIONS}:Propagate",
+            "pipelines.propagate.propagate:STEP",
+        ),
+    )
+}
+"""Name → step, in the order in which they run."""

@@ -1,0 +1,156 @@
+"""A TOML file of settings → a checked, frozen section: overrides laid over it, its keys listed, its mistakes explained."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic.fields import FieldInfo
+
+from pipelines.config.rerank_stage import further_keys, settings_of
+from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from ranking.entry import StageSettings
+from schemas.section import Section
+
+
+class SettingsFile(Section):
+    """A whole file of settings. Paths in it are relative to the file's folder."""
+
+    _folder: Path = PrivateAttr(Path())
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds the file."""
+        return self._folder
+
+    def path(self, written: str) -> Path:
+        """A path that is written in the file, from where this process is."""
+        return self._folder / Path(written).expanduser()
+
+
+F = TypeVar("F", bound=SettingsFile)
+
+
+def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over them.
+
+    Raises JobError: 66 if there is no such file, 78 if it is not TOML or an override does not fit.
+    """
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise JobError(f"no job file {path}; `answermill sample --out DIR` writes one to start from", INPUT_MISSING) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
+    except OSError as e:
+        raise JobError(f"{path}: {e.strerror}", INPUT_MISSING) from e
+    for override in overrides:
+        _override(settings, override)
+    return settings
+
+
+def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
+    """The tables of the file at `path`, checked. Raises JobError (78) with a line for each key or value that is wrong."""
+    try:
+        checked = kind.model_validate(settings)
+    except ValidationError as e:
+        raise JobError("\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS) from e
+    checked._folder = path.resolve().parent
+    return checked
+
+
+def keys(kind: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+    """Every key of a kind of file: (key, type, default, meaning)."""
+    yield from _keys(kind, "")
+
+
+def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
+    for name, field in section.model_fields.items():
+        inner = _section(field.annotation)
+        if inner is not None:
+            repeated = "[]" if "list" in str(field.annotation) else ""
+            yield from _keys(inner, f"{prefix}{name}{repeated}.")
+            if inner is StageSettings:
+                for settings, key, rerankers in further_keys():
+                    _, kind, default, meaning = _key(key, settings.model_fields[key])
+                    yield f"{prefix}{name}{repeated}.{key}", kind, default, f"{', '.join(rerankers)}: {meaning}"
+            continue
+        key, kind, default, meaning = _key(name, field)
+        yield prefix + key, kind, default, meaning
+
+
+def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
+    """A field's name, type, default and meaning."""
+    kind = str(field.annotation).replace("typing.", "")
+    kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
+    return name, kind, "required" if field.is_required() else repr(field.default), field.description or ""
+
+
+def _section(annotation: Any) -> type[BaseModel] | None:
+    """The Section inside an annotation such as `Ingest | None` or `Annotated[list[StageSettings], …]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    sections = (_section(inner) for inner in getattr(annotation, "__args__", ()))
+    return next((section for section in sections if section), None)
+
+
+def _override(settings: dict[str, Any], override: str) -> None:
+    key, equals, written = override.partition("=")
+    if not equals or not key:
+        raise JobError(f"--set {override}: write key=value, e.g. --set index.shards=4", SETTINGS)
+    try:
+        value = tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = written
+    *parents, last = key.split(".")
+    place: Any = settings
+    for depth, name in enumerate(parents):
+        if isinstance(place, list):
+            place = place[_position(place, name, override)]
+        elif isinstance(place, dict):
+            place = place.setdefault(name, {})
+        else:
+            raise JobError(f"--set {override}: {'.'.join(parents[:depth])} is a value, not a section", SETTINGS)
+    if isinstance(place, list):
+        place[_position(place, last, override)] = value
+    elif isinstance(place, dict):
+        place[last] = value
+    else:
+        raise JobError(f"--set {override}: {'.'.join(parents)} is a value, not a section", SETTINGS)
+
+
+def _position(values: list[Any], name: str, override: str) -> int:
+    if not name.isdecimal() or int(name) >= len(values):
+        raise JobError(f"--set {override}: no item {name!r}; the job has {len(values)}, counted from 0", SETTINGS)
+    return int(name)
+
+
+def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
+    """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known key."""
+    location = error["loc"]
+    where = ".".join(map(str, location)) or "job"
+    if error["type"] == "extra_forbidden":
+        context = error.get("ctx", {})  # a section that is chosen by its content says itself which keys it knows
+        known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
+        meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else "")
+        return f"unknown key {where}{meant} Known here: {', '.join(known)}"
+    if error["type"] == "missing":
+        return f"{where} is missing"
+    value = "" if isinstance(error["input"], dict) else f", not {error['input']!r}"
+    return f"{where}: {error['msg'].removeprefix('Value error, ')}{value}"
+
+
+def _fields_at(section: type[BaseModel], location: Sequence[str | int], settings: Any) -> Sequence[str]:
+    """The keys of the section at that location of the settings."""
+    for name in location:
+        settings = settings[name]
+        if section is StageSettings:
+            section = settings_of(settings)
+        elif isinstance(name, str) and name in section.model_fields:
+            section = _section(section.model_fields[name].annotation) or section
+    return list(section.model_fields)
