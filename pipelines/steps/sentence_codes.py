@@ -7,6 +7,7 @@ A model is known by the digest of its checkpoint's files, which is in the finger
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from indexing.shards.answer_codes import AnswerCodes, EncodedTexts
@@ -16,7 +17,7 @@ from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import read_manifest
 from pipelines.steps.model_digests import folder_digest
-from pipelines.steps.models import device_of
+from pipelines.steps.models import device_of, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder
@@ -82,8 +83,12 @@ class Coder:
 
 
 def coders(job: Job) -> list[Coder]:
-    """Of each checkpoint that is planned, loaded."""
-    return [Coder(job, *each) for each in planned(job).items()]
+    """One for each checkpoint that is planned, loaded once in this process."""
+    device = device_of(job.workers.device)
+    return [
+        shared(("coder", stage.reranker, digest, device), partial(Coder, job, digest, stage))
+        for digest, stage in planned(job).items()
+    ]
 
 
 def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> AnswerCodes | None:

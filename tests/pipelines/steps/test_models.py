@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,9 +16,12 @@ from indexing.shards.dense import Encoder
 from pipelines.config.job_file import Job
 from pipelines.execution.step import Step
 from pipelines.steps import models
-from pipelines.steps.models import device_of, passage_encoder, shared, stamp, use_threads
+from pipelines.steps.models import dense_encoder, device_of, passage_encoder, shared, use_threads
 from pipelines.steps.rerank import RunStages
 from pipelines.steps.shard_search import EncodeQuestions
+from ranking.entry import Entry
+from ranking.reranker import Reranker, Resources
+from tests.tiny import write_dense
 
 
 @pytest.fixture
@@ -88,13 +91,31 @@ def test_a_model_goes_when_nobody_holds_it() -> None:
     assert len(count) == 3
 
 
-def test_a_model_that_was_written_again_has_another_stamp(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "model.safetensors").write_bytes(b"1")
-    before = stamp(tmp_path)
-    assert stamp(tmp_path) == before
-    (tmp_path / "config.json").write_text(json.dumps({"layers": 2}))
-    assert stamp(tmp_path) != before
+def test_a_model_that_was_written_again_is_loaded_again(tmp_path: Path) -> None:
+    folder = str(write_dense(tmp_path, seed=0))
+    before = dense_encoder(folder, device="cpu")
+    assert dense_encoder(folder, device="cpu") is before
+    write_dense(tmp_path, seed=1)
+    after = dense_encoder(folder, device="cpu")
+    assert not np.allclose(before.encode_questions(["ice"]), after.encode_questions(["ice"]))
+
+
+def test_instances_of_a_worker_share_one_copy_of_a_stages_model(
+    threads: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    loaded: list[str] = []
+    load = Entry.load
+
+    def counted(entry: Entry, resources: Resources) -> Reranker:
+        loaded.append(entry.name)
+        return load(entry, resources)
+
+    monkeypatch.setattr(Entry, "load", counted)
+    gc.collect()
+    workers = [RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {})) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(RunStages.setup, workers))
+    assert loaded == ["overlap"]
 
 
 def test_loading_a_model_leaves_torchs_threads_alone(threads: int) -> None:
