@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 def kind_of(folder: Path) -> str:
-    """The reranker that a model folder is a checkpoint of. Raises ValueError where it does not say."""
+    """The checkpoint format that a model folder is of, as `Entry.checkpoint` names it. Raises ValueError if it names none."""
     try:
         kind: str = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
     except (KeyError, TypeError, ValueError) as e:
@@ -19,10 +19,10 @@ def kind_of(folder: Path) -> str:
     return kind
 
 
-def check_format(told: Mapping[str, Any], name: str) -> None:
-    """Refuse what config.json tells of another format or model. Raises ValueError, and KeyError where it tells nothing."""
-    if (told["format"], told["model"]) != (FORMAT, name):
+def check_format(config: Mapping[str, Any], name: str) -> None:
+    """Refuse a config.json of another format or model. Raises ValueError, and KeyError if it does not name them."""
+    if (config["format"], config["model"]) != (FORMAT, name):
         raise ValueError(
-            f"it holds {told['model']!r} in format {told['format']}, not {name!r} in format {FORMAT}; "
+            f"it holds {config['model']!r} in format {config['format']}, not {name!r} in format {FORMAT}; "
             "train it again with this version, or give another checkpoint"
         )

@@ -115,8 +115,8 @@ class Entry:
     @property
     def reranker(self) -> type[Reranker]:
         """The reranker's class; its module is imported now."""
-        found: type[Reranker] = resolve(self.location)
-        return found
+        reranker: type[Reranker] = resolve(self.location)
+        return reranker
 
     @property
     def coder(self) -> type[SentenceCoder] | None:

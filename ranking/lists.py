@@ -19,15 +19,15 @@ def ranked_list(candidates: Sequence[LabelledCandidate]) -> RankedList:
     if not candidates or len({c.question_id for c in candidates}) > 1:
         raise ValueError(f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give one's")
     question = Question(candidates[0].question_id, candidates[0].question)
-    made: list[Candidate] = []
+    ranked: list[Candidate] = []
     documents = groupby(candidates, key=lambda c: c.doc_id or c.candidate_id)
     for rank, (doc_id, group) in enumerate(documents, 1):
-        held = list(group)
-        sentences = _sentences((candidate.candidate_id, candidate.text) for candidate in held)
-        text = "\n".join(candidate.text for candidate in held)
-        hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", held[0].title, 0, len(text), text, sentences))
-        made += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences, held, strict=True)]
-    return RankedList(question, tuple(made))
+        members = list(group)
+        sentences = _sentences((candidate.candidate_id, candidate.text) for candidate in members)
+        text = "\n".join(candidate.text for candidate in members)
+        hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences))
+        ranked += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences, members, strict=True)]
+    return RankedList(question, tuple(ranked))
 
 
 def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
@@ -35,21 +35,21 @@ def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
     if not passages or len({p.question_id for p in passages}) > 1:
         raise ValueError(f"{len(passages)} passages of {len({p.question_id for p in passages})} questions; give one's")
     question = Question(passages[0].question_id, passages[0].question)
-    made = []
+    ranked = []
     for rank, row in enumerate(passages, 1):
         sentences = _sentences((sentence.sentence_id, sentence.text) for sentence in row.sentences)
         passage = Passage(row.passage_id, row.doc_id, "", row.title, 0, len(row.text), row.text, sentences)
-        made.append(Candidate(_hit(question, rank, passage), None, rank - 1))
-    return RankedList(question, tuple(made))
+        ranked.append(Candidate(_hit(question, rank, passage), None, rank - 1))
+    return RankedList(question, tuple(ranked))
 
 
-def _sentences(given: Iterable[tuple[str, str]]) -> tuple[Sentence, ...]:
+def _sentences(texts: Iterable[tuple[str, str]]) -> tuple[Sentence, ...]:
     """(id, text) of each, laid end to end with a character between."""
-    made, start = [], 0
-    for sentence_id, text in given:
-        made.append(Sentence(sentence_id, start, start + len(text), text))
+    sentences, start = [], 0
+    for sentence_id, text in texts:
+        sentences.append(Sentence(sentence_id, start, start + len(text), text))
         start += len(text) + 1
-    return tuple(made)
+    return tuple(sentences)
 
 
 def _hit(question: Question, rank: int, passage: Passage) -> Hit:

@@ -19,7 +19,7 @@ Settings = TypeVar("Settings", bound=StageSettings)
 
 
 SCORE_DECIMALS = 6
-"""Scores are rounded to so many decimals before they order a list: the noise of the arithmetic decides nothing."""
+"""Scores are rounded to this number of decimals before they order a list: the noise of the arithmetic decides nothing."""
 
 
 class SentenceEncoder(Protocol):
@@ -151,7 +151,7 @@ class Costed(Protocol):
     """A reranker that accounts for its work."""
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call, in whole numbers that can be added up."""
+        """Costs since the last call, in whole numbers that can be added up."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Ranked lists: what retrieval found for a question, what rerankers make of it, and the row that is published.
 
 `RankedList` is the one noun of the pipeline. A candidate is a passage or a sentence; either way it carries the passage
-that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are always at hand.
+that retrieval found, so the passage around a sentence, its page and its ranks in the indexes are never looked up again.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def inputs(job: Job) -> dict[str, str]:
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
         digests.setdefault(stage.reranker, []).append(digest)
-    return {f"checkpoints of {reranker}": ", ".join(found) for reranker, found in sorted(digests.items())}
+    return {f"checkpoints of {reranker}": ", ".join(of_reranker) for reranker, of_reranker in sorted(digests.items())}
 
 
 class Coder:

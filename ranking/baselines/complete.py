@@ -1,7 +1,7 @@
 """Keeps what is a complete sentence: a page's headings, menu entries and captions are candidates too, and often share
 more words with a question than its answer does. No model; the order stays.
 
-Reads sentences, writes sentences. Meant as the first stage over web pages.
+Reads sentences, writes sentences. Usually placed after a first, cheap stage.
 """
 
 from __future__ import annotations

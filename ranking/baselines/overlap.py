@@ -26,8 +26,8 @@ def rule_scores(rule: Rule, question: str, candidates: Sequence[str], words: Wor
 
     `random` scores all alike, so that its expectation under ties is that of a random order. WO leaves its ties open.
     """
-    asked = words(question)
-    shared = [len(asked & words(text)) if rule.startswith("WO") else 0 for text in candidates]
+    question_words = words(question)
+    shared = [len(question_words & words(text)) if rule.startswith("WO") else 0 for text in candidates]
     match rule:
         case "random" | "WO":
             return [float(n) for n in shared]
@@ -63,7 +63,7 @@ WORDS: Mapping[str, Callable[[], Words]] = {"cosinet": cosinet_words, "blanks": 
 
 
 class Overlap:
-    """Score = how many different words of the question stand in the candidate, lower-cased; punctuation is no word."""
+    """Score = how many different words of the question are in the candidate, lower-cased; punctuation is no word."""
 
     name: ClassVar[str] = "overlap"
     reads: ClassVar[Unit] = "sentence"

@@ -30,7 +30,7 @@ GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 num
 
 
 class Cascade:
-    """Score = the last classifier's, a logit; whoever left at an exit before is not in the list that comes back."""
+    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before are not in the list returned."""
 
     name: ClassVar[str] = "cascade"
     reads: ClassVar[Unit] = "sentence"
@@ -63,15 +63,15 @@ class Cascade:
         return self._model.depth
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        made = []
+        reranked = []
         for ranked, rows in zip(lists, self._scored(lists, self.drops), strict=True):
-            there = np.flatnonzero(~np.isnan(rows.scores[:, -1]))
-            survivors = RankedList(ranked.question, tuple(ranked.candidates[n] for n in there))
-            made.append(order_by(survivors, rows.scores[there, -1], self.name))
-        return made
+            kept = np.flatnonzero(~np.isnan(rows.scores[:, -1]))
+            survivors = RankedList(ranked.question, tuple(ranked.candidates[n] for n in kept))
+            reranked.append(order_by(survivors, rows.scores[kept, -1], self.name))
+        return reranked
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
-        """Every candidate's score at every exit, nobody dropped: what `schedule.replay` reads."""
+        """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""
         return list(self._scored(lists, (0.0,) * len(self.drops)))
 
     def costs(self) -> Counter[str]:
@@ -83,7 +83,7 @@ class Cascade:
         return spent
 
     def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[ExitRows]:
-        """Per list, its scores at each exit; NaN from where a candidate has left."""
+        """For each list its scores at each exit; NaN after the exit at which a candidate was dropped."""
         began = time.perf_counter()
         pairs = self._tokeniser.pairs([(r.question.text, c.text) for r in lists for c in r.candidates])
         sizes = np.fromiter((len(r.candidates) for r in lists), np.int64, len(lists))
@@ -100,34 +100,35 @@ class Cascade:
     def _group(self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float]) -> Floats:
         """Scores [candidates, exits] of whole lists in flight together; `question` [candidates] tells the lists apart."""
         scores = np.full((len(numbers), len(self.exits)), np.nan)
-        here = np.argsort(-pairs.lengths[numbers], kind="stable")  # who is still there, the longest first
-        tokens = pairs.pack(numbers[here]).to(next(self._model.parameters()).device)
+        remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
+        tokens = pairs.pack(numbers[remaining]).to(next(self._model.parameters()).device)
         hidden, depth = self._model.encoder.embed(tokens), 0
-        self._costs["candidates"] += len(here)
+        self._costs["candidates"] += len(remaining)
         self._costs["tokens"] += len(hidden)
-        self._costs["full_layer_candidates"] += self.depth * len(here)
+        self._costs["full_layer_candidates"] += self.depth * len(remaining)
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
-            scores[here, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
+            scores[remaining, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
             layers = self._model.layers_between(depth, last)
-            self._costs["layer_candidates"] += layers * len(here)
+            self._costs["layer_candidates"] += layers * len(remaining)
             self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
             if alpha:
-                stay = survivors(question[here], scores[here, exit], here, alpha)
+                stay = survivors(question[remaining], scores[remaining, exit], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
-                hidden, here = hidden[rows], here[stay]
+                hidden, remaining = hidden[rows], remaining[stay]
         return scores
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
-    """α as a setting gives it, once for all exits that drop, or for each."""
+    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of them."""
     return tuple(drop) * exits if len(drop) == 1 else drop
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
-    """Who stays: all but the ⌊α·k⌋ lowest of each question's k  (§4.3.2); of equal scores the later in `order` leaves first."""
+    """Mask [candidates]: True = survives this exit. Drops the ⌊α·k⌋ lowest-scored of each question's k candidates (§4.3.2);
+    among ties the one later in `order` goes first."""
     rounded = np.fromiter((round(s, SCORE_DECIMALS) for s in scores.tolist()), np.float64, len(scores))  # as `order_by` does
     best_first = np.lexsort((order, -rounded, question))
     _, number, k = np.unique(question, return_inverse=True, return_counts=True)

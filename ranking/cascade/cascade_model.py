@@ -104,16 +104,16 @@ class CascadeModel(nn.Module):
         return logits
 
     def classifier_parameters(self) -> Iterator[nn.Parameter]:
-        """Of all that stands on the layers."""
+        """Parameters of all classifiers."""
         return self.classifiers.parameters()
 
     def for_inference(self, device: torch.device | str) -> Self:
         """A copy for scoring: layers in the device's fast precision, the classifiers in float64."""
-        made = copy.copy(self)
-        made._modules = dict(self._modules)
-        made.encoder = self.encoder.for_inference(device)
-        made.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
-        return made.requires_grad_(False).eval()
+        scorer = copy.copy(self)
+        scorer._modules = dict(self._modules)
+        scorer.encoder = self.encoder.for_inference(device)
+        scorer.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
+        return scorer.requires_grad_(False).eval()
 
 
 def classified(classifier: Classifier, hidden: Tensor, tokens: Packed) -> Tensor:
@@ -125,9 +125,9 @@ def classified(classifier: Classifier, hidden: Tensor, tokens: Packed) -> Tensor
 
 def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
     """A cascade that begins with a monolithic model's body and classifier; the other classifiers are new."""
-    made = CascadeModel(monolithic.encoder, exits)
-    made.classifiers[-1] = monolithic.classifiers[-1]
-    return made
+    cascade = CascadeModel(monolithic.encoder, exits)
+    cascade.classifiers[-1] = monolithic.classifiers[-1]
+    return cascade
 
 
 def save(
@@ -154,4 +154,4 @@ def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[Ca
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return load_transformer(folder, name, lambda told, encoder: CascadeModel(encoder, told["exits"]), source)
+    return load_transformer(folder, name, lambda config, encoder: CascadeModel(encoder, config["exits"]), source)

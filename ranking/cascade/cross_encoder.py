@@ -3,7 +3,7 @@ loads as a cross-encoder, without code of ours.
 
 The encoder takes Hugging Face's names back; the mean over all tokens, the two layers with tanh and the one that gives the
 score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores, logits, but for the last
-digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops nobody.
+digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops no candidate.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         model.encoder.save(Path(folder), layers)
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [Transformer(folder), *_head(cast(Classifier, model.classifiers[exit - 1]))]
-        made = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity())
-        made.save_pretrained(str(out), create_model_card=False)
+        exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity())
+        exported.save_pretrained(str(out), create_model_card=False)
     return layers, tokeniser.limit
 
 
@@ -57,20 +57,20 @@ def _head(classifier: Classifier) -> list[nn.Module]:
     """The mean over all tokens, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
     linears = [(classifier.first, nn.Tanh(), None), (classifier.second, nn.Tanh(), None)]
-    made: list[nn.Module] = [Pooling(width, "mean")]
+    modules: list[nn.Module] = [Pooling(width, "mean")]
     for linear, activation, name in [*linears, (classifier.score, nn.Identity(), "scores")]:
         dense = Dense(width, linear.out_features, activation_function=activation, module_output_name=name)
         dense.linear.load_state_dict(linear.state_dict())
-        made.append(dense)
-    return made
+        modules.append(dense)
+    return modules
 
 
 def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizerFast:
-    """The same tokenizer.json, with what stands beside it in Hugging Face's folders."""
+    """The same tokenizer.json, and the files that Hugging Face's folders have beside it."""
     tokenizer = Tokenizer.from_file(str(tokeniser.path))
     padding = next((token for token in _PADDING if tokenizer.token_to_id(token) is not None), None)
     if padding is None:
-        raise ValueError(f"{tokeniser.path}: no token to pad with, {' or '.join(_PADDING)}; its texts cannot stand in a batch")
+        raise ValueError(f"{tokeniser.path}: no token to pad with, {' or '.join(_PADDING)}; its texts cannot be put in a batch")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     inputs = ["input_ids", "attention_mask"] + (["token_type_ids"] if model.encoder.shape.types > 1 else [])

@@ -21,7 +21,7 @@ from schemas.ranked import RankedList, Unit
 
 
 class Sequential:
-    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before has left (§4.2).
+    """SR: monolithic rankers of growing depth, each trained on its own; each encodes anew what the one before has kept (§4.2).
 
     A checkpoint is a folder whose sub-folders are checkpoints of `pointwise`; the shallowest comes first.
     """
@@ -31,7 +31,7 @@ class Sequential:
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(self, rankers: Sequence[Cascade], drops: Sequence[float] = ()) -> None:
-        """`drops`: α after each ranker but the last. Raises ValueError where they do not fit the rankers."""
+        """`drops`: α after each ranker but the last. Raises ValueError if they do not fit the rankers."""
         self.drops = tuple(drops) or (0.0,) * (len(rankers) - 1)
         check([ranker.depth for ranker in rankers], self.drops)
         self._rankers = rankers
@@ -48,20 +48,20 @@ class Sequential:
         return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        now = list(lists)
+        remaining = list(lists)
         for ranker, alpha in zip(self._rankers, (*self.drops, 0.0), strict=True):
-            scores = [rows.scores[:, -1] for rows in ranker.exit_scores(now)]
+            scores = [rows.scores[:, -1] for rows in ranker.exit_scores(remaining)]
             if ranker is self._rankers[-1]:
                 break
-            for n, ranked in enumerate(now):
+            for n, ranked in enumerate(remaining):
                 size = len(ranked.candidates)
                 stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
-                now[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
-        return [order_by(ranked, values, self.name) for ranked, values in zip(now, scores, strict=True)]
+                remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
+        return [order_by(ranked, values, self.name) for ranked, values in zip(remaining, scores, strict=True)]
 
     def costs(self) -> Counter[str]:
         """As `Cascade.costs`, summed over the rankers, but for the candidates, which came in once."""
         first, *others = [ranker.costs() for ranker in self._rankers]
-        came = {key: first[key] for key in ("candidates", "tokens")}
-        full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in came.items()}
-        return Counter({**sum(others, first), **came, **full}) if first else first
+        incoming = {key: first[key] for key in ("candidates", "tokens")}
+        full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in incoming.items()}
+        return Counter({**sum(others, first), **incoming, **full}) if first else first

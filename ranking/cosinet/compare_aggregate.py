@@ -92,16 +92,16 @@ class CompareAggregateModel(nn.Module):
 def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
     """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters].
 
-    The words of all texts stand in one row, with zeros between the texts. One product gives what every word adds to the places
-    around it, for each window and each place in it; a convolution is the sum of these, shifted.
+    The words of all texts are laid in one row, with zeros between the texts. One product gives what each word adds to the
+    places around it, for each window and each place in it; a convolution is the sum of these, shifted.
     """
     gap, device = max(WINDOWS) // 2, compared.device
     sizes = real.sum(1)
-    at = torch.arange(int(sizes.sum()), device=device)  # [words]: where each stands
-    at = at + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
-    places = len(at) + gap * (len(sizes) + 1)
+    position = torch.arange(int(sizes.sum()), device=device)  # [words]: the place of each
+    position = position + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
+    places = len(position) + gap * (len(sizes) + 1)
     x = compared.new_zeros(places + -places % 64, compared.shape[2])  # products of few shapes, whose kernels are made once
-    x = x.index_copy(0, at, compared[real])
+    x = x.index_copy(0, position, compared[real])
     weights = torch.cat([conv.weight.permute(2, 0, 1).flatten(0, 1) for conv in cast(list[nn.Conv1d], convs)])
     taps = iter(F.linear(x, weights).chunk(sum(WINDOWS), 1))  # [places, filters] each
     pooled = []
@@ -109,13 +109,13 @@ def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
         h = torch.zeros_like(x)
         for ahead in range(-((window - 1) // 2), window // 2 + 1):
             h = h + F.pad(next(taps), (0, 0, -ahead, ahead))
-        h = h[at].to(x.dtype) + cast(Tensor, conv.bias)
+        h = h[position].to(x.dtype) + cast(Tensor, conv.bias)
         pooled.append(torch.segment_reduce(h, "max", lengths=sizes).relu())
     return torch.cat(pooled, 1)
 
 
 class CompareAggregate:
-    """Score = the model's, on a scale of its own; a checkpoint is what `checkpoint.save` wrote."""
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote."""
 
     name: ClassVar[str] = "compare_aggregate"
     reads: ClassVar[Unit] = "sentence"
@@ -124,7 +124,7 @@ class CompareAggregate:
     def __init__(self, model: CompareAggregateModel, embeddings: Embeddings) -> None:
         self._lexicon = Lexicon(embeddings)
         self._model = copy.deepcopy(model)
-        for weight in self._model.parameters():  # in float64 a score does not feel its batch mates
+        for weight in self._model.parameters():  # in float64 a score does not depend on the rest of the batch
             weight.data = weight.data.double()
 
     @classmethod

@@ -1,7 +1,7 @@
 """Cosinet (Bonadiman & Moschitti, COLING 2020): sentences ranked by static word vectors and by the original order.
 
 Reads sentences, writes sentences. This file is §4.1: the relatedness of words, one convolution for the question and one
-for the candidate, their product and difference. §4.2 is `listwise.py`; `lookup.py` gives the same scores much faster.
+for the candidate, their product and difference. §4.2 is `heads.py`; `table_lookup.py` gives the same scores much faster.
 
 Not stated in the paper, decided here: a ReLU follows the convolution, as in Severyn & Moschitti (2016), whom §4.1.2
 follows; the convolution has as many places as the text has words (two empty ones stand before and after it), so that
@@ -81,9 +81,11 @@ def relatedness(vectors: Tensor, question: Tensor, candidate: Tensor) -> tuple[T
     Rows [pairs, words] of both → [pairs, question words], [pairs, candidate words]; 0 for padding. Each two words that are
     different meet once, in float64: no learning, and no autocast, changes what is related.
     """
-    (asked, q), (found, c) = distinct(question), distinct(candidate)
-    w_q, w_c = (F.normalize(embed(vectors, words).double()) for words in (asked, found))
-    table = (w_q @ w_c.T).masked_fill((asked[:, None] == found) & (asked > 0)[:, None], 1)  # [different words, different words]
+    (question_words, q), (candidate_words, c) = distinct(question), distinct(candidate)
+    w_q, w_c = (F.normalize(embed(vectors, words).double()) for words in (question_words, candidate_words))
+    table = (w_q @ w_c.T).masked_fill(
+        (question_words[:, None] == candidate_words) & (question_words > 0)[:, None], 1
+    )  # [different words, different words]
     cos = table.to(vectors.dtype)[q[:, :, None], c[:, None]]  # [pairs, question words, candidate words]
     r_q = cos.masked_fill(~real(candidate)[:, None], -2).amax(2)
     r_c = cos.masked_fill(~real(question)[:, :, None], -2).amax(1)
@@ -95,7 +97,7 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
 
     A convolution is linear, so each different word w of the batch meets each tap W_k of the kernel once, and a place is the
     sum of its window's five w · W_k and five r · u_k, where u_k is the tap of the relatedness channel. This halves a
-    training step; `lookup.py` keeps the products from batch to batch.
+    training step; `table_lookup.py` keeps the products from batch to batch.
     """
     words, number = distinct(rows)
     weight = conv.weight.permute(1, 2, 0)  # [d + 1, taps, filters]
@@ -114,7 +116,7 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
 
 
 class Cosinet:
-    """Score = the model's, on a scale of its own; a checkpoint is what `checkpoint.save` wrote."""
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote."""
 
     name: ClassVar[str] = "cosinet"
     reads: ClassVar[Unit] = "sentence"

@@ -140,13 +140,13 @@ def score(
     pairs: Callable[[Sequence[NumberedList]], Tensor], head: Head, lists: Sequence[NumberedList]
 ) -> list[npt.NDArray[np.float64]]:
     """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in float64, whole lists."""
-    made = [np.empty(0) for _ in lists]
+    scored = [np.empty(0) for _ in lists]
     for group in _groups(lists):
         sizes = [len(lists[n][1]) for n in group]
         encoded = torch.cat([pairs(block).double() for block in _blocks([lists[n] for n in group])])
         for n, scores in zip(group, _split(head(encoded, sizes), sizes), strict=True):
-            made[n] = scores.cpu().numpy()
-    return made
+            scored[n] = scores.cpu().numpy()
+    return scored
 
 
 def _groups(lists: Sequence[NumberedList]) -> Iterator[list[int]]:
@@ -200,9 +200,9 @@ def rerank(
     texts = [[r.question.text, *(r.candidates[n].text for n in order)] for r, order in zip(lists, original, strict=True)]
     rows = iter(lexicon.rows([text for mine in texts for text in mine]))
     numbered = [(question, candidates) for question, *candidates in (list(islice(rows, len(mine))) for mine in texts)]
-    made = []
+    reranked = []
     for ranked, order, values in zip(lists, original, scores(numbered), strict=True):
         incoming = np.empty(len(order))
         incoming[order] = values
-        made.append(order_by(ranked, incoming, stage))
-    return made
+        reranked.append(order_by(ranked, incoming, stage))
+    return reranked

@@ -51,8 +51,8 @@ def save_list_model(
     if store == "fp16":
         kept = {name: weight.half() for name, weight in kept.items()}
     save_file(kept, folder / "model.safetensors")
-    told = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
-    (folder / "config.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    config = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
@@ -62,15 +62,15 @@ def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Pa
     vectors' transformer cannot be had.
     """
     try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        check_format(told, model.name)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        check_format(config, model.name)
         weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
         embeddings = Embeddings.load(folder, source)
-        made = model(embeddings.vectors, told["form"], int(told["filters"]))
+        loaded = model(embeddings.vectors, config["form"], int(config["filters"]))
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
     try:
-        made.load_state_dict(weights)
+        loaded.load_state_dict(weights)
     except RuntimeError as e:
         raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
-    return made.eval(), embeddings
+    return loaded.eval(), embeddings

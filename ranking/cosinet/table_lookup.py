@@ -50,17 +50,17 @@ class LookUp:
         texts = [text or (0,) for _, candidates in block for text in candidates]  # no words: one place without a word
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
-        questions, asked, related_q, related_c, pair, word = [], [], [], [], 0, 0
+        questions, question_lengths, related_q, related_c, pair, word = [], [], [], [], 0, 0
         for text, candidates in block:
             question = np.array(text or (0,), np.int32)
             mine = lengths[pair : pair + len(candidates)]
             r_q, r_c = self._relatedness(question, rows[word : word + mine.sum()], mine)
             questions.append(np.tile(question, len(candidates)))
-            asked.append(np.full(len(candidates), len(question)))
+            question_lengths.append(np.full(len(candidates), len(question)))
             related_q.append(r_q.ravel())
             related_c.append(r_c)
             pair, word = pair + len(candidates), word + mine.sum()
-        q = self._question.encode(np.concatenate(questions), np.concatenate(related_q), np.concatenate(asked))
+        q = self._question.encode(np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths))
         c = self._candidate.encode(rows, np.concatenate(related_c), lengths)
         return torch.cat([q * c, q - c], 1)
 
@@ -96,8 +96,8 @@ class Relatedness:
         filled = np.zeros(-len(words) // PRODUCT_WORDS * -PRODUCT_WORDS, np.int32)
         filled[: len(words)] = words
         filled[filled >= len(self._table)] = 0
-        asked = np.where(question < len(self._table), question, 0)
-        asked_vectors = torch.from_numpy(self._table[asked] / self._lengths[asked, None])
+        known = np.where(question < len(self._table), question, 0)
+        asked_vectors = torch.from_numpy(self._table[known] / self._lengths[known, None])
         vectors = torch.from_numpy(self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1]))
         cos: Floats = (vectors @ asked_vectors.T).view(len(filled), len(question)).numpy() / self._lengths[filled, None]
         return cos[: len(words)]
@@ -131,11 +131,11 @@ class Taps:
         table, device = self._taps.view(-1, self._filters), self._taps.device
         h = table.new_empty(len(lengths), self._filters)
         starts, order = lengths.cumsum() - lengths, np.argsort(-lengths, kind="stable")
-        at = 0
-        while at < len(order):
-            longest = lengths[order[at]]
-            texts = order[at : at + max(1, BAG_PLACES // longest)]
-            at += len(texts)
+        first = 0
+        while first < len(order):
+            longest = lengths[order[first]]
+            texts = order[first : first + max(1, BAG_PLACES // longest)]
+            first += len(texts)
             place = np.minimum(np.arange(longest), lengths[texts, None] - 1)  # past its end a text repeats its last place
             bags = (starts[texts, None] + place).ravel()
             i, w = torch.from_numpy(index[bags]).to(device), torch.from_numpy(weights[bags]).to(device)
@@ -146,11 +146,13 @@ class Taps:
     def _bags(self, rows: Ints, related: Floats, lengths: npt.NDArray[np.int64]) -> tuple[Ints, Floats]:
         """What is summed at each place of the texts: rows of the table and their weights  [words, 2 · kernel] both."""
         margin, kernel = self._kernel // 2, np.arange(self._kernel)
-        at = np.arange(len(rows)) + margin * np.repeat(np.arange(1, len(lengths) + 1), lengths)  # empty places between texts
+        position = np.arange(len(rows)) + margin * np.repeat(
+            np.arange(1, len(lengths) + 1), lengths
+        )  # empty places between texts
         words = np.zeros(len(rows) + margin * (len(lengths) + 1), np.int32)
         relate = np.zeros(len(words), np.float32)
-        words[at], relate[at] = self._places(rows), related
-        window = at[:, None] + (kernel - margin)
+        words[position], relate[position] = self._places(rows), related
+        window = position[:, None] + (kernel - margin)
         index, weights = np.empty((len(rows), 2, self._kernel), np.int32), np.ones((len(rows), 2, self._kernel), np.float32)
         index[:, 0] = words[window] * self._kernel + kernel
         index[:, 1] = self._kernel + kernel
@@ -168,10 +170,10 @@ class Taps:
 
     def _enter(self, rows: Ints) -> None:
         first, self._used = self._used, self._used + len(rows)
-        for at in range(0, len(rows), ENTER_WORDS):  # in products of a fixed shape, filled up with no word
+        for start in range(0, len(rows), ENTER_WORDS):  # in products of a fixed shape, filled up with no word
             words = np.zeros(ENTER_WORDS, np.int64)
-            words[: len(rows) - at] = rows[at : at + ENTER_WORDS]
-            made = torch.from_numpy(self._vectors[words]).to(self._weight.device) @ self._weight
-            end = min(ENTER_WORDS, len(rows) - at)
-            self._taps[first + at : first + at + end] = made.view(-1, self._kernel, self._filters)[:end]
+            words[: len(rows) - start] = rows[start : start + ENTER_WORDS]
+            products = torch.from_numpy(self._vectors[words]).to(self._weight.device) @ self._weight
+            end = min(ENTER_WORDS, len(rows) - start)
+            self._taps[first + start : first + start + end] = products.view(-1, self._kernel, self._filters)[:end]
         self._place[rows] = np.arange(first, self._used)

@@ -34,7 +34,7 @@ TOLERANCE = 2e-5
 """Of the error of a score by W1 in 7 bits, the standard deviation that is put up with: a fifth of what a score may be off."""
 _LEVELS = 127  # of a byte: -127 to 127
 _FINE_LEVELS = _LEVELS * _LEVELS + _LEVELS // 2  # of two, the first counting 127 times
-_PAD = 16  # columns of a product come in multiples of so many
+_PAD = 16  # columns of a product come in multiples of this
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Codes:
 
 
 class Sizes(NamedTuple):
-    """Bytes of so many answers (Table 6, "Memory Cost")."""
+    """Bytes of that number of answers (Table 6, "Memory Cost")."""
 
     floats: int
     """Matrices of float32."""
@@ -97,54 +97,56 @@ class Attention:
         if codes.bits.shape[1] * 8 != self._w1.shape[1]:
             raise ValueError(f"answers of {codes.bits.shape[1] * 8} bits a token for a model of {self._w1.shape[1]}")
         u = question.detach().double().cpu().numpy()
-        asked = self._ask(u)
-        made = np.zeros(len(codes.lengths))
+        columns = self._ask(u)
+        scores = np.zeros(len(codes.lengths))
         for answers, tokens in _blocks(codes.lengths, BLOCK_TOKENS[self.device.type]):
             lengths = codes.lengths[answers]
             signs = _signs(codes.bits[tokens], self.device)
-            v = _composed(self._logits(signs, asked), signs, lengths)
+            v = _composed(self._logits(signs, columns), signs, lengths)
             norms = np.linalg.norm(v, axis=1) * np.linalg.norm(u)
-            made[answers] = np.divide(v @ u, norms, out=np.zeros(len(v)), where=norms > 0)
-        return made
+            scores[answers] = np.divide(v @ u, norms, out=np.zeros(len(v)), where=norms > 0)
+        return scores
 
     def bits_of(self, question: Tensor) -> int:
         """Of W1 for this question: 7 or 14."""
         return 14 if self._ask(question.detach().double().cpu().numpy()).correction is None else 7
 
-    def _ask(self, u: Floats) -> _Asked:
+    def _ask(self, u: Floats) -> _QuestionColumns:
         """What depends on the question alone. The slopes of tanh are over b of random signs, for which W1 b is normal."""
         bias = self._w2 @ u
         nodes, weights = np.polynomial.hermite_e.hermegauss(9)
         slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]
         weights = weights / weights.sum()
         mean = slopes @ weights
-        left = self._w1 - self._coarse.whole * self._coarse.step[:, None]
+        residue = self._w1 - self._coarse.whole * self._coarse.step[:, None]
         spread = self._m * np.sqrt(np.maximum(slopes**2 @ weights - mean**2, 0))
-        error = np.sqrt((spread**2 * (left**2).sum(1)).sum() / len(u))
+        error = np.sqrt((spread**2 * (residue**2).sum(1)).sum() / len(u))
         if error > TOLERANCE:
             high, low = _split(self._fine.whole)
-            return _Asked(self._columns(high, low), self._fine.step, bias, None, self.device)
-        column = _Rounded.of(((self._m * mean) @ left)[None], _LEVELS)
-        return _Asked(self._columns(self._coarse.whole, column.whole), self._coarse.step, bias, column.step[0], self.device)
+            return _QuestionColumns(self._columns(high, low), self._fine.step, bias, None, self.device)
+        column = _Rounded.of(((self._m * mean) @ residue)[None], _LEVELS)
+        return _QuestionColumns(
+            self._columns(self._coarse.whole, column.whole), self._coarse.step, bias, column.step[0], self.device
+        )
 
     def _columns(self, *rows: Floats) -> Tensor:
         """Rows [n, D] of whole numbers → [D, n and then as many columns of 0 as are missing]."""
-        made = np.concatenate(rows)
-        made = np.pad(made, ((0, -len(made) % _PAD), (0, 0)))
-        return torch.from_numpy(np.ascontiguousarray(made.T.astype(np.int8))).to(self.device)
+        matrix = np.concatenate(rows)
+        matrix = np.pad(matrix, ((0, -len(matrix) % _PAD), (0, 0)))
+        return torch.from_numpy(np.ascontiguousarray(matrix.T.astype(np.int8))).to(self.device)
 
-    def _logits(self, signs: Tensor, asked: _Asked) -> Floats:
+    def _logits(self, signs: Tensor, columns: _QuestionColumns) -> Floats:
         """mᵀ tanh(W1 b + W2 u), less what all tokens have in common, [tokens]."""
         hidden = len(self._double_m)
-        product = exact_product(signs, asked.columns)
+        product = exact_product(signs, columns.columns)
         x = product[:, :hidden]
-        if asked.correction is None:
+        if columns.correction is None:
             x = torch.add(product[:, hidden : 2 * hidden], x, alpha=_LEVELS)
-        x = torch.addcmul(asked.bias, x.float(), asked.step)
+        x = torch.addcmul(columns.bias, x.float(), columns.step)
         # A product with m would be quicker, and a row's sum would depend on how many rows there are.
         logits: Floats = x.sigmoid_().mul_(self._double_m).sum(1).double().cpu().numpy()
-        if asked.correction is not None:
-            logits += product[:, hidden].double().cpu().numpy() * asked.correction
+        if columns.correction is not None:
+            logits += product[:, hidden].double().cpu().numpy() * columns.correction
         return logits
 
 
@@ -162,7 +164,7 @@ class _Rounded(NamedTuple):
         return cls(np.rint(matrix / step[:, None]), step)
 
 
-class _Asked:
+class _QuestionColumns:
     """A question, and the columns that answers are multiplied with for it."""
 
     def __init__(self, columns: Tensor, step: Floats, bias: Floats, correction: float | None, device: torch.device) -> None:
@@ -174,19 +176,19 @@ class _Asked:
 
 def _composed(logits: Floats, signs: Tensor, lengths: Numbers) -> Floats:
     """Σ α_i b_i of each answer [answers, D], up to a factor; whole numbers."""
-    made = np.zeros((len(lengths), signs.shape[1]))
-    there = np.flatnonzero(lengths)
-    if len(there):
-        lengths = lengths[there]
-        answer = np.repeat(np.arange(len(there)), lengths)
+    sums = np.zeros((len(lengths), signs.shape[1]))
+    filled = np.flatnonzero(lengths)
+    if len(filled):
+        lengths = lengths[filled]
+        answer = np.repeat(np.arange(len(filled)), lengths)
         most = np.maximum.reduceat(logits, np.cumsum(lengths) - lengths)
         high, low = _split(np.rint(np.exp(logits - most[answer]) * _FINE_LEVELS))
-        rows = np.zeros((2, len(there), len(logits)), np.int8)
+        rows = np.zeros((2, len(filled), len(logits)), np.int8)
         rows[:, answer, np.arange(len(logits))] = high, low
         product = exact_product(torch.from_numpy(rows.reshape(-1, len(logits))).to(signs.device), signs)
-        first, second = product.double().cpu().numpy().reshape(2, len(there), -1)
-        made[there] = _LEVELS * first + second
-    return made
+        first, second = product.double().cpu().numpy().reshape(2, len(filled), -1)
+        sums[filled] = _LEVELS * first + second
+    return sums
 
 
 def _split(whole: Floats) -> tuple[Floats, Floats]:
@@ -223,7 +225,7 @@ def _signs(bits: Bytes, device: torch.device) -> Tensor:
 
 
 def _blocks(lengths: Numbers, tokens: int) -> Iterator[tuple[slice, slice]]:
-    """(answers, their tokens) of runs of at most so many tokens, or of one answer that has more."""
+    """(answers, their tokens) of runs of at most `tokens` tokens, or of one answer that has more."""
     ends = np.cumsum(lengths)
     first = 0
     while first < len(lengths):

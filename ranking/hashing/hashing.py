@@ -110,11 +110,13 @@ class Hashing:
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         began = time.perf_counter()
         texts: dict[str, int] = {}
-        numbers = [texts.setdefault(c.text, len(texts)) for ranked in lists for c in ranked.candidates]
+        answer_of = [texts.setdefault(c.text, len(texts)) for ranked in lists for c in ranked.candidates]
         sizes = np.fromiter((len(ranked.candidates) for ranked in lists), np.int64, len(lists))
-        asked = np.repeat(np.arange(len(lists)), sizes)
-        scores = self._scored([ranked.question.text for ranked in lists], list(texts), asked, np.array(numbers, np.int64))
-        self._costs.update(candidates=len(numbers), milliseconds=round(1000 * (time.perf_counter() - began)))
+        question_of = np.repeat(np.arange(len(lists)), sizes)
+        scores = self._scored(
+            [ranked.question.text for ranked in lists], list(texts), question_of, np.array(answer_of, np.int64)
+        )
+        self._costs.update(candidates=len(answer_of), milliseconds=round(1000 * (time.perf_counter() - began)))
         parts = np.split(scores, np.cumsum(sizes)[:-1]) if len(lists) else []
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
@@ -125,60 +127,64 @@ class Hashing:
         return spent
 
     @torch.inference_mode()
-    def _scored(self, questions: Sequence[str], answers: Sequence[str], asked: Numbers, of: Numbers) -> Floats:
-        """s [pairs] of questions[asked[p]] and answers[of[p]]; so many answers at a time as BATCH_TOKENS allows."""
-        made = np.zeros(len(of))
-        if not len(of):
-            return made
+    def _scored(self, questions: Sequence[str], answers: Sequence[str], question_of: Numbers, answer_of: Numbers) -> Floats:
+        """s [pairs] of questions[asked[p]] and answers[of[p]]; as many answers at a time as BATCH_TOKENS allows."""
+        result = np.zeros(len(answer_of))
+        if not len(answer_of):
+            return result
         vectors = self._questions(questions)
         if self._attention is not None:
-            return self._from_bits(self._attention, vectors, answers, asked, of)
+            return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
         pairs = self._tokenised(answers)
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
-        by_answer = np.argsort(of, kind="stable")
-        ends = np.cumsum(np.bincount(of, minlength=len(answers)))
+        by_answer = np.argsort(answer_of, kind="stable")
+        ends = np.cumsum(np.bincount(answer_of, minlength=len(answers)))
         for rows in pairs.batches(BATCH_TOKENS):
             tokens = pairs.pack(rows).to(vectors.device)
-            each = [by_answer[(ends[row - 1] if row else 0) : ends[row]] for row in rows]  # the pairs that each answer is in
-            chosen = np.concatenate(each)
-            number = np.repeat(np.arange(len(rows)), [len(of_row) for of_row in each])
-            scores = self._model.scores(vectors, self._model.kept(tokens), tokens.starts, asked[chosen], number)
-            made[chosen] = scores.cpu().numpy()
-        return made
+            pairs_of_answer = [
+                by_answer[(ends[row - 1] if row else 0) : ends[row]] for row in rows
+            ]  # the pairs that each answer is in
+            chosen = np.concatenate(pairs_of_answer)
+            number = np.repeat(np.arange(len(rows)), [len(of_row) for of_row in pairs_of_answer])
+            scores = self._model.scores(vectors, self._model.kept(tokens), tokens.starts, question_of[chosen], number)
+            result[chosen] = scores.cpu().numpy()
+        return result
 
-    def _from_bits(self, attention: Attention, vectors: Tensor, answers: Sequence[str], asked: Numbers, of: Numbers) -> Floats:
+    def _from_bits(
+        self, attention: Attention, vectors: Tensor, answers: Sequence[str], question_of: Numbers, answer_of: Numbers
+    ) -> Floats:
         """As `_scored`, of the questions' vectors; what the store does not hold is encoded."""
         bits = self._bits(answers)
         lengths = np.fromiter(map(len, bits), np.int64, len(bits))
-        made = np.zeros(len(of))
-        for question in np.unique(asked):
-            rows = np.flatnonzero(asked == question)
-            codes = Codes(np.concatenate([bits[answer] for answer in of[rows]]), lengths[of[rows]])
-            made[rows] = attention.scores(vectors[question], codes)
-        return made
+        result = np.zeros(len(answer_of))
+        for question in np.unique(question_of):
+            rows = np.flatnonzero(question_of == question)
+            codes = Codes(np.concatenate([bits[answer] for answer in answer_of[rows]]), lengths[answer_of[rows]])
+            result[rows] = attention.scores(vectors[question], codes)
+        return result
 
     def _bits(self, answers: Sequence[str]) -> list[Bytes]:
         """Each answer's [tokens, D / 8]."""
-        found = self._store.find(answers) if self._store else [None] * len(answers)
-        missing = [n for n, answer in enumerate(found) if answer is None]
+        stored = self._store.find(answers) if self._store else [None] * len(answers)
+        missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
         new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}
-        cut = [answer.cut for answer in found if answer is not None]
+        cut = [answer.cut for answer in stored if answer is not None]
         self._costs.update(answers=len(missing), answers_stored=len(cut))
         self._costs.update(answers_cut=int(np.count_nonzero(encoded.cut)) + sum(map(bool, cut)))
         self._costs.update(tokens=int(encoded.lengths.sum()), tokens_cut=int(encoded.cut.sum()) + sum(cut))
-        return [new[n] if answer is None else answer.bits for n, answer in enumerate(found)]
+        return [new[n] if answer is None else answer.bits for n, answer in enumerate(stored)]
 
     def _questions(self, texts: Sequence[str]) -> Tensor:
         """u_q [texts, D]."""
         number: dict[str, int] = {}
-        of = np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
+        row = np.array([number.setdefault(text, len(number)) for text in texts], np.int64)
         pairs = self._tokenised(list(number))
         device = self._model.encoder.words.weight.device
-        made = torch.zeros(len(number), self._model.encoder.shape.width, dtype=self._model.precision, device=device)
+        vectors = torch.zeros(len(number), self._model.encoder.shape.width, dtype=self._model.precision, device=device)
         for rows in pairs.batches(BATCH_TOKENS):
-            made[torch.from_numpy(rows).to(device)] = self._model.question(pairs.pack(rows).to(device))
-        return made[torch.from_numpy(of).to(device)]
+            vectors[torch.from_numpy(rows).to(device)] = self._model.question(pairs.pack(rows).to(device))
+        return vectors[torch.from_numpy(row).to(device)]
 
     def _tokenised(self, texts: Sequence[str]) -> Pairs:
         pairs = self._tokeniser.pairs([(text,) for text in texts])

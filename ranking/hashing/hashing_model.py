@@ -10,9 +10,9 @@ and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
 
 Settled here. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
 there is none. L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is cut
-from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference all that
-stands on the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or made here: a score
-does not feel its batch mates.
+from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference
+everything after the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a
+score does not depend on the rest of the batch.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HashingModel(nn.Module):
             raise ValueError(f"attention = {attention}, beta = {beta}; both must be at least 1")
         self.encoder, self.variant, self.attention, self.beta = encoder, variant, attention, beta
         self.precision = torch.float32
-        """Of all that stands on the encoder."""
+        """Of everything after the encoder."""
         width = encoder.shape.width
         attends = variant != "pooling"
         self.w1 = nn.Linear(width, attention, bias=False) if attends else None
@@ -94,35 +94,35 @@ class HashingModel(nn.Module):
                 return _segments(answer, "max", starts)
             return self._attend(answer, self.w1(answer), starts, self.w2(question))
 
-    def scores(self, question: Tensor, answer: Tensor, starts: Tensor, asked: Numbers, answers: Numbers) -> Tensor:
+    def scores(self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers) -> Tensor:
         """s [pairs] of pair p: question[asked[p]] and answer number answers[p], whose columns are answer[starts[a] :
         starts[a + 1]]. W1 b is computed once per column, W2 u once per question, however many pairs they are in; memory is
         flat in the number of pairs."""
         with torch.autocast(answer.device.type, enabled=False):
-            return self._scores(question, answer, starts, asked, answers)
+            return self._scores(question, answer, starts, question_of, answer_of)
 
-    def _scores(self, question: Tensor, answer: Tensor, starts: Tensor, asked: Numbers, answers: Numbers) -> Tensor:
+    def _scores(self, question: Tensor, answer: Tensor, starts: Tensor, question_of: Numbers, answer_of: Numbers) -> Tensor:
         if self.w1 is None or self.w2 is None:
-            return F.cosine_similarity(question[asked], _segments(answer, "max", starts)[answers])
+            return F.cosine_similarity(question[question_of], _segments(answer, "max", starts)[answer_of])
         keys, queries = self.w1(answer), self.w2(question)  # [tokens, M], [questions, M]
-        lengths = starts.diff().cpu().numpy().astype(np.int64)[answers]
-        made = []
+        lengths = starts.diff().cpu().numpy().astype(np.int64)[answer_of]
+        parts = []
         for part in _parts(lengths, PAIR_TOKENS):
-            of = torch.from_numpy(lengths[part]).to(answer.device)
-            ends = F.pad(of.cumsum(0), (1, 0))
-            rows = torch.repeat_interleave(starts[answers[part]].long() - ends[:-1], of) + torch.arange(
+            sizes = torch.from_numpy(lengths[part]).to(answer.device)
+            ends = F.pad(sizes.cumsum(0), (1, 0))
+            rows = torch.repeat_interleave(starts[answer_of[part]].long() - ends[:-1], sizes) + torch.arange(
                 int(ends[-1]), device=answer.device
             )
-            vectors = self._attend(answer[rows], keys[rows], ends, queries[asked[part]])
-            made.append(F.cosine_similarity(question[asked[part]], vectors))
-        return torch.cat(made) if made else question.new_zeros(0)
+            vectors = self._attend(answer[rows], keys[rows], ends, queries[question_of[part]])
+            parts.append(F.cosine_similarity(question[question_of[part]], vectors))
+        return torch.cat(parts) if parts else question.new_zeros(0)
 
     def _attend(self, answer: Tensor, keys: Tensor, starts: Tensor, queries: Tensor) -> Tensor:
         """Σ α_i b_i [pairs, D] from b [tokens, D], W1 b [tokens, M] and W2 u [pairs, M]."""
         assert self.m is not None
-        of = starts.diff().long()
-        logits = self.m((keys + queries.repeat_interleave(of, 0)).tanh())  # [tokens, 1]
-        weights = (logits - _segments(logits.detach(), "max", starts).repeat_interleave(of, 0)).exp()
+        sizes = starts.diff().long()
+        logits = self.m((keys + queries.repeat_interleave(sizes, 0)).tanh())  # [tokens, 1]
+        weights = (logits - _segments(logits.detach(), "max", starts).repeat_interleave(sizes, 0)).exp()
         return _segments(weights * answer, "sum", starts) / _segments(weights, "sum", starts)
 
     def _encoded(self, tokens: Packed) -> Tensor:
@@ -130,15 +130,15 @@ class HashingModel(nn.Module):
         return hidden.to(self.precision)
 
     def for_inference(self, device: torch.device | str, precision: torch.dtype = torch.float64) -> HashingModel:
-        """A copy for scoring: the encoder in the device's fast precision, what stands on it in `precision`."""
-        made = copy.copy(self)
-        made._modules = dict(self._modules)
-        made.encoder = self.encoder.for_inference(device)
-        made.precision = precision
+        """A copy for scoring: the encoder in the device's fast precision, the rest in `precision`."""
+        scorer = copy.copy(self)
+        scorer._modules = dict(self._modules)
+        scorer.encoder = self.encoder.for_inference(device)
+        scorer.precision = precision
         for name, module in self._modules.items():
             if name != "encoder":
-                made._modules[name] = copy.deepcopy(module).to(device, precision)  # type: ignore[union-attr]
-        return made.requires_grad_(False).eval()
+                scorer._modules[name] = copy.deepcopy(module).to(device, precision)  # type: ignore[union-attr]
+        return scorer.requires_grad_(False).eval()
 
 
 def sign(values: Tensor) -> Tensor:
@@ -154,12 +154,12 @@ def _segments(values: Tensor, reduce: Literal["max", "sum"], starts: Tensor) -> 
 def _parts(lengths: Numbers, most: int) -> list[slice]:
     """Neighbours of at most `most` tokens together, or one that has more."""
     ends = np.cumsum(lengths)
-    made, first = [], 0
+    parts, first = [], 0
     while first < len(lengths):
         last = max(first + 1, int(np.searchsorted(ends, ends[first] - lengths[first] + most, side="right")))
-        made.append(slice(first, last))
+        parts.append(slice(first, last))
         first = last
-    return made
+    return parts
 
 
 def save(
@@ -170,8 +170,8 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder; L is the tokenizer's limit. See `save_transformer`."""
-    told = {"variant": model.variant, "attention": model.attention, "beta": model.beta}
-    save_transformer(folder, NAME, told, model, tokeniser, store, words)
+    details = {"variant": model.variant, "attention": model.attention, "beta": model.beta}
+    save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingModel, Tokeniser]:
@@ -182,13 +182,13 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingMod
 def variant_of(folder: Path) -> Variant:
     """The variant of a checkpoint. Raises ValueError where the folder is none of this model."""
     try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        check_format(told, NAME)
-        variant: Variant = told["variant"]
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        check_format(config, NAME)
+        variant: Variant = config["variant"]
     except (OSError, KeyError, TypeError, ValueError) as e:
         raise ValueError(f"{folder} is no checkpoint of {NAME}: {e}") from e
     return variant
 
 
-def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> HashingModel:
-    return HashingModel(encoder, told["variant"], told["attention"], told["beta"])
+def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> HashingModel:
+    return HashingModel(encoder, config["variant"], config["attention"], config["beta"])

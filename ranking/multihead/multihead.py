@@ -6,7 +6,7 @@ of the last h and a classifier. The body runs once for all heads. The score is t
 or, as a setting, of the probabilities, of which the log-odds are given, so that a score is a logit either way.
 
 It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those that are left.
-What learns from which teacher stands in `distil.py`.
+Which head learns from which teacher is in `ranking/training/distillation.py`.
 
 Settled here. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
 number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the paper's configurations have its numbers
@@ -72,9 +72,9 @@ class StudentHead(nn.Module):
         self.classifier = FORMS[form](shape.width, shape.dropout)
 
     def for_inference(self, device: torch.device | str) -> StudentHead:
-        made = copy.deepcopy(self).to(device, fast(device))
-        made.classifier = copy.deepcopy(self.classifier).to(device, torch.float64)
-        return made
+        scorer = copy.deepcopy(self).to(device, fast(device))
+        scorer.classifier = copy.deepcopy(self.classifier).to(device, torch.float64)
+        return scorer
 
 
 class MultiHeadModel(CascadeModel):
@@ -126,11 +126,11 @@ class MultiHeadModel(CascadeModel):
         """At the last exit H_i(B(x)) of each head."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
-        made = []
+        outputs = []
         for head in cast(Sequence[StudentHead], self.heads):
             encoded = self.encoder.run_through(head.layers, hidden, tokens, head.classifier.reads_first)
-            made.append(classified(head.classifier, encoded, tokens))
-        return made
+            outputs.append(classified(head.classifier, encoded, tokens))
+        return outputs
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         return averaged(torch.stack(self.logits(hidden, tokens, exit), 1), self.average)
@@ -149,15 +149,15 @@ class MultiHeadModel(CascadeModel):
         return self._with_heads(self.heads[head : head + 1])
 
     def _with_heads(self, heads: nn.ModuleList) -> Self:
-        made = copy.copy(self)
-        made._modules = {**self._modules, "heads": heads}
-        return made
+        student = copy.copy(self)
+        student._modules = {**self._modules, "heads": heads}
+        return student
 
     def with_exits(self, exits: Sequence[int]) -> MultiHeadModel:
         """The same body and heads behind these exits, whose classifiers are new."""
-        made = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, self.form, self.average)
-        made.heads = self.heads
-        return made
+        student = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, self.form, self.average)
+        student.heads = self.heads
+        return student
 
 
 def averaged(logits: Tensor, average: Average) -> Tensor:
@@ -180,10 +180,10 @@ def split(
             f"heads of {head_layers} layers, but the encoder has {whole.shape.layers}: b + h cannot be more; leave the body at "
             f"least one, so give head_layers of at most {whole.shape.layers - 1}"
         )
-    made = MultiHeadModel(whole.cut(body), heads, head_layers, exits, "first", average)
-    for head in cast(Sequence[StudentHead], made.heads):
+    student = MultiHeadModel(whole.cut(body), heads, head_layers, exits, "first", average)
+    for head in cast(Sequence[StudentHead], student.heads):
         head.layers = whole.copy_layers(body, whole.shape.layers)
-    return made
+    return student
 
 
 def split_model(
@@ -194,18 +194,18 @@ def split_model(
     own = whole.exits[:-1]
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
-    made = split(whole.encoder, heads, head_layers, exits, average)
-    made.form = "mean"
-    for head in cast(Sequence[StudentHead], made.heads):
+    student = split(whole.encoder, heads, head_layers, exits, average)
+    student.form = "mean"
+    for head in cast(Sequence[StudentHead], student.heads):
         head.classifier = copy.deepcopy(cast(Classifier, whole.classifiers[-1]))
     for n, layer in enumerate(exits):
         if layer in own:
-            made.classifiers[n] = whole.classifiers[own.index(layer)]
-    return made
+            student.classifiers[n] = whole.classifiers[own.index(layer)]
+    return student
 
 
 class MultiHead(Cascade):
-    """Score = the mean over the heads, a logit; with `drop`, whoever left at an exit before them is not in the list."""
+    """Score = the mean over the heads, a logit; with `drop`, candidates dropped at an exit before them are not in the list."""
 
     name: ClassVar[str] = "multihead"
 
@@ -223,9 +223,9 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder. See `save_transformer`."""
-    told = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
-    told |= {"form": model.form, "average": model.average}
-    save_transformer(folder, MultiHead.name, told, model, tokeniser, store, words)
+    details = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
+    details |= {"form": model.form, "average": model.average}
+    save_transformer(folder, MultiHead.name, details, model, tokeniser, store, words)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadModel, Tokeniser]:
@@ -233,5 +233,5 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadM
     return load_transformer(folder, MultiHead.name, _build, source)
 
 
-def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:
-    return MultiHeadModel(encoder, told["heads"], told["head_layers"], told["exits"], told["form"], told["average"])
+def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:
+    return MultiHeadModel(encoder, config["heads"], config["head_layers"], config["exits"], config["form"], config["average"])

@@ -107,16 +107,16 @@ class PeasiModel(nn.Module):
         return scores
 
     def for_inference(self, device: torch.device | str, passages: bool = True, sentences: bool = True) -> PeasiModel:
-        """A copy for scoring: transformers in the device's fast precision, what stands on them in float64.
+        """A copy for scoring: transformers in the device's fast precision, the heads in float64.
 
         Without what only reads passages, or sentences, where those are not to be read.
         """
         sentences = sentences or self.variant == "joint"
         alone = {"passage": passages, "sentence": sentences, "easi_encoder": sentences}
         needed = alone | {"encoder": passages or self.easi_encoder is None}
-        made = copy.copy(self)
-        made._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
-        return made.requires_grad_(False).eval()
+        scorer = copy.copy(self)
+        scorer._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
+        return scorer.requires_grad_(False).eval()
 
 
 def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.Module | None:
@@ -143,8 +143,8 @@ def save(
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
-    told = {"variant": model.variant, "slots": model.slots, "calibration": calibration}
-    save_transformer(folder, NAME, told, model, tokeniser, store, words)
+    details = {"variant": model.variant, "slots": model.slots, "calibration": calibration}
+    save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
 def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel, Tokeniser]:
@@ -152,7 +152,7 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel
     return load_transformer(folder, NAME, _build, source)
 
 
-def _build(told: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
-    made = PeasiModel(encoder, told["variant"], told["slots"])
-    made.calibration = told["calibration"] and Calibration(**told["calibration"])
-    return made
+def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
+    model = PeasiModel(encoder, config["variant"], config["slots"])
+    model.calibration = config["calibration"] and Calibration(**config["calibration"])
+    return model

@@ -23,8 +23,6 @@ from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
 
-# Transformers: a body, what stands on it, and a tokenizer. `told` is what the model's own file says of it.
-
 
 @dataclass(frozen=True, slots=True)
 class WordSource:
@@ -59,7 +57,7 @@ _WORDS = "encoder.words.weight"  # how the names of such tables end
 def save_transformer(
     folder: Path,
     name: str,
-    told: Mapping[str, object],
+    details: Mapping[str, object],
     model: TransformerModel,
     tokeniser: Tokeniser,
     store: Literal["fp32", "fp16"] = "fp32",
@@ -78,7 +76,7 @@ def save_transformer(
     if store == "fp16":
         kept = {key: weight.half() for key, weight in kept.items()}
     save_file(kept, folder / "model.safetensors")
-    config = {"format": FORMAT, "model": name, **told, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
+    config = {"format": FORMAT, "model": name, **details, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
     config["words"] = None if words is None else asdict(words)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
@@ -97,21 +95,21 @@ def load_transformer(
     transformer that has its words cannot be had.
     """
     try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        check_format(told, name)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        check_format(config, name)
         weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
         origin = folder
-        if told["words"] is not None:
-            words = WordSource(**told["words"])
+        if config["words"] is not None:
+            words = WordSource(**config["words"])
             origin = source(words.model)
             if _sha256(origin / "model.safetensors") != words.sha256:
                 raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
-        tokeniser = Tokeniser(origin, int(told["limit"]))
+        tokeniser = Tokeniser(origin, int(config["limit"]))
         with torch.device("meta"):
-            model = build(told, LayeredEncoder(Shape(**told["shape"])))
-        if told["words"] is not None:
-            taken = LayeredEncoder.load(origin, 1).words.weight
-            weights |= {key: taken.clone() for key in model.state_dict() if key.endswith(_WORDS)}
+            model = build(config, LayeredEncoder(Shape(**config["shape"])))
+        if config["words"] is not None:
+            shared = LayeredEncoder.load(origin, 1).words.weight
+            weights |= {key: shared.clone() for key in model.state_dict() if key.endswith(_WORDS)}
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
     try:
@@ -123,8 +121,8 @@ def load_transformer(
 
 def word_source(folder: Path) -> WordSource | None:
     """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
-    told = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
-    return None if told is None else WordSource(**told)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
+    return None if config is None else WordSource(**config)
 
 
 def _sha256(path: Path) -> str:
