@@ -84,7 +84,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
-    """Rerankers of other data, and a web of 60 pages: three fifths at the least, and not all, or it would be too easy."""
+    """54 or 55, as the processor rounds. Without one of its six stages, in order, the plan has 50, 46, 52, 53, 58 or 45."""
     right = answerable = 0
     wanted = gold()
     for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
@@ -93,7 +93,7 @@ def test_most_answers_of_the_sample_are_right(sample_run):
             answerable += 1
             right += fold(answer["answer"]) in wanted[answer["question_id"]]
     assert answerable == 84
-    assert 0.6 * answerable < right < answerable
+    assert 53 < right < 57
 
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):
