@@ -32,10 +32,13 @@ def step_command(name: str, about: str) -> Callable[..., None]:
 
 
 def sample(*, out: Out = Path("sample"), settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
-    """Write the sample web, its questions, labels and job file into --out, and run the job there."""
+    """Write the sample web, its questions, labels and job file into --out, run the job there, and show three answers."""
     from pipelines.sample import copy_to
 
     _run(copy_to(out), out / "run", settings, beam_options)
+    from pipelines.sample.best_answers import best_answers
+
+    write_lines(best_answers(out / "run"))
 
 
 def recipe(
