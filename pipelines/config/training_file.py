@@ -143,9 +143,9 @@ class TrainJob(SettingsFile):
         return {**tables, name: _settings(name, tables[name], sections[name])}
 
     @model_validator(mode="after")
-    def _teachers_teach(self) -> Self:
+    def _check_teachers(self) -> Self:
         if self.distil is not None and not self.training.distils:
-            students = [name for name, training in trainings().items() if training.distils]
+            students = sorted(name for name, training in trainings().items() if training.distils)
             raise ValueError(f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out")
         return self
 
@@ -182,9 +182,9 @@ def _settings(section: str, table: Any, choices: Mapping[str, Training]) -> Trai
     if name is not None and name not in choices:
         near = difflib.get_close_matches(str(name), choices, n=1)
         suggestion = f"; did you mean {near[0]!r}?" if near else ""
-        message = f"unknown{suggestion} Known here: {', '.join(choices)}"
+        message = f"unknown reranker {name!r}{suggestion} Known here: {', '.join(choices)}"
         error = PydanticCustomError("unknown_reranker", "{message}", {"message": message})
-        raise _refusal([InitErrorDetails(type=error, loc=(section, "reranker"), input=name)])
+        raise _refusal([InitErrorDetails(type=error, loc=(section, "reranker"), input={})])
     settings = (choices[name] if name else next(iter(choices.values()))).settings
     try:
         return settings.model_validate(table)

@@ -1,4 +1,4 @@
-"""Heads: a checkpoint of a multiple-heads student in; a checkpoint of each of its heads alone out, for stages of their own."""
+"""Heads: a checkpoint of a multiple-heads student in; a checkpoint of each single head out, for a stage or another training."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from indexing.shards.dense import find_model
 from pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
 from ranking.multihead.multihead import load, save
 from ranking.transformer.transformer_checkpoint import word_source
+from schemas.atomic_files import replace_folder
 
 
 def write_heads(checkpoint: Path, out: Path) -> list[str]:
-    """Write out/1, out/2, …. Raises JobError: 78 where there is no such checkpoint, 73 where `out` has files."""
+    """Write out/1, out/2, …. Raises JobError: 78 if there is no such checkpoint, 73 if `out` has files."""
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
     try:
         model, tokeniser = load(checkpoint, find_model)
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
-    made = []
-    for n in range(len(model.heads)):
-        save(out / str(n + 1), model.only(n), tokeniser, "fp32", word_source(checkpoint))
-        made.append(f"written: {out / str(n + 1)}")
-    return made
+    words = word_source(checkpoint)
+    folders = [out / str(n) for n in range(1, len(model.heads) + 1)]
+    for n, folder in enumerate(folders):
+        unfinished = folder.with_name(f".{folder.name}.tmp")
+        save(unfinished, model.only(n), tokeniser, "fp32", words)
+        replace_folder(unfinished, folder)
+    return [f"written: {folder}" for folder in folders]

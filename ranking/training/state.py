@@ -4,13 +4,13 @@
     _training/STEP.safetensors      weights of the model and moments of the optimizer at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
-Each file and folder is written under another name, forced to disk and then renamed: a power cut leaves the old or the new one.
+Files and folders get their names once they are on the disk (`schemas/atomic_files.py`): a power cut leaves the old
+or the new one.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -20,6 +20,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
+from schemas.atomic_files import replace_folder, replacing, sync, write_text
 
 STATE = "_training"
 HISTORY = "training.json"
@@ -77,7 +79,8 @@ def keep(
         tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
     on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     weights = f"{now.step}.safetensors"
-    write_file(state / weights, lambda path: save_file(on_cpu, path))
+    with replacing(state / weights) as path:
+        save_file(on_cpu, path)
     _write(state / "history.json", history)
     for path in state.iterdir():
         if path.name not in (weights, "history.json", f"best-{best.step}"):
@@ -113,47 +116,22 @@ def publish(state: Path, folder: Path, history: History) -> None:
     if best.is_dir():
         for path in sorted(best.iterdir()):
             path.replace(folder / path.name)
-        _sync(folder)
+        sync(folder)
     _write(folder / HISTORY, history)
     shutil.rmtree(state, ignore_errors=True)
 
 
-def write_file(path: Path, write: Callable[[Path], object]) -> None:
-    """A whole file or none: `write` gets the path to write to."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    write(temporary)
-    _sync(temporary)
-    temporary.replace(path)
-    _sync(path.parent)
-
-
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
     """A whole folder or none: `write` gets a path at which there is nothing yet. Replaces what is at `folder`."""
-    temporary = folder.with_name(f".{folder.name}.tmp")
-    if temporary.exists():
-        shutil.rmtree(temporary)
-    write(temporary)
-    temporary.mkdir(exist_ok=True)
-    for path in [*temporary.rglob("*"), temporary]:
-        _sync(path)
-    if folder.exists():
-        shutil.rmtree(folder)
-    temporary.replace(folder)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    """Force a file, or the names in a folder, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    unfinished = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    write(unfinished)
+    unfinished.mkdir(exist_ok=True)
+    replace_folder(unfinished, folder)
 
 
 def _write(path: Path, history: History) -> None:
-    text = json.dumps(asdict(history), indent=1) + "\n"
-    write_file(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, json.dumps(asdict(history), indent=1) + "\n")
 
 
 def _history(text: str) -> History:

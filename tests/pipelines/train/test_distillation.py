@@ -21,6 +21,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.rank import RankOptions
 from pipelines.steps.chain import run_steps
+from pipelines.train.heads import write_heads
 from pipelines.train.teachers import teach
 from pipelines.train.train import build, run
 from ranking.multihead.multihead import MultiHeadModel
@@ -202,6 +203,19 @@ def test_heads_without_a_teacher_learn_from_the_labels_and_exits_come_later(work
         "multihead", work / "train.parquet", ranker=RankOptions(checkpoint=str(work / "late-out")), metrics=("MAP",)
     )
     assert 0 < made.means["MAP"][0] <= 1
+
+
+def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_training_begins_with(work: Path) -> None:
+    list(run(load_job(job(work, "multihead", "pair", "heads = 2")), work / "pair-out"))
+    assert write_heads(work / "pair-out", work / "heads") == [f"written: {work / 'heads' / n}" for n in ("1", "2")]
+    assert {path.name for path in (work / "heads").iterdir()} == {"1", "2"}
+    made = [evaluate("multihead", work / "train.parquet", checkpoint=str(work / "heads" / n), metrics=("MAP",)) for n in "12"]
+    assert all(0 < each.means["MAP"][0] <= 1 for each in made)
+    lines = list(run(load_job(job(work, "multihead", "of_head", "", "heads/2")), work / "of_head-out"))
+    assert "begun with 2; " in lines[1]
+    assert json.loads((work / "of_head-out" / "config.json").read_text())["heads"] == 1
+    with pytest.raises(JobError, match=r"2 is a checkpoint with heads 1; leave out transformer\.heads"):
+        list(run(load_job(job(work, "multihead", "three", "heads = 3", "heads/2")), work / "three-out"))
 
 
 @pytest.mark.parametrize(

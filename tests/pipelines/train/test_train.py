@@ -21,8 +21,9 @@ from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.rank import RankOptions
-from pipelines.execution.lock import claimed
+from pipelines.execution.lock import LOCK, claimed
 from pipelines.inputs.tables import read_passages
+from pipelines.train import train
 from pipelines.train.train import build, run
 from ranking.lists import ranked_list, ranked_passages
 from ranking.peasi import peasi_model
@@ -106,7 +107,7 @@ def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
     with claimed(folder / "out"):
         with pytest.raises(JobError, match="another process is writing here") as e:
             list(run(load_job(folder / "train.toml"), folder / "out"))
-        assert list((folder / "out").iterdir()) == []
+        assert [path.name for path in (folder / "out").iterdir()] == [LOCK]
     assert e.value.code == OUTPUT_EXISTS
 
 
@@ -166,6 +167,53 @@ def test_what_cannot_be_meant_is_refused(folder: Path, override: str, code: int,
     with pytest.raises(JobError) as e:
         list(run(load_job(folder / "train.toml", [override]), folder / "out"))
     assert (e.value.code, says in str(e.value)) == (code, True), str(e.value)
+
+
+def test_another_content_of_the_vector_file_is_another_training(folder: Path) -> None:
+    list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
+    assert "`vectors.txt`" in (folder / "out" / "README.md").read_text()
+    (folder / "vectors.txt").write_text((folder / "vectors.txt").read_text().replace("0.9", "0.8"))
+    with pytest.raises(JobError, match="holds something else"):
+        list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
+
+
+def test_further_data_sets_and_text_files_give_their_words_vectors(folder: Path) -> None:
+    (folder / "vectors.txt").write_text((folder / "vectors.txt").read_text() + "cello 0 0 0 2\nviolin 0 0 2 0\ntuba 1 1 1 1\n")
+    (folder / "words.txt").write_text("a cello\n\n")
+    (folder / "more.tsv").write_text("question_id\tquestion\tsentence\tlabel\nq\tWho ?\tA violin .\t1\n")
+    overrides = ["train.epochs=1", "model.vocabulary=['words.txt', 'more.tsv']"]
+    list(run(load_job(folder / "train.toml", overrides), folder / "out"))
+    words = json.loads((folder / "out" / "words.json").read_text())["words"]
+    assert {"cello", "violin"} <= set(words) and "tuba" not in words
+    with pytest.raises(JobError, match=r"absent\.txt: no such file"):
+        list(run(load_job(folder / "train.toml", ["model.vocabulary=['absent.txt']"]), folder / "other"))
+
+
+@pytest.mark.parametrize("section", ["model", "transformer", "hashing", "peasi"])
+def test_a_training_runs_where_its_setting_says(folder: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch's device without storage is in CUDA's place: what is asked for is what the model is on."""
+    encoder = write_tiny(folder / "tiny")
+    path = {
+        "model": lambda: write_job(folder),
+        "transformer": lambda: write_tiny_job(folder, "pointwise", encoder),
+        "hashing": lambda: write_hashing(folder, "has", encoder, epochs=1),
+        "peasi": lambda: write_peasi(folder, "mtl1", encoder),
+    }[section]()
+    learn = (
+        read_passages(folder / "passages.parquet") if section == "peasi" else by_question(read_dataset(folder / "train.tsv"))
+    )
+    questions = [list(rows) for rows in learn]
+    monkeypatch.setattr(train, "device_of", lambda setting: {"cpu": "cpu", "cuda": "meta"}[setting])
+    for setting, device in (("cpu", "cpu"), ("cuda", "meta")):
+        task = build(load_job(path, [f"train.device='{setting}'"]), questions, questions).task
+        assert {weight.device.type for weight in task.model.parameters()} == {device}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
+    with pytest.raises(JobError, match="PyTorch finds no CUDA device here; give 'auto' or 'cpu'") as e:
+        list(run(load_job(folder / "train.toml", ["train.device='cuda'"]), folder / "out"))
+    assert e.value.code == SETTINGS
 
 
 def test_a_broken_vector_file_is_refused_with_its_lines(folder: Path) -> None:
@@ -242,7 +290,11 @@ def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
         ("pointwise", "exits = [1, 2]", "unknown key transformer.exits: cascade, multihead has it, but this trains another"),
         ("cascade", "heads = 3", "unknown key transformer.heads: multihead has it"),
         ("pointwise", "layer = 3", "unknown key transformer.layer; did you mean 'layers'. Known here: reranker, encoder"),
-        ("cascde", "", "transformer.reranker: unknown; did you mean 'cascade'. Known here: cascade, multihead, pointwise"),
+        (
+            "cascde",
+            "",
+            "transformer.reranker: unknown reranker .cascde.; did you mean 'cascade'. Known here: cascade",
+        ),
         ("cascade", 'exits = [1, 2]\nencoder = "nowhere"', "no model 'nowhere'"),
         ("cascade", "exits = [1, 2] # batch", "train.batch counts the questions of a list model's step"),
         ("cascade", "exits = [1, 2]\n[model]\nreranker = 'cosinet'", "give one of"),
@@ -447,6 +499,15 @@ def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, mor
         list(run(load_job(path, settings), folder / "out"))
     assert (e.value.code, says in str(e.value)) == (SETTINGS, True), str(e.value)
     assert not (folder / "out").exists()
+
+
+def test_a_checkpoint_whose_training_has_not_ended_is_refused_as_a_beginning(folder: Path) -> None:
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "begun"))
+    (folder / "begun" / "_training").mkdir()
+    (folder / "begun" / "training.json").unlink()
+    with pytest.raises(JobError, match="begun: its training has not ended; end it first") as e:
+        list(run(load_job(write_tiny_job(folder, "cascade", "begun", "exits = [1, 2]")), folder / "out"))
+    assert e.value.code == SETTINGS
 
 
 def test_a_beginning_that_does_not_say_what_it_is_is_refused(folder: Path) -> None:

@@ -40,20 +40,29 @@ def names(folder: Path) -> set[str]:
 def test_every_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: set[int] = set()
     renamed: list[str] = []
-    real_sync, real_replace = os.fsync, Path.replace
+    real_sync, real_replace, real_rename = os.fsync, Path.replace, Path.rename
 
     def fsync(descriptor: int) -> None:
         synced.add(os.fstat(descriptor).st_ino)
         real_sync(descriptor)
 
-    def replace(self: Path, target: Path) -> Path:
-        inside = [self, *self.rglob("*")] if self.is_dir() else [self]
-        assert all(path.stat().st_ino in synced for path in inside), self
+    def check(path: Path, target: Path) -> None:
+        inside = [path, *path.rglob("*")] if path.is_dir() else [path]
+        assert all(part.stat().st_ino in synced for part in inside), path
         renamed.append(Path(target).name)
+
+    def replace(self: Path, target: Path) -> Path:
+        check(self, target)
         return real_replace(self, target)
+
+    def rename(self: Path, target: Path) -> Path:
+        if self.exists():
+            check(self, target)
+        return real_rename(self, target)
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "replace", replace)
+    monkeypatch.setattr(Path, "rename", rename)
     trained = Trained()
     trained.step(0.5)
     keep(tmp_path / "_training", trained.save, trained.model, trained.optimizer, trained.history)
