@@ -192,7 +192,7 @@ def test_further_data_sets_and_text_files_give_their_words_vectors(folder: Path)
 @pytest.mark.parametrize("section", ["model", "transformer", "hashing", "peasi"])
 def test_a_training_runs_where_its_setting_says(folder: Path, section: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch's device without storage is in CUDA's place: what is asked for is what the model is on."""
-    encoder = write_tiny(folder / "tiny")
+    encoder = write_body(folder / "tiny")
     path = {
         "model": lambda: write_job(folder),
         "transformer": lambda: write_tiny_job(folder, "pointwise", encoder),
@@ -502,7 +502,7 @@ def test_a_peasi_that_cannot_be_meant_is_refused(folder: Path, variant: str, mor
 
 
 def test_a_checkpoint_whose_training_has_not_ended_is_refused_as_a_beginning(folder: Path) -> None:
-    list(run(load_job(write_tiny_job(folder, "pointwise", write_tiny(folder / "tiny"))), folder / "begun"))
+    list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "begun"))
     (folder / "begun" / "_training").mkdir()
     (folder / "begun" / "training.json").unlink()
     with pytest.raises(JobError, match="begun: its training has not ended; end it first") as e:
