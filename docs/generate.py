@@ -1,6 +1,6 @@
 """Write the generated pages: `python -m docs.generate`. `--check` writes nothing and fails if a page is not current.
 
-- docs/results/*.md from docs/templates/results/*.md: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
+- README.md and docs/results/*.md from docs/templates/: `[[cascade_quality.wikiqa_map .2]]` becomes the figure of
   benchmarks/results/cascade_quality.json with two decimals, and a tooltip that names file and key; `%.1` multiplies by 100
 - docs/reference/*.md from the code: keys of job and training files, the data dictionary, the command line
 - docs/images/*.svg: the way of the data, and plots of the saved figures
@@ -43,9 +43,8 @@ def figure(match: re.Match[str]) -> str:
 def rendered(text: str) -> str:
     """A template with its figures; raises ValueError for a placeholder that is not understood."""
     page = _FIGURE.sub(figure, text)
-    if "[[" in page:
-        start = page.index("[[")
-        raise ValueError(f"a placeholder is not understood: {page[start : start + 60]!r}")
+    for rest in re.findall(r"\[\[\w+\.\w+ .*?\]\]", page):
+        raise ValueError(f"a placeholder is not understood: {rest}; write [[benchmark.key .2]], or %.1 for percent")
     return page
 
 
@@ -54,6 +53,12 @@ def results() -> Iterator[tuple[Path, str]]:
     for template in sorted((DOCS / "templates" / "results").glob("*.md")):
         note = NOTE.format(source=template.relative_to(DOCS.parent).as_posix())
         yield DOCS / "results" / template.name, note + rendered(template.read_text(encoding="utf-8"))
+
+
+def readme() -> tuple[Path, str]:
+    """README.md, whose figures are saved ones too."""
+    template = DOCS / "templates" / "README.md"
+    return DOCS.parent / "README.md", rendered(template.read_text(encoding="utf-8"))
 
 
 def reference() -> Iterator[tuple[Path, str]]:
@@ -77,6 +82,7 @@ def images() -> Iterator[tuple[Path, str]]:
 
 def pages() -> Iterator[tuple[Path, str]]:
     """(file, content) of everything that is generated."""
+    yield readme()
     yield from results()
     yield from reference()
     yield from images()

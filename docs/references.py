@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from pipelines.cli.command_line import command_line
 from pipelines.config.job_file import keys
-from pipelines.config.training_file import keys as keys_of_trainings
+from pipelines.config.training_file import keys as keys_of_training
 from pipelines.steps.chain import folders
 
 
@@ -17,7 +18,7 @@ def job_keys() -> str:
 
 def training_keys() -> str:
     head = "# Training keys\n\n**For** writers of training files. `answermill keys --of train` prints the same list.\n\n"
-    return head + _sections(keys_of_trainings()) + "**Next:** [training](../training.md).\n"
+    return head + _sections(keys_of_training()) + "**Next:** [training](../training.md).\n"
 
 
 def data_dictionary() -> str:
@@ -34,7 +35,7 @@ def data_dictionary() -> str:
 
 def the_command_line() -> str:
     """Every command and option, as `--help` gives them."""
-    page = command_line().generate_docs(output_format="markdown")
+    page = re.sub(r" -m [\w.]+", "", command_line().generate_docs(output_format="markdown"))  # how it is run now
     head = "# Command line\n\n**For** users of the terminal. `answermill COMMAND --help` prints the same.\n\n"
     return head + page.partition("\n")[2].strip() + "\n\n**Next:** [jobs](../jobs.md), [running](../running.md).\n"
 

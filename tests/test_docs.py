@@ -1,0 +1,170 @@
+"""README and docs/ are held to the code: commands and examples run, names exist, generated pages are current."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cyclopts import CycloptsError
+
+from docs import generate
+from pipelines.__main__ import main
+from pipelines.cli.command_line import command_line
+from pipelines.config.job_file import Job, keys
+from pipelines.config.training_file import TrainJob
+from pipelines.steps.chain import folders
+from ranking.registry import RERANKERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+TEXT = "\n".join(PAGES.values())
+README = PAGES[ROOT / "README.md"]
+WRITTEN = sorted({line.partition("#")[0].strip() for line in TEXT.splitlines() if line.startswith("    answermill ")})
+COMMANDS = [command for command in WRITTEN if not re.search(r"\b[A-Z]{3,}\b", command)]
+MUST_COME_BEFORE = {"compare": "--questions", "collect": "annotate"}
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """(page, block) of all fenced blocks of a language."""
+    pattern = re.compile(rf"^```{language}\n(.*?)^```", re.MULTILINE | re.DOTALL)
+    return [(path.name, block) for path, text in PAGES.items() for block in pattern.findall(text)]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_run(command, sample_run, small_run, tmp_path, monkeypatch, capsys):
+    run = small_run if "out/other" in command else sample_run  # the one command that reranks
+    shutil.copytree(run.parent, tmp_path / "out" / "sample")
+    if "out/other" in command:
+        shutil.copytree(run, tmp_path / "out" / "other")
+        shutil.rmtree(tmp_path / "out" / "other" / "scored")
+    monkeypatch.chdir(tmp_path)
+    mark = MUST_COME_BEFORE.get(command.split()[1])
+    for each in (*(other for other in COMMANDS if mark and mark in other), command):
+        with pytest.raises(SystemExit) as e:
+            main(shlex.split(each)[1:])
+        assert e.value.code == 0
+        assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [command for command in WRITTEN if command not in COMMANDS])
+def test_the_commands_with_names_to_fill_in_are_understood(command):
+    tokens = shlex.split(command.partition(" -- ")[0].replace("...", ""))
+    command_line().parse_args(tokens[1:], exit_on_error=False, print_error=False)  # raises if a name or a value is wrong
+
+
+def test_a_command_with_a_wrong_name_is_not_understood():
+    wrong = ["sweep", "TRAIN.toml", "--ovr", "a=1", "--out", "FOLDER"]
+    with pytest.raises(CycloptsError):
+        command_line().parse_args(wrong, exit_on_error=False, print_error=False)
+
+
+def test_there_are_commands_to_run():
+    assert len(COMMANDS) >= 9
+
+
+@pytest.mark.parametrize("target", ["sample", "test"])
+def test_the_two_commands_that_start_everything_are_in_the_makefile(target):
+    assert f"    make {target} " in README
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_readme_is_short_and_the_job_in_it_is_the_sample_s():
+    assert len(README.splitlines()) <= 200
+    job = (ROOT / "pipelines/sample/job.toml").read_text(encoding="utf-8").strip()
+    assert job in README and job in PAGES[ROOT / "docs" / "jobs.md"]
+
+
+def test_the_example_of_the_readme_prints_what_it_says(sample_run, tmp_path, monkeypatch):
+    (example,) = [block for page, block in blocks("python") if page == "README.md"]
+    shown = README[README.index(example) + len(example) :].split("```")[2].strip()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "sample").symlink_to(sample_run.parent)
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(example, {})
+    assert printed.getvalue().strip() == shown
+    assert len(example.strip().splitlines()) <= 14
+
+
+def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monkeypatch, capsys):
+    """Each line up to its first figure that depends on the machine."""
+    shutil.copytree(sample_run.parent, tmp_path / "out" / "sample")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["run", "out/sample/job.toml", "--out", "out/sample/run"])
+    lines = [line.removesuffix(" (complete)") for line in capsys.readouterr().out.splitlines() if line.endswith("(complete)")]
+    assert [line.split()[0] for line in lines] == ["ingest", "index", "retrieve", "rerank", "propagate"]
+    for line in lines:
+        stable = line.partition(", 0.4 MB;")[0].partition("; cascade took")[0]
+        assert stable in README and stable in PAGES[ROOT / "docs" / "quickstart.md"]
+
+
+def test_every_job_and_training_file_is_valid():
+    checked = 0
+    for page, block in blocks("toml"):
+        settings = tomllib.loads(block)
+        kind = TrainJob if "data" in settings else Job
+        assert kind.model_validate(settings), page
+        checked += 1
+    assert checked >= 9
+
+
+def test_json_in_the_pages_is_valid():
+    assert all(json.loads(block) for _, block in blocks("json"))
+
+
+def test_every_folder_and_reranker_is_explained():
+    for folder in {name.partition("/")[0] for outputs in folders().values() for name in outputs}:
+        assert f"`{folder}/`" in README
+    for name in RERANKERS:
+        assert f"`{name}`" in README and f"| [`{name}`]" in PAGES[ROOT / "docs" / "rerankers.md"]
+
+
+def test_every_job_key_that_is_named_exists():
+    known = {key.replace("[]", "") for key, _, _, _ in keys()}
+    named = set(re.findall(r"(?:^|[`\s])((?:ingest|index|retrieve|rerank|annotate|propagate|workers)\.[a-z_.0-9]+)", TEXT))
+    assert named
+    assert {re.sub(r"\.\d+", "", key).rstrip(".") for key in named} <= known
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name == "docs"], ids=lambda path: path.name)
+def test_a_page_says_whom_it_is_for_and_where_to_go_next(path):
+    text = PAGES[path]
+    assert text.startswith("# ") and "\n\n**For** " in text[:200]
+    assert path.name == "index.md" or text.splitlines()[-1].startswith("**Next:** ")
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    generated = sorted((ROOT / "docs" / "results").glob("*.md"))
+    for path in (*PAGES, *generated):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
+            if "://" not in target:
+                yield path, target
+
+
+def test_links_lead_to_files():
+    broken = [(path.name, target) for path, target in links() if not (path.parent / target).exists()]
+    assert not broken
+
+
+def test_generated_pages_are_current():
+    """If this fails: `python -m docs.generate`."""
+    stale = [path.name for path, text in generate.pages() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    assert not stale
+
+
+def test_a_figure_is_the_saved_one_and_an_unknown_one_an_error():
+    saved = json.loads((ROOT / "benchmarks/results/retrieval.json").read_text(encoding="utf-8"))["cacm_map"]
+    assert generate.rendered("[[retrieval.cacm_map %.2]]") == f'<span title="retrieval: cacm_map">{100 * saved:.2f} %</span>'
+    with pytest.raises(KeyError):
+        generate.rendered("[[retrieval.no_such_key .2]]")
+    with pytest.raises(ValueError, match="not understood"):
+        generate.rendered("[[retrieval.cacm_map two]]")
