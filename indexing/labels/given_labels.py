@@ -1,9 +1,12 @@
-"""Labels of sentences as people give them, made ready to be joined with any number of sentences (WQA §3.3).
+"""Labels of sentences as people give them, stored so that any number of sentences can look theirs up (WQA §3.3).
 
-A label names its sentence by id, by text, or by both. By id it is of one sentence, whose text, if the label gives one,
-must still be the same (letter case and white space folded); by text alone it is of every sentence with that text. In one
-folder: `given.arrow`, the labels in the order of their lines; `ids-*`, those with a sentence id, by it; `texts-*`, those
-by text alone, one row for each text and question (indexing/labels/hash_join.py).
+A label names its sentence by id, by text, or by both. A label with an id is of that one sentence; if it gives a text too,
+the sentence must still have that text, letter case and white space folded. A label by text alone is of every sentence with
+that text.
+
+A folder holds `given.arrow`, the labels in the order of their lines, and two tables of indexing/labels/hash_join.py: `ids`,
+the labels with a sentence id, by that id; and `texts`, the labels by text alone, one row for each text and question. After
+`spread` a third table, `spread`, takes the place of `texts`: in it labels by id count for their texts too.
 """
 
 from __future__ import annotations
@@ -11,26 +14,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.hash_join import Buckets, Ints
+from indexing.labels.hash_join import Buckets, Ints, hashes
 from indexing.passages.text import fold_all
 
-GIVEN = pa.schema(
+GIVEN_LABEL = pa.schema(
     [
-        pa.field("number", pa.int64(), nullable=False),  # line, or row from 1
+        pa.field("number", pa.int64(), nullable=False),  # line of the file, or row of Parquet, both from 1
         pa.field("question_id", pa.string(), nullable=False),
         pa.field("sentence_id", pa.string()),
         pa.field("text", pa.string()),
         pa.field("label", pa.int8(), nullable=False),
     ]
 )
-FOUND = pa.schema([("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())])
-"""Labels by id whose sentence was found, `key` its folded text."""
+SPREAD_LABEL = pa.schema([("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())])
+"""A label by id that shall hold for its text as well; `key` is the folded text of its sentence."""
 
 
 class Contradiction(ValueError):
@@ -41,6 +45,22 @@ class Contradiction(ValueError):
         self.number = number
 
 
+def may_contradict(batches: Iterable[pa.RecordBatch]) -> bool:
+    """Whether two labels among batches of GIVEN_LABEL may say 1 and 0 of the same question and sentence.
+
+    False is certain; True may come from two keys with one hash, so that only `GivenLabels.write` knows. Needs no files, and 9
+    bytes of memory for each label.
+    """
+    keys, labels = [np.zeros(0, np.uint64)], [np.zeros(0, np.int8)]
+    for batch in batches:
+        sentence = pc.coalesce(batch.column("sentence_id"), fold_all(batch.column("text")))
+        keys.append(hashes(pc.binary_join_element_wise(batch.column("question_id"), sentence, "\0")))
+        labels.append(batch.column("label").to_numpy())
+    _, key = np.unique(np.concatenate(keys), return_inverse=True)
+    votes, ones = np.bincount(key), np.bincount(key, np.concatenate(labels))
+    return bool(((ones > 0) & (ones < votes)).any())
+
+
 @dataclass(frozen=True)
 class GivenLabels:
     """The labels in a folder, after `write`."""
@@ -49,60 +69,69 @@ class GivenLabels:
 
     @property
     def ids(self) -> Buckets:
-        """number, question_id, label, text (folded, or null); by sentence id."""
+        """By sentence id: number, question_id, label, text (folded, or null)."""
         return Buckets(self.folder, "ids")
 
     @property
     def texts(self) -> Buckets:
-        """question_id, given (the label by text alone, -1 where there is none) and its number; and of all labels of the text,
-        that is with those that `spread` adds: ones, zeros, first_one, first_zero (how many say so; the first's number, or 0).
-        By folded text."""
+        """By folded text, one row for each question that has labels of the text.
+
+        `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how many labels of
+        the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`: the number of the first label
+        that says so, or 0.
+        """
         return Buckets(self.folder, "spread" if any(self.folder.glob("spread-*.arrow")) else "texts")
 
     @property
     def has_texts(self) -> bool:
-        """Whether any label is by text, or was spread."""
+        """Whether any label is by text alone, or was spread."""
         return self.texts.count() > 0
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[int, int]:
-        """Write the folder from batches of GIVEN; the number of labels, and the largest of their numbers.
+        """Write the folder from batches of GIVEN_LABEL; returns the number of labels, and the largest of their numbers.
 
-        Raises Contradiction where two labels of a question and sentence say 1 and 0: the first line that says otherwise.
+        Raises Contradiction if two labels of a question and sentence say 1 and 0, with the first line that contradicts an
+        earlier one.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        rows = by_id = largest = 0
-        with pa.ipc.new_file(self.folder / "given.arrow", GIVEN) as file:
+        labels = with_id = largest = 0
+        with pa.ipc.new_file(self.folder / "given.arrow", GIVEN_LABEL) as file:
             for batch in batches:
                 file.write_batch(batch)
-                rows += batch.num_rows
-                by_id += batch.num_rows - batch.column("sentence_id").null_count
+                labels += batch.num_rows
+                with_id += batch.num_rows - batch.column("sentence_id").null_count
                 largest = max(largest, pc.max(batch.column("number")).as_py() or 0)
-        found = _Settled([], [])
-        self.ids.write(self._by_id(), by_id, found.ids)
-        self.texts.write(self._by_text(), rows - by_id, found.texts)
-        if found.wrong:
-            raise min(found.wrong, key=lambda wrong: wrong.number)
-        pairs = np.concatenate([np.zeros((2, 0), np.int64), *found.repeated], axis=1)
+        checks = _Checks([], [])
+        self.ids.write(self._labels_with_id(), with_id, checks.settle_ids)
+        self.texts.write(self._labels_by_text(), labels - with_id, checks.settle_texts)
+        if checks.contradictions:
+            raise min(checks.contradictions, key=lambda contradiction: contradiction.number)
+        pairs = np.concatenate([np.zeros((2, 0), np.int64), *checks.repeats], axis=1)
         np.save(self.folder / "repeated.npy", pairs[:, np.argsort(pairs[0])], allow_pickle=False)
-        return rows, largest
+        return labels, largest
 
-    def spread(self, found: Iterable[pa.RecordBatch]) -> int:
-        """Let labels by id, batches of FOUND, hold for their text as well; the number of texts with labels, by question."""
-        spread, by_id = Buckets(self.folder, "spread"), self.ids.count()
-        spread.write(_chain(self._by_text(), found), by_id + Buckets(self.folder, "texts").count(), _Settled([], []).texts)
-        return spread.count()
+    def spread(self, by_id: Iterable[pa.RecordBatch]) -> int:
+        """Let labels by id, batches of SPREAD_LABEL, hold for their texts as well.
+
+        Returns the number of pairs of a text and a question that have labels now.
+        """
+        table = Buckets(self.folder, "spread")
+        rows = self.ids.count() + Buckets(self.folder, "texts").count()
+        table.write(self._texts_and(by_id), rows, _Checks([], []).settle_texts)
+        return table.count()
 
     def repeated(self) -> NDArray[np.int64]:
-        """[2, n]: the numbers of labels that say what another said before, ascending, and those others' numbers."""
-        made: NDArray[np.int64] = np.load(self.folder / "repeated.npy", allow_pickle=False)
-        return made
+        """[2, n]: the numbers of labels that repeat an earlier label, ascending, and the numbers of those earlier labels."""
+        pairs: NDArray[np.int64] = np.load(self.folder / "repeated.npy", allow_pickle=False)
+        return pairs
 
     def read(self) -> Iterator[pa.RecordBatch]:
-        """The labels in the order in which they came."""
-        with pa.memory_map(str(self.folder / "given.arrow")) as file:
-            yield from _batches(pa.ipc.open_file(file))
+        """The labels in the order in which they were given."""
+        with pa.memory_map(str(self.folder / "given.arrow")) as source:
+            file = pa.ipc.open_file(source)
+            yield from (file.get_batch(n) for n in range(file.num_record_batches))
 
-    def _by_id(self) -> Iterator[pa.RecordBatch]:
+    def _labels_with_id(self) -> Iterator[pa.RecordBatch]:
         for all_labels in self.read():
             batch = all_labels.filter(pc.is_valid(all_labels.column("sentence_id")))
             yield pa.record_batch(
@@ -115,7 +144,7 @@ class GivenLabels:
                 }
             )
 
-    def _by_text(self) -> Iterator[pa.RecordBatch]:
+    def _labels_by_text(self) -> Iterator[pa.RecordBatch]:
         for all_labels in self.read():
             batch = all_labels.filter(pc.is_null(all_labels.column("sentence_id")))
             yield pa.record_batch(
@@ -124,75 +153,61 @@ class GivenLabels:
                     "question_id": batch.column("question_id"),
                     "label": batch.column("label"),
                     "number": batch.column("number"),
-                    "given": pa.array(np.ones(batch.num_rows, bool)),
+                    "by_text": pa.array(np.ones(batch.num_rows, bool)),
                 }
             )
 
-
-def _batches(file: pa.RecordBatchFileReader) -> Iterator[pa.RecordBatch]:
-    return (file.get_batch(n) for n in range(file.num_record_batches))
-
-
-def _chain(own: Iterable[pa.RecordBatch], found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from own
-    for batch in found:
-        yield batch.append_column("given", pa.array(np.zeros(batch.num_rows, bool)))
+    def _texts_and(self, by_id: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from self._labels_by_text()
+        for batch in by_id:
+            yield batch.append_column("by_text", pa.array(np.zeros(batch.num_rows, bool)))
 
 
 @dataclass(frozen=True)
-class _Settled:
-    """What was met in settling the tables: contradictions, and [2, n] numbers of labels that came twice and of the first."""
+class _Checks:
+    """Settles the rows of `ids` and `texts`, and notes what is wrong with them."""
 
-    wrong: list[Contradiction]
-    repeated: list[Ints]
+    contradictions: list[Contradiction]
+    repeats: list[Ints]
+    """Arrays [2, n] as `GivenLabels.repeated` has them."""
 
-    def ids(self, rows: pa.Table) -> pa.Table:
+    def settle_ids(self, rows: pa.Table) -> pa.Table:
+        """The rows, without those that repeat the sentence id, question and text of an earlier one."""
         rows, group = _grouped(rows)
         texts = rows["text"].combine_chunks().dictionary_encode().indices
-        return rows.filter(pa.array(self._first(rows, group, pc.fill_null(texts, -1).to_numpy().astype(np.int64) + 1)))
+        return rows.filter(pa.array(self._firsts(rows, group, pc.fill_null(texts, -1).to_numpy().astype(np.int64) + 1)))
 
-    def texts(self, rows: pa.Table) -> pa.Table:
+    def settle_texts(self, rows: pa.Table) -> pa.Table:
+        """One row for each text and question, with the columns of `GivenLabels.texts`."""
         rows, group = _grouped(rows)
-        given = rows["given"].to_numpy()
-        asked = np.flatnonzero(given)
-        kept = np.ones(len(given), bool)
-        kept[asked] = self._first(rows.take(pa.array(asked)), group[asked], np.zeros(len(asked), np.int64))
-        rows, group, given = rows.filter(pa.array(kept)), group[kept], given[kept]
-        label, number = rows["label"].to_numpy(), rows["number"].to_numpy()
-        first = np.flatnonzero(np.diff(group, prepend=-1))
-        made = rows.select(["key", "hash", "question_id"]).take(pa.array(first))
-        own, ones, zeros = (np.zeros(len(first), np.int64) for _ in range(3))
-        by, first_one, first_zero = np.full(len(first), -1, np.int8), ones.copy(), ones.copy()
-        by[group[given]], own[group[given]] = label[given], number[given]
-        for value, count, least in ((1, ones, first_one), (0, zeros, first_zero)):
-            mine = np.flatnonzero(label == value)[::-1]  # the first is written last
-            np.add.at(count, group[mine], 1)
-            least[group[mine]] = number[mine]
-        columns = {"given": by, "number": own, "ones": ones, "zeros": zeros, "first_one": first_one, "first_zero": first_zero}
-        for name, values in columns.items():
-            made = made.append_column(name, pa.array(values))
-        return made
+        by_text = np.flatnonzero(rows["by_text"].to_numpy())
+        unique = np.ones(len(rows), bool)
+        unique[by_text] = self._firsts(rows.take(pa.array(by_text)), group[by_text], np.zeros(len(by_text), np.int64))
+        return _tally(rows.filter(pa.array(unique)), group[unique])
 
-    def _first(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
-        """Which rows are the first of their group and text; notes those that are not, and those that contradict the group's
-        first."""
+    def _firsts(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
+        """Which rows are the first of their group and text.
+
+        Notes the others as repeats, and those that contradict the first row of their group.
+        """
         if not len(group):
             return np.zeros(0, bool)
         number, label = rows["number"].to_numpy(), rows["label"].to_numpy()
-        leader = np.flatnonzero(np.diff(group, prepend=-1))
-        leader = np.repeat(leader, np.diff(np.append(leader, len(group))))
-        wrong = np.flatnonzero(label != label[leader])
-        if len(wrong):
-            at = wrong[number[wrong].argmin()]
-            self.wrong.append(Contradiction(int(number[at]), int(label[at]), int(number[leader[at]])))
-        _, first, of = np.unique(group * (text.max() + 2) + text, return_index=True, return_inverse=True)
-        again: NDArray[np.bool_] = first[of] != np.arange(len(group))
-        self.repeated.append(np.stack([number[again], number[first[of][again]]]))
-        return ~again
+        leaders = np.flatnonzero(np.diff(group, prepend=-1))
+        leader = np.repeat(leaders, np.diff(np.append(leaders, len(group))))  # [rows]: the first row of its group
+        contradicting = np.flatnonzero(label != label[leader])
+        if len(contradicting):
+            row = contradicting[number[contradicting].argmin()]
+            self.contradictions.append(Contradiction(int(number[row]), int(label[row]), int(number[leader[row]])))
+        _, firsts, pair = np.unique(group * (text.max() + 2) + text, return_index=True, return_inverse=True)
+        first = firsts[pair]  # [rows]: the first row of its group and text
+        repeats: NDArray[np.bool_] = first != np.arange(len(group))
+        self.repeats.append(np.stack([number[repeats], number[first[repeats]]]))
+        return ~repeats
 
 
 def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows by key, question and number; and for each the place, from 0, of its key and question among them all."""
+    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question."""
     rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("hash", "key", "question_id", "number")]))
     rows = rows.combine_chunks()
     changes = np.zeros(max(len(rows) - 1, 0), bool)
@@ -200,3 +215,21 @@ def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
         values = rows[name].combine_chunks()
         changes |= pc.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False) if len(rows) else changes
     return rows, np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.cumsum(changes)])
+
+
+def _tally(rows: pa.Table, group: Ints) -> pa.Table:
+    """The rows of each group as one row with the columns of `GivenLabels.texts`; rows and groups as from `_grouped`."""
+    label, number, by_text = (rows[name].to_numpy() for name in ("label", "number", "by_text"))
+    leaders = np.flatnonzero(np.diff(group, prepend=-1))
+    given, given_number = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)
+    given[group[by_text]], given_number[group[by_text]] = label[by_text], number[by_text]
+    columns: dict[str, NDArray[Any]] = {"given": given, "number": given_number}
+    for value, name in ((1, "one"), (0, "zero")):
+        votes = np.flatnonzero(label == value)[::-1]  # backwards, so that the first is written last
+        columns[f"{name}s"] = np.bincount(group[votes], minlength=len(leaders))
+        columns[f"first_{name}"] = np.zeros(len(leaders), np.int64)
+        columns[f"first_{name}"][group[votes]] = number[votes]
+    table = rows.select(["key", "hash", "question_id"]).take(pa.array(leaders))
+    for name, values in columns.items():
+        table = table.append_column(name, pa.array(values))
+    return table

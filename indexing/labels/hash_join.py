@@ -1,7 +1,9 @@
-"""A join on string keys whose memory does not grow with the table: its rows, sorted by the hash of their key, stand in
-files of Arrow IPC of about ROWS rows, cut by the hash, and a look-up maps one file at a time into memory.
+"""A join on string keys whose memory does not grow with the table.
 
-Exact: a hash only says where to look, the keys themselves are compared.
+The table's rows, sorted by the hash of their key, are in Arrow IPC files of about ROWS rows each, cut by the hash. A look-up
+maps one file at a time into memory. It is exact: a hash only says where to look, the keys themselves are compared.
+
+DuckDB's join of the same labels takes no less time and more memory: `python -m benchmarks.propagation` measures both.
 """
 
 from __future__ import annotations
@@ -30,43 +32,39 @@ def hashes(strings: pa.Array) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the hashes whose first bits are n."""
+    """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the keys whose hash begins with the bits of n."""
 
     folder: Path
     name: str
 
     def write(self, batches: Iterable[pa.RecordBatch], rows: int, settle: Callable[[pa.Table], pa.Table]) -> None:
-        """Write about `rows` rows with a column `key`. `settle` is given all rows of some keys, with their `hash`, in any order
-        of keys, and returns what shall stand in the table instead."""
+        """Write the table from batches with a column `key`, of about `rows` rows in all.
+
+        `settle` turns the rows into those that are stored. It is called once for each file, with all rows of the file's
+        keys and their `hash`, in the order of the batches; it may drop, change and combine rows, but not change a key.
+        """
         count = 1 << max(0, min(MOST_BUCKETS, -(-rows // ROWS)) - 1).bit_length()
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob(f"{self.name}-*.arrow*"):
-            left.unlink()
+        for old in self.folder.glob(f"{self.name}-*.arrow*"):
+            old.unlink()
         paths = [self.folder / f"{self.name}-{n:03d}-of-{count:03d}.arrow" for n in range(count)]
         writers: list[Any] = []
         for batch in batches:
-            found = hashes(batch.column("key"))
-            buckets = _bucket(found, count)
+            key_hashes = hashes(batch.column("key"))
+            buckets = _buckets(key_hashes, count)
             order = np.argsort(buckets, kind="stable")
             edges = np.searchsorted(buckets[order], np.arange(count + 1))
-            cut = batch.append_column("hash", pa.array(found)).take(pa.array(order))
-            writers = writers or [pa.ipc.new_file(f"{path}.any", cut.schema) for path in paths]
+            by_bucket = batch.append_column("hash", pa.array(key_hashes)).take(pa.array(order))
+            writers = writers or [pa.ipc.new_file(f"{path}.unsettled", by_bucket.schema) for path in paths]
             for n in map(int, np.flatnonzero(np.diff(edges))):
-                writers[n].write_batch(cut.slice(edges[n], edges[n + 1] - edges[n]))
+                writers[n].write_batch(by_bucket.slice(edges[n], edges[n + 1] - edges[n]))
         for writer in writers:
             writer.close()
         for n in range(len(writers)):
-            unsorted = paths[n].with_name(f"{paths[n].name}.any")
-            with pa.memory_map(str(unsorted)) as file:
-                table = settle(pa.ipc.open_file(file).read_all())
-            order = np.argsort(table["hash"].to_numpy(), kind="stable")
-            table = table.take(pa.array(order)).combine_chunks()
-            with pa.ipc.new_file(paths[n], table.schema) as settled:
-                settled.write_table(table)
-            unsorted.unlink()
+            _settle_file(paths[n], settle)
 
     def count(self) -> int:
-        """The table's rows."""
+        """The number of rows of the table."""
         rows = 0
         for path in self.folder.glob(f"{self.name}-*.arrow"):
             with pa.memory_map(str(path)) as file:
@@ -74,38 +72,52 @@ class Buckets:
         return rows
 
     def join(self, keys: pa.Array) -> tuple[Ints, pa.Table] | None:
-        """Every pair of one of `keys` and a row with that key: the key's place, and the row; None where there is no table.
+        """Every pair of one of `keys` and a row with that key; None if the table was never written.
 
-        The order of the pairs is that of no table; a row stands as often as its key is asked for.
+        Returns the place [pairs] of each pair's key in `keys`, from 0, and the pairs' rows, without `key` and `hash`, in
+        the same order, which means nothing.
         """
         files = sorted(self.folder.glob(f"{self.name}-*.arrow"))
         if not files:
             return None
-        found = hashes(keys)
-        order = np.argsort(found)
-        edges = np.searchsorted(_bucket(found[order], len(files)), np.arange(len(files) + 1))
+        key_hashes = hashes(keys)
+        order = np.argsort(key_hashes)
+        edges = np.searchsorted(_buckets(key_hashes[order], len(files)), np.arange(len(files) + 1))
         places, tables = [], []
         for n, path in enumerate(files):
-            asked = order[edges[n] : edges[n + 1]]
             with pa.memory_map(str(path)) as file:
-                place, table = _join(keys, found, asked, pa.ipc.open_file(file).read_all())
+                table = pa.ipc.open_file(file).read_all()
+                place, rows = _join_file(keys, key_hashes, order[edges[n] : edges[n + 1]], table)
             places.append(place)
-            tables.append(table)
+            tables.append(rows)
         return np.concatenate(places), pa.concat_tables(tables)
 
 
-def _bucket(found: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+def _settle_file(path: Path, settle: Callable[[pa.Table], pa.Table]) -> None:
+    """Turn '<path>.unsettled' into the file at `path`: settled, and sorted by hash."""
+    unsettled = path.with_name(f"{path.name}.unsettled")
+    with pa.memory_map(str(unsettled)) as file:
+        table = settle(pa.ipc.open_file(file).read_all())
+    order = np.argsort(table["hash"].to_numpy(), kind="stable")
+    table = table.take(pa.array(order)).combine_chunks()
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    unsettled.unlink()
+
+
+def _buckets(key_hashes: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    """The bucket of each hash: its first bits, as many as number `count` buckets, a power of 2."""
     bits = count.bit_length() - 1
-    return found >> np.uint64(64 - bits) if bits else np.zeros_like(found)
+    return key_hashes >> np.uint64(64 - bits) if bits else np.zeros_like(key_hashes)
 
 
-def _join(keys: pa.Array, found: NDArray[np.uint64], asked: Ints, table: pa.Table) -> tuple[Ints, pa.Table]:
-    """As `join`, of the places `asked` and one file; the rows are copied out of it."""
-    inside = table["hash"].to_numpy()
-    first = np.searchsorted(inside, found[asked], "left")
-    many = np.searchsorted(inside, found[asked], "right") - first
-    place = np.repeat(asked, many)
-    row = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many) + np.repeat(first, many)
-    taken = table.take(pa.array(row))
-    same = pc.equal(taken["key"], keys.take(pa.array(place)))
-    return place[same.to_numpy()], taken.filter(same).drop_columns(["key", "hash"])
+def _join_file(keys: pa.Array, key_hashes: NDArray[np.uint64], places: Ints, table: pa.Table) -> tuple[Ints, pa.Table]:
+    """`Buckets.join` of the keys at `places` with one file; the rows are copied out of the file."""
+    row_hashes = table["hash"].to_numpy()
+    first = np.searchsorted(row_hashes, key_hashes[places], "left")
+    matches = np.searchsorted(row_hashes, key_hashes[places], "right") - first
+    place = np.repeat(places, matches)
+    row = np.arange(matches.sum()) - np.repeat(np.cumsum(matches) - matches, matches) + np.repeat(first, matches)
+    rows = table.take(pa.array(row))
+    same = pc.equal(rows["key"], keys.take(pa.array(place)))
+    return place[same.to_numpy()], rows.filter(same).drop_columns(["key", "hash"])

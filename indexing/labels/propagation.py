@@ -1,8 +1,8 @@
 """Labels of sentences become labels of the passages and documents that hold them (WQA §3.1, §3.3), column by column.
 
-A label by id is of that sentence. A label by text is of every sentence with that text (letter case and white space
-folded), on whichever page; and so are the labels by id, where they were spread (GivenLabels.spread). Where they disagree,
-the label by id holds; without one, what most labels of the text say; in a tie the sentence stays without a label.
+A label by id is of that sentence. A label by text is of every sentence with that text (letter case and white space folded),
+on every page; so are labels by id, if they were spread (GivenLabels.spread). If the labels of a sentence disagree, the one
+by id decides; without one, what most labels of the text say; in a tie the sentence gets no label.
 """
 
 from __future__ import annotations
@@ -16,275 +16,160 @@ from numpy.typing import NDArray
 
 from indexing.labels.given_labels import GivenLabels
 from indexing.labels.hash_join import Ints
-from indexing.passages.text import fold_all
+from indexing.labels.label_lookup import NONE, labels_by_id, labels_by_text
+from indexing.labels.sentence_table import SentenceTable, codes, differs
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 
-COLUMNS = ("passage_id", "doc_id", "sentences")
-NONE = -1
-"""Stands for no label."""
-
 
 @dataclass(frozen=True)
-class Sentences:
-    """The sentences of whole documents and the passages that hold them; a sentence may stand in several passages."""
+class LabelledSentences:
+    """A row for each question and sentence that labels meet, by document, question id and sentence id."""
 
-    passage_id: pa.Array
-    doc_id: pa.Array
-    document: Ints
-    """[passages]: number of the document among these, ascending."""
-    passage: Ints
-    """[occurrences]: number of the passage, ascending."""
+    sentences: SentenceTable
     sentence: Ints
-    """[occurrences]: number of the sentence."""
-    sentence_id: pa.Array
-    text: pa.Array
-    start: Ints
-    end: Ints
-    of: Ints
-    """[sentences]: number of the document, ascending; a document's sentences are in reading order."""
-
-    @classmethod
-    def read(cls, passages: pa.Table) -> Sentences:
-        """Of the columns COLUMNS of a table of passages; a document's passages stand one after the other."""
-        passages = passages.combine_chunks()
-        doc_id = _array(passages["doc_id"])
-        document = np.concatenate([[0], np.cumsum(pc.not_equal(doc_id[1:], doc_id[:-1]).to_numpy(zero_copy_only=False))])
-        held = _array(passages["sentences"])
-        passage = pc.list_parent_indices(held).to_numpy().astype(np.int64)
-        sentence_id, start, end, text = (
-            pc.struct_field(held.flatten(), name) for name in ("sentence_id", "start", "end", "text")
-        )
-        begins = start.to_numpy()
-        order = np.lexsort((begins, document[passage]))  # a sentence is where it starts
-        of, begins = document[passage][order], begins[order]
-        new = np.concatenate([[True], (np.diff(of) != 0) | (np.diff(begins) != 0)])[: len(order)]
-        first = pa.array(order[new])
-        sentence = np.empty(len(order), np.int64)
-        sentence[order] = np.cumsum(new) - 1
-        return cls(
-            passage_id=_array(passages["passage_id"]),
-            doc_id=doc_id,
-            document=document,
-            passage=passage,
-            sentence=sentence,
-            sentence_id=sentence_id.take(first),
-            text=text.take(first),
-            start=begins[new],
-            end=end.take(first).to_numpy(),
-            of=of[new],
-        )
-
-    def doc_ids(self, documents: Ints) -> pa.Array:
-        """The ids of some of the documents."""
-        return self.doc_id.take(pa.array(np.searchsorted(self.document, documents)))
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """The labels of some sentences: each question and sentence once, by document, question id and sentence id."""
-
-    sentences: Sentences
-    sentence: Ints
+    """[rows]: number of the sentence."""
     question: Ints
-    """Place in `questions`."""
+    """[rows]: place in `questions`."""
     questions: pa.Array
-    """Their ids, ascending."""
+    """The questions' ids, ascending."""
     label: Ints
-    """0 or 1; NONE in a tie."""
+    """[rows]: 0 or 1; NONE in a tie."""
     by_id: Ints
-    """0 or 1; NONE where no label by id is given."""
-    text: Ints
-    """The label given by text alone, or NONE."""
+    """[rows]: the label by id, or NONE."""
+    by_text: Ints
+    """[rows]: the label by text alone, or NONE."""
     line: Ints
     """[rows]: the number of a given label that says what `label` says; 0 in a tie."""
     votes: Ints
-    """[2, rows]: labels of its text that say 0, and 1."""
-    lines: Ints
-    """[2, rows]: the number of the first label, by id or of its text, that says 0, and 1; 0 where none does."""
+    """[2, rows]: how many labels of the sentence's text say 0, and 1."""
+    first_lines: Ints
+    """[2, rows]: the number of the first label, by id or of the text, that says 0, and 1; 0 if none does."""
     used: Ints
-    """Numbers of the given labels whose sentence is here."""
+    """Numbers of the given labels whose sentence is among these."""
     changed: Ints
-    """Numbers of those by id whose sentence has another text here."""
+    """Numbers of the labels by id whose sentence has another text now."""
 
     def tables(self) -> dict[str, pa.Table]:
-        """What is said of sentences, passages and documents, as tables of SentenceLabel, PassageLabel and DocumentLabel."""
-        return {"sentences": self._of_sentences(), "passages": self._of_passages(), "documents": self._of_documents()}
+        """The labels of sentences, passages and documents, as tables of SentenceLabel, PassageLabel and DocumentLabel."""
+        return {
+            "sentences": self._sentence_labels(),
+            "passages": self._passage_labels(),
+            "documents": self._document_labels(),
+        }
 
-    def rows(self) -> Ints:
-        """The places of those with a label."""
+    def decided(self) -> Ints:
+        """The rows with a label, ascending."""
         return np.flatnonzero(self.label != NONE)
 
-    def _of_sentences(self) -> pa.Table:
-        rows, here = self.rows(), self.sentences
+    def occurrences(self) -> tuple[Ints, Ints, Ints]:
+        """Each row with a label, once for each passage that holds its sentence: (rows, occurrences, edges).
+
+        Sorted by passage, question and reading order. Rows edges[n] .. edges[n + 1] - 1 are of one passage and question.
+        """
+        rows, sentences = self.decided(), self.sentences
+        order = np.argsort(sentences.occurrence_sentence, kind="stable")  # occurrences, by sentence
+        starts = np.searchsorted(sentences.occurrence_sentence[order], np.arange(len(sentences.document) + 1))
+        first, many = starts[self.sentence[rows]], np.diff(starts)[self.sentence[rows]]
+        occurrence = order[np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())]
+        row = np.repeat(rows, many)
+        by_passage = np.lexsort((occurrence, self.question[row], sentences.occurrence_passage[occurrence]))
+        row, occurrence = row[by_passage], occurrence[by_passage]
+        begins = np.flatnonzero(differs(sentences.occurrence_passage[occurrence], self.question[row]))
+        return row, occurrence, np.append(begins, len(row))
+
+    def _sentence_labels(self) -> pa.Table:
+        rows, sentences = self.decided(), self.sentences
         sentence = pa.array(self.sentence[rows])
-        own = np.where(self.text[rows] == self.label[rows], 1, 2)
-        source = pa.array(["given", "text", "same_text"]).take(pa.array(np.where(self.by_id[rows] != NONE, 0, own)))
+        from_text = np.where(self.by_text[rows] == self.label[rows], 1, 2)
+        source = np.where(self.by_id[rows] != NONE, 0, from_text)
         columns = [
             self.questions.take(pa.array(self.question[rows])),
-            here.sentence_id.take(sentence),
-            here.doc_ids(here.of[self.sentence[rows]]),
-            here.text.take(sentence),
+            sentences.sentence_id.take(sentence),
+            sentences.doc_ids(sentences.document[self.sentence[rows]]),
+            sentences.text.take(sentence),
             pa.array(self.label[rows].astype(np.int8)),
-            source,
+            pa.array(["given", "text", "same_text"]).take(pa.array(source)),
         ]
         return pa.Table.from_arrays(columns, schema=SentenceLabel.schema())
 
-    def held(self) -> tuple[Ints, Ints, Ints]:
-        """Each label, of a sentence in a passage: its row and the occurrence, by passage, question and reading order; and
-        where each passage and question begins, and ends."""
-        here, rows = self.sentences, self.rows()
-        order = np.argsort(here.sentence, kind="stable")
-        edges = np.searchsorted(here.sentence[order], np.arange(len(here.of) + 1))
-        first, many = edges[self.sentence[rows]], np.diff(edges)[self.sentence[rows]]
-        at = order[np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())]
-        row = np.repeat(rows, many)
-        sort = np.lexsort((at, self.question[row], here.passage[at]))
-        row, at = row[sort], at[sort]
-        changes = (np.diff(here.passage[at]) != 0) | (np.diff(self.question[row]) != 0)
-        return row, at, np.concatenate([[0], np.flatnonzero(changes) + 1, [len(row)]] if len(row) else [[0]])
-
-    def _of_passages(self) -> pa.Table:
-        here = self.sentences
-        row, at, edges = self.held()
+    def _passage_labels(self) -> pa.Table:
+        """A passage is positive if one of its sentences is."""
+        sentences = self.sentences
+        row, occurrence, edges = self.occurrences()
         if not len(row):
             return PassageLabel.schema().empty_table()
-        begin = edges[:-1]
-        passage = here.passage[at[begin]]
-        ids = pa.ListArray.from_arrays(pa.array(edges, pa.int32()), here.sentence_id.take(pa.array(here.sentence[at])))
-        question = self.question[row[begin]]
-        name = here.passage_id.take(pa.array(passage))
-        keys = pa.table({"document": here.document[passage], "question": question, "passage": name})
+        begins = edges[:-1]
+        passage, question = sentences.occurrence_passage[occurrence[begins]], self.question[row[begins]]
+        inside = sentences.sentence_id.take(pa.array(sentences.occurrence_sentence[occurrence]))
+        passage_id = sentences.passage_id.take(pa.array(passage))
         columns = [
             self.questions.take(pa.array(question)),
-            name,
-            here.doc_id.take(pa.array(passage)),
-            pa.array(np.maximum.reduceat(self.label[row], begin).astype(np.int8)),
-            ids,
+            passage_id,
+            sentences.doc_id.take(pa.array(passage)),
+            pa.array(np.maximum.reduceat(self.label[row], begins).astype(np.int8)),
+            pa.ListArray.from_arrays(pa.array(edges, pa.int32()), inside),
         ]
-        made = pa.Table.from_arrays(columns, schema=PassageLabel.schema())
-        return made.take(pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names]))
+        table = pa.Table.from_arrays(columns, schema=PassageLabel.schema())
+        return table.take(_order(sentences.document_of_passage[passage], question, passage_id))
 
-    def _of_documents(self) -> pa.Table:
-        rows = self.rows()
-        key = self.sentences.of[self.sentence[rows]] * len(self.questions) + self.question[rows]
-        found, of = np.unique(key, return_inverse=True)
-        label = np.zeros(len(found), np.int8)
-        np.maximum.at(label, of, self.label[rows].astype(np.int8))
-        document, question = np.divmod(found, max(len(self.questions), 1))
+    def _document_labels(self) -> pa.Table:
+        """A document is positive if one of its sentences is."""
+        rows = self.decided()
+        pairs = self.sentences.document[self.sentence[rows]] * len(self.questions) + self.question[rows]
+        unique, place = np.unique(pairs, return_inverse=True)
+        label = np.zeros(len(unique), np.int8)
+        np.maximum.at(label, place, self.label[rows].astype(np.int8))
+        document, question = np.divmod(unique, max(len(self.questions), 1))
         columns = [self.questions.take(pa.array(question)), self.sentences.doc_ids(document), pa.array(label)]
         return pa.Table.from_arrays(columns, schema=DocumentLabel.schema())
 
 
-@dataclass(frozen=True)
-class _ById:
-    """Labels by id, met with sentences."""
+def label_sentences(sentences: SentenceTable, given: GivenLabels) -> LabelledSentences:
+    """Look up the labels of these sentences, and decide the label of each question and sentence.
 
-    sentence: Ints
-    question_id: pa.Array
-    label: Ints
-    number: Ints
-    changed: Ints
-    """Numbers of those that were left out, as the text is another."""
+    An example with one question: line 1 labels the sentence with id d@0 as 1, line 2 the text 'Yes.' as 0, and d@0 and d@5
+    both read 'Yes.'. The row of d@0 has by_id 1, by_text 0, votes (1, 0), first_lines (2, 1), label 1 and line 1: the label by
+    id decides. The row of d@5 has by_id NONE, by_text 0, votes (1, 0), first_lines (2, 0), label 0 and line 2.
+    """
+    by_id, by_text = labels_by_id(sentences, given), labels_by_text(sentences, given)
+    questions, question = codes(pa.concat_arrays([by_id.question_id, by_text.question_id]))
+    sentence = np.concatenate([by_id.sentence, by_text.sentence])
+    _, first, row = np.unique(sentence * max(len(questions), 1) + question, return_index=True, return_inverse=True)
+    sentence, question, rows = sentence[first], question[first], len(first)
+    id_row, text_row = row[: len(by_id.sentence)], row[len(by_id.sentence) :]  # the row that each label belongs to
 
+    text_label = np.full(rows, NONE)
+    votes, first_lines = np.zeros((2, rows), np.int64), np.zeros((2, rows), np.int64)
+    text_label[text_row], votes[:, text_row], first_lines[:, text_row] = by_text.label, by_text.votes, by_text.first_lines
+    id_label, id_line = np.full(rows, NONE), np.full(rows, np.iinfo(np.int64).max)
+    id_label[id_row] = by_id.label
+    np.minimum.at(id_line, id_row, by_id.number)
+    has_id = np.flatnonzero(id_label != NONE)
+    text_line = first_lines[id_label[has_id], has_id]
+    first_lines[id_label[has_id], has_id] = np.where(text_line == 0, id_line[has_id], np.minimum(text_line, id_line[has_id]))
 
-def _by_id(sentences: Sentences, given: GivenLabels) -> _ById:
-    place, rows = given.ids.join(sentences.sentence_id) or (np.zeros(0, np.int64), _NO_IDS)
-    said = _array(rows["text"])
-    same = np.ones(len(place), bool)
-    asked = np.flatnonzero(pc.is_valid(said).to_numpy(zero_copy_only=False))
-    if len(asked):
-        texts = fold_all(sentences.text.take(pa.array(place[asked])))
-        same[asked] = pc.equal(texts, said.take(pa.array(asked))).to_numpy(zero_copy_only=False)
-    label, number = rows["label"].to_numpy().astype(np.int64), rows["number"].to_numpy()
-    question_id = _array(rows["question_id"]).filter(pa.array(same))
-    return _ById(place[same], question_id, label[same], number[same], number[~same])
-
-
-_NO_IDS = pa.table(
-    {"text": pa.array([], pa.string()), "label": pa.array([], pa.int8()), "number": pa.array([], pa.int64())}
-).append_column("question_id", pa.array([], pa.string()))
-
-
-def found(sentences: Sentences, given: GivenLabels) -> pa.RecordBatch:
-    """The labels by id whose sentence is among these, each question and sentence once: rows of FOUND, for `spread`."""
-    by_id = _by_id(sentences, given)
-    codes = _codes(by_id.question_id)[1]
-    order = np.lexsort((by_id.number, codes, by_id.sentence))
-    first = order[np.flatnonzero(_new(by_id.sentence[order], codes[order]))]
-    texts = fold_all(sentences.text.take(pa.array(by_id.sentence[first])))
-    return pa.record_batch(
-        {
-            "key": texts,
-            "question_id": by_id.question_id.take(pa.array(first)),
-            "label": pa.array(by_id.label[first].astype(np.int8)),
-            "number": pa.array(by_id.number[first]),
-        }
-    )
-
-
-def label(sentences: Sentences, given: GivenLabels) -> Labelled:
-    """The labels of these sentences."""
-    by_id = _by_id(sentences, given)
-    by_text = given.texts.join(fold_all(sentences.text)) if given.has_texts else None
-    place, entries = by_text or (np.zeros(0, np.int64), None)
-    asked = [by_id.question_id, *([] if entries is None else [_array(entries["question_id"])])]
-    questions, codes = _codes(pa.concat_arrays(asked))
-    key = np.concatenate([by_id.sentence, place]) * max(len(questions), 1) + codes
-    _, first, at = np.unique(key, return_index=True, return_inverse=True)
-    sentence, question = np.concatenate([by_id.sentence, place])[first], codes[first]
-    n, ids, texts = len(first), at[: len(by_id.sentence)], at[len(by_id.sentence) :]
-    own, said = np.full(n, NONE), np.full(n, NONE)
-    votes, lines = np.zeros((2, n), np.int64), np.zeros((2, n), np.int64)
-    used = by_id.number
-    if entries is not None:
-        said[texts] = entries["given"].to_numpy()
-        votes[:, texts] = entries["zeros"].to_numpy(), entries["ones"].to_numpy()
-        lines[:, texts] = entries["first_zero"].to_numpy(), entries["first_one"].to_numpy()
-        used = np.concatenate([used, np.unique(entries["number"].to_numpy()[entries["given"].to_numpy() != NONE])])
-    own[ids] = by_id.label
-    number = np.full(n, np.iinfo(np.int64).max)
-    np.minimum.at(number, ids, by_id.number)
-    has = np.flatnonzero(own != NONE)
-    lines[own[has], has] = np.where(lines[own[has], has] == 0, number[has], np.minimum(lines[own[has], has], number[has]))
-    most = np.where(votes[1] > votes[0], 1, np.where(votes[0] > votes[1], 0, NONE))
-    resolved = np.where(own != NONE, own, most)
-    line = np.where(own != NONE, number, np.where(resolved == NONE, 0, lines[resolved.clip(0), np.arange(n)]))
-    keys = pa.table(
-        {"document": sentences.of[sentence], "question": question, "id": sentences.sentence_id.take(pa.array(sentence))}
-    )
-    order = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]).to_numpy()
-    return Labelled(
+    majority = np.select([votes[1] > votes[0], votes[0] > votes[1]], [1, 0], NONE)
+    label = np.where(id_label != NONE, id_label, majority)
+    line = np.select([id_label != NONE, label != NONE], [id_line, first_lines[label.clip(0), np.arange(rows)]], 0)
+    order = _order(sentences.document[sentence], question, sentences.sentence_id.take(pa.array(sentence)))
+    return LabelledSentences(
         sentences=sentences,
         sentence=sentence[order],
         question=question[order],
         questions=questions,
-        label=resolved[order],
-        by_id=own[order],
-        text=said[order],
+        label=label[order],
+        by_id=id_label[order],
+        by_text=text_label[order],
         line=line[order],
         votes=votes[:, order],
-        lines=lines[:, order],
-        used=used,
+        first_lines=first_lines[:, order],
+        used=np.concatenate([by_id.number, np.unique(by_text.number[by_text.label != NONE])]),
         changed=by_id.changed,
     )
 
 
-def _codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
-    """The different strings, ascending, and the place of each among them."""
-    coded = strings.dictionary_encode()
-    order = pc.sort_indices(coded.dictionary).to_numpy()
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return coded.dictionary.take(pa.array(order)), rank[coded.indices.to_numpy()]
-
-
-def _new(*columns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which rows differ from the one before."""
-    made = np.zeros(max(len(columns[0]) - 1, 0), bool)
-    for values in columns:
-        made |= np.diff(values) != 0
-    return np.concatenate([np.ones(min(len(columns[0]), 1), bool), made])
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks()
+def _order(document: Ints, question: Ints, name: pa.Array) -> NDArray[np.uint64]:
+    """The places of rows, sorted by document, question and name."""
+    keys = pa.table({"document": document, "question": question, "name": name})
+    order: NDArray[np.uint64] = pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names]).to_numpy()
+    return order

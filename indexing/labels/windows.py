@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.propagation import Labelled
+from indexing.labels.hash_join import Ints
+from indexing.labels.propagation import LabelledSentences
 from indexing.passages.passages import Splitter
 from schemas.corpus import Document, Passage, Sentence
 from schemas.labels import WindowLabel
@@ -26,15 +27,15 @@ from schemas.labels import WindowLabel
 Group = Literal["all", "center", "random"]
 Fits: TypeAlias = Callable[[str, int, int], bool]
 """Whether text[start:end] is short enough for a passage: `Splitter.fits`."""
-Ints: TypeAlias = NDArray[np.int64]
-Run: TypeAlias = tuple[int, int]
+SentenceRun: TypeAlias = tuple[int, int]
 """Sentences first .. last - 1 of a document, from 0."""
 
 
-def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[Run]:
+def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[SentenceRun]:
     """The windows of sentence number `labelled` (from 0) of a document's sentences, the one that begins with it first.
 
-    `last` gives the sentence after the last of the window that begins with a sentence: `last_that_fits`, or `Line.lasts`.
+    `last` maps the first sentence of a window to the sentence after its last: `last_that_fits`, or a look-up in
+    `SentenceLine.lasts`.
     """
     firsts = range(labelled, max(labelled - places, -1), -1)
     runs = ((first, last(first)) for first in firsts)
@@ -49,23 +50,25 @@ def last_that_fits(text: str, sentences: Sequence[Sentence], first: int, fits: F
     return last
 
 
-def choose(runs: Sequence[Run], labelled: int, group: Group, key: str) -> list[Run]:
-    """Of a sentence's windows all; the one with the sentence nearest to its middle, the first of several; or a random one.
+def choose(runs: Sequence[SentenceRun], labelled: int, group: Group, key: str) -> list[SentenceRun]:
+    """A group of the windows `runs` of sentence number `labelled`, at least one (WQA Table 3).
 
-    `key` seeds the choice: it depends on nothing else, so on no order.
+    'all' windows; the one in whose 'center' the sentence is, or the first of those nearest to that; or a 'random' one, which
+    depends on `key` alone, not on any order.
     """
     if group == "all":
         return list(runs)
     if group == "center":
         return [min(runs, key=lambda run: abs(run[0] + run[1] - 1 - 2 * labelled))]
-    return [runs[_random(key, len(runs))]]
+    return [runs[_draw(key, len(runs))]]
 
 
-def _random(key: str, n: int) -> int:
+def _draw(key: str, n: int) -> int:
+    """A number from 0 to n - 1 that depends on nothing but `key`."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % n
 
 
-def passage(document: Document, sentences: Sequence[Sentence], run: Run) -> Passage:
+def passage(document: Document, sentences: Sequence[Sentence], run: SentenceRun) -> Passage:
     """A run of a document's sentences as a passage; its id is its place, '<doc_id>:<start>-<end>'."""
     inside = tuple(sentences[slice(*run)])
     start, end = inside[0].start, inside[-1].end
@@ -74,80 +77,89 @@ def passage(document: Document, sentences: Sequence[Sentence], run: Run) -> Pass
 
 
 @dataclass(frozen=True)
-class Line:
+class SentenceLine:
     """The sentences of several documents, one document after the other, each in reading order."""
 
     document: Ints
-    """[n]: which of `texts`, ascending."""
+    """[sentences]: place of the sentence's document in `texts`, ascending."""
     start: Ints
+    """[sentences]: where the sentence starts in its document's text."""
     end: Ints
+    """[sentences]"""
     words: Ints
-    """[n]: no more than its spaCy tokens: `least_tokens`."""
+    """[sentences]: not more than the sentence's spaCy tokens, as from `least_tokens`."""
     texts: Sequence[str]
-    """[documents]: '' where no sentence is labelled."""
+    """[documents]: '' if none of the document's sentences is labelled."""
 
     def lasts(self, labelled: Ints, places: int, splitter: Splitter) -> Ints:
-        """For each sentence with which a window of a labelled one may begin: the sentence after the window's last.
+        """[sentences]: the sentence after the last of the window that begins with a sentence.
 
-        Equal to `last_that_fits` of each, but spaCy is asked once for a sentence, not once for a run. That adds up exactly,
-        as it splits at white space first: a run's tokens are its sentences' and those of the white space between them.
-        Only where two sentences have none between them are runs measured whole. Elsewhere than around labelled sentences
-        what is returned means nothing.
+        Only the sentences with which a window of one of the `labelled` sentences may begin have a meaningful value.
+
+        The values equal those of `last_that_fits`, but spaCy tokenizes each sentence once, not once for each run. That adds
+        up exactly, because spaCy splits at white space first: a run's tokens are those of its sentences and of the white
+        space between them. Only in documents that have two sentences without white space between them are runs tokenized
+        whole.
         """
         limit = splitter.max_tokens
-        begin = np.searchsorted(self.document, self.document, "left")
+        begin = np.searchsorted(self.document, self.document, "left")  # [sentences]: the first of the same document
         end = np.searchsorted(self.document, self.document, "right")
-        sums = np.concatenate([[0], np.cumsum(self.words)])
-        beyond = np.minimum(np.searchsorted(sums, sums[labelled] + limit, "right"), end[labelled])
-        change = np.zeros(len(self.start) + 1, np.int64)
-        np.add.at(change, np.maximum(labelled - places + 1, begin[labelled]), 1)
-        np.add.at(change, beyond, -1)
-        asked = np.flatnonzero(np.cumsum(change)[:-1])
+        measured = self._within_reach(labelled, places, limit, begin, end)
         tokens = np.full(len(self.start), limit + 1)
-        tokens[asked] = splitter.counts(self.texts[self.document[n]][self.start[n] : self.end[n]] for n in asked)
-        gaps, glued = self._gaps(asked, begin, splitter)
-        sums = np.concatenate([[0], np.cumsum(tokens + gaps)])
-        made = np.searchsorted(sums, sums[:-1] + gaps + limit, "right") - 1
-        made = np.clip(made, np.arange(1, len(made) + 1), end)
-        for n in asked[np.isin(self.document[asked], glued)]:
+        tokens[measured] = splitter.counts(self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured)
+        gaps, glued = self._gaps(measured, begin, splitter)
+        sums = np.concatenate([[0], np.cumsum(tokens + gaps)])  # [n]: tokens before sentence n, its gap not counted
+        lasts = np.searchsorted(sums, sums[:-1] + gaps + limit, "right") - 1
+        lasts = np.clip(lasts, np.arange(1, len(lasts) + 1), end)
+        for n in measured[np.isin(self.document[measured], glued)]:
             text, last = self.texts[self.document[n]], int(n) + 1
             while last < end[n] and splitter.fits(text, int(self.start[n]), int(self.end[last])):
                 last += 1
-            made[n] = last
-        return made
+            lasts[n] = last
+        return lasts
 
-    def _gaps(self, asked: Ints, begin: Ints, splitter: Splitter) -> tuple[Ints, Ints]:
-        """The tokens of the white space before each sentence asked for; and the documents where there once is none."""
+    def _within_reach(self, labelled: Ints, places: int, limit: int, begin: Ints, end: Ints) -> Ints:
+        """The sentences that may be in a window of a labelled one, ascending: `places` - 1 before it, and after it as many
+        as have at most `limit` words together."""
+        sums = np.concatenate([[0], np.cumsum(self.words)])
+        beyond = np.minimum(np.searchsorted(sums, sums[labelled] + limit, "right"), end[labelled])
+        change = np.zeros(len(self.start) + 1, np.int64)  # of the number of labelled sentences within whose reach one is
+        np.add.at(change, np.maximum(labelled - places + 1, begin[labelled]), 1)
+        np.add.at(change, beyond, -1)
+        return np.flatnonzero(np.cumsum(change)[:-1])
+
+    def _gaps(self, measured: Ints, begin: Ints, splitter: Splitter) -> tuple[Ints, Ints]:
+        """The tokens [sentences] of the white space before each measured sentence, and the documents that lack such space."""
         tokens = {"": 0}
-        made, glued = np.zeros(len(self.start), np.int64), []
-        for n in asked[asked > begin[asked]]:
+        gaps, glued = np.zeros(len(self.start), np.int64), []
+        for n in measured[measured > begin[measured]]:
             gap = self.texts[self.document[n]][self.end[n - 1] : self.start[n]]
             if gap not in tokens:
                 (count,) = splitter.counts([f"x{gap}x"])
                 tokens[gap] = count - 2
-            made[n] = tokens[gap]
+            gaps[n] = tokens[gap]
             if not gap:
                 glued.append(self.document[n])
-        return made, np.array(glued, np.int64)
+        return gaps, np.array(glued, np.int64)
 
 
-def around(
+def choose_many(
     labelled: Ints, document: Ints, lasts: Ints, group: Group, places: int, keys: Callable[[int], str]
 ) -> tuple[Ints, Ints]:
     """`choose` of `windows` for many labelled sentences at once: each window's place in `labelled`, and its first sentence.
 
-    `document` and `lasts` are of all sentences, as in Line; `keys` gives the key of a place. By place, then as `windows`.
+    `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the key of `choose`.
+    By place, then in the order of `windows`.
     """
     firsts = labelled[:, None] - np.arange(places)  # [labelled, places]
-    inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]
+    inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]  # in the same document
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
     if group == "center":
-        off = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])
-        chosen = np.where(exists, off, np.iinfo(np.int64).max).argmin(1)
+        distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])  # twice that to the middle
+        chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
     elif group == "random":
-        many = exists.sum(1)
-        wanted = np.array([_random(keys(row), int(n)) for row, n in enumerate(many)], np.int64)
-        chosen = (exists & (np.cumsum(exists, 1) == wanted[:, None] + 1)).argmax(1)
+        drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
+        chosen = (exists & (np.cumsum(exists, 1) == drawn[:, None] + 1)).argmax(1)
     if group != "all":
         exists = np.arange(places) == chosen[:, None]
     rows, place = np.nonzero(exists)
@@ -158,35 +170,33 @@ _WORD = r"[^\s\x0b\x1c-\x1f\x{85}\p{Z}]+"
 
 
 def least_tokens(texts: pa.Array) -> Ints:
-    """Of each text the runs of what is not white space: spaCy makes at least one token of each."""
-    found: Ints = pc.count_substring_regex(texts, _WORD).to_numpy().astype(np.int64)
-    return found
+    """[texts]: the number of words between white space; spaCy makes at least one token of each."""
+    words: Ints = pc.count_substring_regex(texts, _WORD).to_numpy().astype(np.int64)
+    return words
 
 
 def window_labels(
-    labelled: Labelled, texts: Sequence[str], splitter: Splitter, group: Group, places: int, seed: int
+    labelled: LabelledSentences, texts: Sequence[str], splitter: Splitter, group: Group, places: int, seed: int
 ) -> pa.Table:
     """The windows around labelled sentences, as WindowLabel: by document, question id, sentence id, then as `windows`.
 
-    `texts` are of the documents of `labelled.sentences`; '' will do where none of its sentences has a label.
+    `texts` are those of the documents of `labelled.sentences`, or '' if none of a document's sentences has a label.
     """
-    here, rows = labelled.sentences, labelled.rows()
-    lasts = Line(here.of, here.start, here.end, least_tokens(here.text), texts).lasts(labelled.sentence[rows], places, splitter)
+    sentences, rows = labelled.sentences, labelled.decided()
+    line = SentenceLine(sentences.document, sentences.start, sentences.end, least_tokens(sentences.text), texts)
+    lasts = line.lasts(labelled.sentence[rows], places, splitter)
     questions = labelled.questions.to_pylist() if group == "random" else []
 
     def key(place: int) -> str:
         row = rows[place]
-        return f"{seed}:{questions[labelled.question[row]]}:{here.sentence_id[int(labelled.sentence[row])].as_py()}"
+        return f"{seed}:{questions[labelled.question[row]]}:{sentences.sentence_id[int(labelled.sentence[row])].as_py()}"
 
-    of, first = around(labelled.sentence[rows], here.of, lasts, group, places, key)
-    last, question, sentence = lasts[first], labelled.question[rows[of]], labelled.sentence[rows[of]]
-    correct = np.sort((labelled.question * len(here.of) + labelled.sentence)[labelled.label == 1])
-    at = question * len(here.of)
-    label = np.searchsorted(correct, at + last) > np.searchsorted(correct, at + first)
-    doc_id = here.doc_ids(here.of[first])
-    start, end = pa.array(here.start[first]), pa.array(here.end[last - 1])
+    place, first = choose_many(labelled.sentence[rows], sentences.document, lasts, group, places, key)
+    last, question, sentence = lasts[first], labelled.question[rows[place]], labelled.sentence[rows[place]]
+    doc_id = sentences.doc_ids(sentences.document[first])
+    start, end = pa.array(sentences.start[first]), pa.array(sentences.end[last - 1])
     span = pc.binary_join_element_wise(start.cast(pa.string()), end.cast(pa.string()), "-")
-    edges = np.concatenate([[0], np.cumsum(last - first)])
+    edges = np.concatenate([[0], np.cumsum(last - first)])  # window n holds the entries edges[n] .. edges[n + 1] - 1
     inside = np.arange(edges[-1]) - np.repeat(edges[:-1] - first, last - first)
     columns = [
         labelled.questions.take(pa.array(question)),
@@ -194,9 +204,19 @@ def window_labels(
         doc_id,
         start,
         end,
-        pa.array(label.astype(np.int8)),
-        here.sentence_id.take(pa.array(sentence)),
+        pa.array(_holds_correct(labelled, question, first, last).astype(np.int8)),
+        sentences.sentence_id.take(pa.array(sentence)),
         pa.array((sentence - first + 1).astype(np.int32)),
-        pa.ListArray.from_arrays(pa.array(edges, pa.int32()), here.sentence_id.take(pa.array(inside))),
+        pa.ListArray.from_arrays(pa.array(edges, pa.int32()), sentences.sentence_id.take(pa.array(inside))),
     ]
     return pa.Table.from_arrays(columns, schema=WindowLabel.schema())
+
+
+def _holds_correct(labelled: LabelledSentences, question: Ints, first: Ints, last: Ints) -> NDArray[np.bool_]:
+    """[windows]: whether a sentence first .. last - 1 is labelled 1 for the question."""
+    size = len(labelled.sentences.document)
+    correct = np.sort((labelled.question * size + labelled.sentence)[labelled.label == 1])
+    holds: NDArray[np.bool_] = np.searchsorted(correct, question * size + last) > np.searchsorted(
+        correct, question * size + first
+    )
+    return holds

@@ -1,4 +1,4 @@
-"""The labels that a job propagates: a file of the user's, or what `collect` wrote, in batches."""
+"""The labels that a job propagates, in batches: from a file of the user's, or from what `answermill collect` wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from indexing.labels.given_labels import GIVEN, Contradiction, GivenLabels
+from indexing.labels.given_labels import GIVEN_LABEL, Contradiction, GivenLabels, may_contradict
 from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
@@ -20,17 +20,18 @@ COLLECTED = "collected/labels"
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Where the given labels stand: a file of the user's, or what `collect` wrote."""
+class LabelSource:
+    """Where a job's labels come from."""
 
     path: Path
     name: str
-    """As rejects and errors call it."""
+    """What rejects and errors call it."""
     collected: Folder[ResolvedLabel] | None = None
+    """What `collect` wrote; None if `path` is a file of the user's."""
 
     @classmethod
-    def of(cls, job: Job, run: Path) -> Labels:
-        """Raises JobError where they are not there, or the job has no [propagate]."""
+    def of(cls, job: Job, run: Path) -> LabelSource:
+        """Raises JobError if the labels are missing (66), or the job has no [propagate] (78)."""
         if job.propagate is None:
             raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
         if job.propagate.labels is None:
@@ -38,20 +39,28 @@ class Labels:
             return cls(folder, COLLECTED, Folder.open(folder, ResolvedLabel, "collect"))
         path = job.path(job.propagate.labels)
         if not path.is_file():
-            raise JobError(f"{path}: no such file", INPUT_MISSING)
+            raise JobError(f"propagate.labels: {path}: no such file", INPUT_MISSING)
         return cls(path, path.name)
 
     def digest(self) -> str:
         return sha256(self.path) if self.collected is None else self.collected.digest()
 
+    def may_contradict(self) -> bool:
+        """False if no two labels contradict each other, which `write` would refuse; stores nothing.
+
+        Raises JobError (65) with the line of a label that is wrong in itself.
+        """
+        return may_contradict(self._batches())
+
     def write(self, folder: Path) -> tuple[int, int]:
-        """As GivenLabels.write; raises JobError (65) with the line where a label is wrong or contradicts another."""
+        """As GivenLabels.write; raises JobError (65) with the line of a label that is wrong or contradicts another."""
         try:
             return GivenLabels(folder).write(self._batches())
         except Contradiction as e:
             raise JobError(f"{self.path}:{e.number}: {e}", BAD_DATA) from e
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of GIVEN_LABEL; the labels that `collect` wrote are numbered from 1."""
         if self.collected is None:
             yield from label_batches(self.path)
             return
@@ -60,7 +69,7 @@ class Labels:
         for part in self.collected.parts:
             for batch in read_batches(self.path, part, names, rows=1 << 15):
                 number = pa.array(range(first, first + batch.num_rows), pa.int64())
-                yield pa.RecordBatch.from_arrays([number, *(batch.column(name) for name in names)], schema=GIVEN)
+                yield pa.RecordBatch.from_arrays([number, *(batch.column(name) for name in names)], schema=GIVEN_LABEL)
                 first += batch.num_rows
         if first == 1:
-            raise JobError(f"{self.path}: no label in it; `answermill collect` again when there are annotations", BAD_DATA)
+            raise JobError(f"{self.path}: no label in it; run `answermill collect` again when people have annotated", BAD_DATA)

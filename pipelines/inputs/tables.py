@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from indexing.annotation.splits import SPLITS, Split
-from indexing.labels.given_labels import GIVEN
+from indexing.labels.given_labels import GIVEN_LABEL
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from schemas.corpus import Question
 from schemas.labels import LabelledPassage
@@ -77,13 +77,13 @@ def _score(path: Path, line: int, given: Any) -> float | None:
 
 
 def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """The sentence labels of a file, in batches of GIVEN; `number` of each is its line, or row from 1 in Parquet.
+    """The sentence labels of a file, in batches of GIVEN_LABEL; `number` of each is its line, or row from 1 in Parquet.
 
     A label names its sentence by id, by text, or by both. Raises JobError as `read_questions` does.
     """
     rows = 0
     for table, names in _label_columns(path):
-        line, question_id, sentence_id, text, label = (table[name].combine_chunks() for name in GIVEN.names)
+        line, question_id, sentence_id, text, label = (table[name].combine_chunks() for name in GIVEN_LABEL.names)
         missing = pc.or_(pc.or_(pc.is_null(question_id), pc.is_null(label)), pc.and_(pc.is_null(sentence_id), pc.is_null(text)))
         wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
         if (row := wrong.index(True).as_py()) >= 0:
@@ -92,7 +92,7 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
                 told = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
             raise JobError(f"{path}:{line[row]}: {told}", BAD_DATA)
         columns = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
-        yield pa.RecordBatch.from_arrays(columns, schema=GIVEN)
+        yield pa.RecordBatch.from_arrays(columns, schema=GIVEN_LABEL)
         rows += len(table)
     if not rows:
         raise JobError(f"{path}: no label in it", BAD_DATA)
@@ -108,7 +108,8 @@ _LABELS_AT_ONCE = 1 << 15
 
 
 def _label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
-    """The columns of GIVEN as text, null where nothing stands, in tables; and what gives the names of a row's own columns."""
+    """Tables with the columns of GIVEN_LABEL as text, null if a cell is empty; each with a function from a row to the names of
+    its columns in the file."""
     if path.is_file() and path.name.lower().endswith(".parquet"):
         yield from _parquet_label_columns(path)
         return

@@ -1,4 +1,4 @@
-"""What became of each given label: used, or kept in labels/rejects with the reason."""
+"""What becomes of each given label: it is used, or it is kept in labels/rejects with the reason."""
 
 from __future__ import annotations
 
@@ -17,36 +17,43 @@ from pipelines.execution.step import Report, Step
 from schemas.corpus import Rejected
 
 USED, CHANGED, REPEATED = 1, 2, 3
+"""Fates; 0 is that of a label whose sentence was not found."""
 
 
 def fates_of(numbers: Ints, fate: int) -> Ints:
-    """[2, n]: numbers of given labels, each once, and what became of them."""
-    found = np.unique(numbers)
-    return np.stack([found, np.full(len(found), fate)])
+    """[2, n]: the numbers of given labels, each once, ascending; and their fate."""
+    unique = np.unique(numbers)
+    return np.stack([unique, np.full(len(unique), fate)])
 
 
-def fates_file(this: Step, unit: int) -> Path:
-    return this.work / f"fates-{unit:05d}.npy"
+def fates_file(step: Step, unit: int) -> Path:
+    """Where a unit keeps the fates of the labels that met one of its sentences."""
+    return step.work / f"fates-{unit:05d}.npy"
 
 
-def reject(given: GivenLabels, this: Step, units: int, largest: int, file: str) -> Report:
-    """Keep the labels that are not used, by line, with the reason; reports as the unit after the last."""
-    fate = np.zeros(largest + 1, np.uint8)
+def reject(given: GivenLabels, step: Step, units: int, largest: int, file: str) -> Report:
+    """Write the labels that were not used to labels/rejects, by line, with the reason.
+
+    `largest` is the largest number of a label; `file` is the name of their file. Returns the report of one more unit, whose
+    number is `units`.
+    """
+    fate = np.zeros(largest + 1, np.uint8)  # by number
     for unit in range(units):
-        numbers, fates = np.load(fates_file(this, unit), allow_pickle=False)
-        for each in (CHANGED, USED):
-            fate[numbers[fates == each]] = each
-    again, first = given.repeated()
-    fate[again] = REPEATED
+        numbers, fates = np.load(fates_file(step, unit), allow_pickle=False)
+        for value in (CHANGED, USED):
+            fate[numbers[fates == value]] = value
+    repeated, first = given.repeated()
+    fate[repeated] = REPEATED
     counts: Counter[str] = Counter()
-    writer = PartWriter(this.run / "labels/rejects", Rejected, units)
+    writer = PartWriter(step.run / "labels/rejects", Rejected, units)
     with writer:
         for batch in given.read():
-            counts["used"] += int((fate[batch.column("number").to_numpy()] == USED).sum())
-            for row in batch.filter(pa.array(fate[batch.column("number").to_numpy()] != USED)).to_pylist():
+            is_used = fate[batch.column("number").to_numpy()] == USED
+            counts["used"] += int(is_used.sum())
+            for row in batch.filter(pa.array(~is_used)).to_pylist():
                 number = row["number"]
                 if fate[number] == REPEATED:
-                    reason, detail = "duplicate", f"line {first[np.searchsorted(again, number)]} says the same"
+                    reason, detail = "duplicate", f"line {first[np.searchsorted(repeated, number)]} says the same"
                 else:
                     reason, detail = _refusal(row, int(fate[number]))
                 counts[f"rejected.{reason}"] += 1
@@ -56,6 +63,7 @@ def reject(given: GivenLabels, this: Step, units: int, largest: int, file: str) 
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
+    """Why a label was not used: (reason, detail) as in Rejected."""
     if fate == CHANGED:
         return "text_changed", f"sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
     what = f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"

@@ -1,4 +1,4 @@
-"""A unit of propagate: a part of passages/, read as sentences of whole documents; and of documents/, for their texts."""
+"""The units of propagate: parts of passages/, read as sentences of whole documents; and of documents/, for their texts."""
 
 from __future__ import annotations
 
@@ -10,70 +10,80 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexing.labels.propagation import COLUMNS, Labelled, Sentences
+from indexing.labels.propagation import LabelledSentences
+from indexing.labels.sentence_table import COLUMNS, SentenceTable
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import Folder, Part, read_batches
 from schemas.corpus import Document, Passage
 
 AT_ONCE = 8_192
-"""Passages that are labelled at once, and more where a document has more."""
+"""Passages that are labelled at once; more if one document has more."""
 
 
-def units_of(run: Path, windows: bool) -> list[Unit]:
+def parts_of(run: Path, windows: bool) -> list[PassagePart]:
+    """The parts of a run's passages; with the texts of their documents if there shall be windows."""
     passages = Folder.open(run / "passages", Passage, "ingest")
     if not windows:
-        return [Unit(n, passages.path, part) for n, part in enumerate(passages.parts)]
+        return [PassagePart(n, passages.path, part) for n, part in enumerate(passages.parts)]
     documents = Folder.open(run / "documents", Document, "ingest")
     pairs = enumerate(zip(passages.parts, documents.parts, strict=True))
-    return [Unit(n, passages.path, part, (documents.path, texts)) for n, (part, texts) in pairs]
+    return [PassagePart(n, passages.path, part, (documents.path, texts)) for n, (part, texts) in pairs]
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """A part of passages/; and of documents/, of the same documents in the same order, where windows are wanted."""
+class PassagePart:
+    """A part of passages/; `texts` is the part of documents/ with the same documents in the same order, if there is one."""
 
     number: int
     passages: Path
     part: Part
     texts: tuple[Path, Part] | None = None
 
-    def sentences(self) -> Iterator[Sentences]:
-        """Of whole documents, AT_ONCE passages or more at a time."""
-        held: pa.Table | None = None
+    def sentences(self) -> Iterator[SentenceTable]:
+        """The sentences of whole documents, AT_ONCE passages or more at a time."""
+        pending: pa.Table | None = None
         for batch in read_batches(self.passages, self.part, COLUMNS, rows=AT_ONCE):
             table = pa.Table.from_batches([batch])
-            held = table if held is None else pa.concat_tables([held, table])
-            ids = held["doc_id"].combine_chunks()
-            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()  # of a document that goes on, the first passage
+            pending = table if pending is None else pa.concat_tables([pending, table])
+            ids = pending["doc_id"].combine_chunks()
+            whole = pc.index(pc.equal(ids, ids[-1]), True).as_py()  # the last document may go on in the next batch
             if whole:
-                yield Sentences.read(held.slice(0, whole))
-                held = held.slice(whole)
-        if held is not None and len(held):
-            yield Sentences.read(held)
+                yield SentenceTable.read(pending.slice(0, whole))
+                pending = pending.slice(whole)
+        if pending is not None and len(pending):
+            yield SentenceTable.read(pending)
 
 
-class Texts:
-    """The texts of a part of documents/, asked for in its order."""
+class DocumentTexts:
+    """The texts of a part of documents/, to be asked for in the order of the part."""
 
     def __init__(self, folder: Path, part: Part) -> None:
         self._folder, self._part = folder, part
         self._batches = read_batches(folder, part, ["doc_id", "text"])
         self._batch: pa.RecordBatch | None = None
 
-    def of(self, labelled: Labelled) -> list[str]:
-        """Of each document of the sentences; '' where none of its sentences has a label."""
-        here = labelled.sentences
-        made = [""] * (int(here.document[-1]) + 1)
-        wanted = np.unique(here.of[labelled.sentence[labelled.rows()]])
-        places = dict(zip(here.doc_ids(wanted).to_pylist(), wanted.tolist(), strict=True))
-        names = pa.array(list(places), pa.string())
-        while places:
+    def of_labelled(self, labelled: LabelledSentences) -> list[str]:
+        """The text of each document of `labelled.sentences`; '' if none of the document's sentences has a label.
+
+        Raises JobError (65) if documents/ lacks such a document, or has it in another order than passages/.
+        """
+        sentences = labelled.sentences
+        texts = [""] * (int(sentences.document_of_passage[-1]) + 1)
+        documents = np.unique(sentences.document[labelled.sentence[labelled.decided()]])
+        pending = dict(zip(sentences.doc_ids(documents).to_pylist(), documents.tolist(), strict=True))
+        doc_ids = pa.array(list(pending), pa.string())
+        while pending:
             if self._batch is not None:
-                rows = self._batch.filter(pc.is_in(self._batch.column("doc_id"), value_set=names))
+                rows = self._batch.filter(pc.is_in(self._batch.column("doc_id"), value_set=doc_ids))
                 for doc_id, text in zip(*(rows.column(name).to_pylist() for name in ("doc_id", "text")), strict=True):
-                    made[places.pop(doc_id)] = text
-            if places and (following := next(self._batches, None)) is None:
-                path = self._folder / self._part.file
-                raise JobError(f"{path} has no document {next(iter(places))!r}, or not where passages/ has it", BAD_DATA)
-            self._batch = following if places else self._batch
-        return made
+                    texts[pending.pop(doc_id)] = text
+            if pending:
+                self._batch = next(self._batches, None)
+                if self._batch is None:
+                    path = self._folder / self._part.file
+                    raise JobError(
+                        f"{path} has no document {next(iter(pending))!r} where passages/ has it; they are of two runs; "
+                        "run `answermill ingest` into a new folder",
+                        BAD_DATA,
+                    )
+        return texts

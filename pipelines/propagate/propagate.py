@@ -1,12 +1,13 @@
 """Propagate: labels of sentences in; labels of sentences, passages, documents and windows out (WQA §3.3).
 
-The given labels become sorted files in the work folder (indexing/labels/given_labels.py); a part
-of passages/ is one unit of work, which
-looks its own sentences up in them, some thousand passages at a time: a document's passages all stand in one part. Where
-labels hold for other sentences of the same text, a first pass over the parts finds the texts of the labelled ones.
+The given labels become sorted files in the work folder (indexing/labels/given_labels.py). A part of passages/ is one unit of
+work: it looks its own sentences up in those files, some thousand passages at a time. All passages of a document are in one
+part. If labels shall hold for other sentences of the same text, a first pass over the parts finds the texts of the sentences
+that are labelled by id.
 
-In a part, documents stand as in passages/, and below each its rows by question id, then sentence or passage id. What is
-given but found nowhere, no longer the same text, or given before, is kept in labels/rejects, by line.
+In a part, documents follow one another as in passages/, and within a document the rows are sorted by question id, then by
+sentence or passage id. Labels whose sentence is missing or has another text now, and labels given twice, are kept in
+labels/rejects, by line.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from indexing.labels.conflicts import conflicts
-from indexing.labels.given_labels import FOUND, GivenLabels
+from indexing.labels.given_labels import SPREAD_LABEL, GivenLabels
 from indexing.labels.hash_join import Ints
-from indexing.labels.propagation import NONE, found, label
+from indexing.labels.label_lookup import NONE, labels_to_spread
+from indexing.labels.propagation import label_sentences
 from indexing.labels.windows import window_labels
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Job, Propagate
@@ -35,9 +37,9 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
-from pipelines.inputs.labels import COLLECTED, Labels
+from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
-from pipelines.propagate.passage_parts import Texts, Unit, units_of
+from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
 from schemas.atomic_files import write_text
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
@@ -54,105 +56,110 @@ OUTPUTS: Mapping[str, type[Record]] = {
 }
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
-_NOT_OF_UNITS = (WINDOWS, "labels/rejects")
+_WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")
+"""Not written by every unit: windows only if the job has them, rejects once at the end."""
 
 
 def is_ready(job: Job, run: Path | None) -> bool:
-    """Whether the job has labels to propagate by now: given, or collected."""
-    wanted = job.propagate
-    return wanted is not None and (wanted.labels is not None or (run is not None and (run / COLLECTED / MANIFEST).is_file()))
+    """Whether the job has labels to propagate by now: a file of labels, or collected ones in the run folder."""
+    settings = job.propagate
+    if settings is None:
+        return False
+    return settings.labels is not None or (run is not None and (run / COLLECTED / MANIFEST).is_file())
 
 
 def check(job: Job, run: Path) -> None:
-    """Refuse labels that the step would refuse. Raises JobError."""
-    with tempfile.TemporaryDirectory() as folder:
-        Labels.of(job, run).write(Path(folder))
+    """Refuse labels that the step would refuse. Raises JobError as `LabelSource.write` does."""
+    source = LabelSource.of(job, run)
+    if source.may_contradict():
+        with tempfile.TemporaryDirectory() as folder:
+            source.write(Path(folder))
 
 
-def step(job: Job, run: Path) -> Step:
-    """The propagate step of a run. Raises JobError where passages/ or the labels are missing."""
-    labels = Labels.of(job, run)
-    wanted = _settings(job)
-    settings = wanted.model_dump(exclude={"labels"})
-    inputs = {"labels": labels.digest(), "passages": Folder.open(run / "passages", Passage, "ingest").digest()}
-    if wanted.windows == "none":
+def step_of(job: Job, run: Path) -> Step:
+    """The propagate step of a run. Raises JobError if passages/ or the labels are missing."""
+    source, section = LabelSource.of(job, run), _section(job)
+    settings = section.model_dump(exclude={"labels"})
+    inputs = {"labels": source.digest(), "passages": Folder.open(run / "passages", Passage, "ingest").digest()}
+    if section.windows == "none":
         settings = {name: settings[name] for name in ("same_text", "windows")}
     else:
         inputs["documents"] = Folder.open(run / "documents", Document, "ingest").digest()
     return Step(run, "propagate", OUTPUTS, settings, inputs, REVISION)
 
 
-def _settings(job: Job) -> Propagate:
-    assert job.propagate is not None  # `Labels.of` has refused a job without it
+def _section(job: Job) -> Propagate:
+    assert job.propagate is not None  # `LabelSource.of` has refused a job without it
     return job.propagate
 
 
 def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    this = step(job, run)
-    if this.is_complete():
+    step = step_of(job, run)
+    if step.is_complete():
         return summary(run) + " (complete)"
-    this.begin()
-    labels, wanted = Labels.of(job, run), _settings(job)
-    given = GivenLabels(this.work / "labels")
-    rows, largest = _once(this.work / "given-labels.json", lambda: labels.write(given.folder))
-    units = units_of(run, wanted.windows != "none")
+    step.begin()
+    source, settings = LabelSource.of(job, run), _section(job)
+    given = GivenLabels(step.work / "labels")
+    labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given.folder))
+    parts = parts_of(run, settings.windows != "none")
 
-    def do(this: Step, work: beam.DoFn) -> None:
-        done = this.reports.read()
-        left = [unit for unit in units if unit.number not in done]
-        carry(this, left, len(units), work, beam_options, job.workers.processes)
+    def do(pass_: Step, work: beam.DoFn) -> None:
+        done = pass_.reports.read()
+        pending = [part for part in parts if part.number not in done]
+        carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
 
-    if wanted.same_text:
-        first = replace(this, name="propagate/found", outputs={})
-        first.begin()
-        do(first, FindTexts(given, first))
-        _once(this.work / "spread-labels.json", lambda: (given.spread(_found(first, len(units))),))
-    do(this, LabelPart(given, wanted, this))
-    reports = list(this.reports.read().values())
-    rejects = reject(given, this, len(units), largest, labels.name)
+    if settings.same_text:
+        spreading = replace(step, name="propagate/found", outputs={})
+        spreading.begin()
+        do(spreading, FindLabelsToSpread(given, spreading))
+        _once(step.work / "spread-labels.json", lambda: (given.spread(_labels_to_spread(spreading, len(parts))),))
+    do(step, LabelPart(given, settings, step))
+    reports = list(step.reports.read().values())
+    rejects = reject(given, step, len(parts), largest, source.name)
     counts = total([*reports, rejects])
-    counts["labels"] = rows
-    if rows != counts["used"] + counts["rejects"]:
-        raise RuntimeError(f"{rows} labels came in, {counts['used']} were used and {counts['rejects']} refused")
+    counts["labels"] = labels
+    if labels != counts["used"] + counts["rejects"]:
+        raise RuntimeError(f"{labels} labels came in, {counts['used']} were used and {counts['rejects']} refused")
     if not counts["used"]:
-        raise JobError(f"{labels.path}: none of its {rows} labels is of a sentence in {run / 'passages'}", BAD_DATA)
-    this.finish([*reports, rejects], counts)
+        raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
+    step.finish([*reports, rejects], counts)
     return summary(run)
 
 
-def _once(mark: Path, make: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-    """The numbers that `make` returns, or has returned before the run was stopped."""
+def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+    """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call it again."""
     if not mark.is_file():
-        write_text(mark, json.dumps(make()))
+        write_text(mark, json.dumps(write()))
     return tuple(json.loads(mark.read_text(encoding="utf-8")))
 
 
-class FindTexts(beam.DoFn):
+class FindLabelsToSpread(beam.DoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
-    def __init__(self, given: GivenLabels, this: Step) -> None:
-        self._given, self._step = given, this
+    def __init__(self, given: GivenLabels, step: Step) -> None:
+        self._given, self._step = given, step
 
-    def process(self, unit: Unit) -> None:
+    def process(self, part: PassagePart) -> None:
         rows = 0
-        path = _found_file(self._step, unit.number)
-        with pa.ipc.new_file(f"{path}.tmp", FOUND) as file:
-            for sentences in unit.sentences():
-                batch = found(sentences, self._given)
+        path = _spread_file(self._step, part.number)
+        with pa.ipc.new_file(f"{path}.tmp", SPREAD_LABEL) as file:
+            for sentences in part.sentences():
+                batch = labels_to_spread(sentences, self._given)
                 file.write_batch(batch)
                 rows += batch.num_rows
         Path(f"{path}.tmp").replace(path)
-        self._step.reports.write(Report(unit.number, {}, {"found": rows}))
+        self._step.reports.write(Report(part.number, {}, {"found": rows}))
 
 
-def _found_file(this: Step, unit: int) -> Path:
-    return this.work / f"found-{unit:05d}.arrow"
+def _spread_file(step: Step, unit: int) -> Path:
+    return step.work / f"found-{unit:05d}.arrow"
 
 
-def _found(this: Step, units: int) -> Iterator[pa.RecordBatch]:
+def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
+    """What FindLabelsToSpread wrote, unit by unit."""
     for unit in range(units):
-        with pa.memory_map(str(_found_file(this, unit))) as source:
+        with pa.memory_map(str(_spread_file(step, unit))) as source:
             file = pa.ipc.open_file(source)
             yield from (file.get_batch(n) for n in range(file.num_record_batches))
 
@@ -160,45 +167,51 @@ def _found(this: Step, units: int) -> Iterator[pa.RecordBatch]:
 class LabelPart(beam.DoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
-    def __init__(self, given: GivenLabels, settings: Propagate, this: Step) -> None:
-        self._given, self._settings, self._step = given, settings, this
+    def __init__(self, given: GivenLabels, settings: Propagate, step: Step) -> None:
+        self._given, self._settings, self._step = given, settings, step
 
     def setup(self) -> None:
         self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
 
-    def process(self, unit: Unit) -> None:
-        label_part(unit, self._given, self._settings, self._splitter, self._step)
+    def process(self, part: PassagePart) -> None:
+        label_part(part, self._given, self._settings, self._splitter, self._step)
 
 
-def label_part(unit: Unit, given: GivenLabels, settings: Propagate, splitter: Splitter | None, this: Step) -> None:
-    """Label a unit's sentences and what holds them: its parts, what became of given labels, and its report."""
-    writers = {n: PartWriter(this.run / n, r, unit.number) for n, r in OUTPUTS.items() if n not in _NOT_OF_UNITS}
+def label_part(passages: PassagePart, given: GivenLabels, settings: Propagate, splitter: Splitter | None, step: Step) -> None:
+    """Label the sentences of a part of passages/, and what holds them.
+
+    Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's report.
+    """
+    unit = passages.number
+    writers = {
+        name: PartWriter(step.run / name, record, unit) for name, record in OUTPUTS.items() if name not in _WRITTEN_OTHERWISE
+    }
     if splitter is not None:
-        writers[WINDOWS] = PartWriter(this.run / WINDOWS, WindowLabel, unit.number)
-    texts = Texts(*unit.texts) if unit.texts is not None else None
+        writers[WINDOWS] = PartWriter(step.run / WINDOWS, WindowLabel, unit)
+    texts = DocumentTexts(*passages.texts) if passages.texts is not None else None
     counts: Counter[str] = Counter()
     fates: list[Ints] = []
     with ExitStack() as open_files:
         for writer in writers.values():
             open_files.enter_context(writer)
-        for sentences in unit.sentences():
-            labelled = label(sentences, given)
+        for sentences in passages.sentences():
+            labelled = label_sentences(sentences, given)
             for name, table in labelled.tables().items():
                 writers[f"labels/{name}"].write_table(table)
             writers["labels/conflicts"].write(conflicts(labelled))
             if splitter is not None and texts is not None and settings.windows != "none":
-                of_documents = texts.of(labelled)
-                made = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
-                writers[WINDOWS].write_table(made)
+                of_documents = texts.of_labelled(labelled)
+                table = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
+                writers[WINDOWS].write_table(table)
             counts["ties"] += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
-    path = fates_file(this, unit.number)
+    path = fates_file(step, unit)
     with Path(f"{path}.tmp").open("wb") as file:
         np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
     Path(f"{path}.tmp").replace(path)
     parts = {name: writer.part for name, writer in writers.items()}
     counts.update({name.removeprefix("labels/"): part.rows for name, part in parts.items()})
-    this.reports.write(Report(unit.number, parts, counts))
+    step.reports.write(Report(unit, parts, counts))
 
 
 def summary(run: Path) -> str:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from indexing.labels.windows import Line, Run, least_tokens
+from indexing.labels.windows import SentenceLine, SentenceRun, least_tokens
 from indexing.passages.passages import Splitter
 from pipelines.publish.passage_set import CutDocument
 from schemas.corpus import Document
@@ -35,7 +35,7 @@ def window_ends(
 ) -> dict[str, list[int]]:
     """Of each document with labelled sentences (doc_id → numbers): [n] the end of the window that begins with sentence n.
 
-    Only windows that hold a labelled sentence in places 1 to `places` have an end that means something: see `Line.lasts`.
+    Only windows that hold a labelled sentence in places 1 to `places` have a meaningful end: see `SentenceLine.lasts`.
     """
     if not labelled:
         return {}
@@ -43,7 +43,7 @@ def window_ends(
     sentences = [sentence for _, inside, _ in chosen for sentence in inside]
     sizes = np.array([len(inside) for _, inside, _ in chosen], np.int64)
     begin = np.cumsum(sizes) - sizes  # [documents] number of its first sentence among all
-    line = Line(
+    line = SentenceLine(
         np.repeat(np.arange(len(chosen)), sizes),
         np.array([sentence.start for sentence in sentences], np.int64),
         np.array([sentence.end for sentence in sentences], np.int64),
@@ -57,7 +57,7 @@ def window_ends(
 
 def windows_at(
     starts: Set[WindowStart], documents: Mapping[str, CutDocument], max_tokens: int
-) -> Iterator[tuple[WindowStart, Run]]:
+) -> Iterator[tuple[WindowStart, SentenceRun]]:
     """The longest window that begins at each of the `starts` that are in these documents."""
     sentence_ids: dict[str, set[str]] = {}
     for doc_id, sentence_id in starts:

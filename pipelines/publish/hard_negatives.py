@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from indexing.annotation.splits import CLAIMS, Split
-from indexing.labels.windows import Run, passage
+from indexing.labels.windows import SentenceRun, passage
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.publish.cut_documents import ReadDocuments, WindowStart, cut, read_only, windows_at
 from pipelines.publish.passage_set import CutDocument, PassageRules, QuestionPassages
@@ -56,7 +56,7 @@ def choose(
         for each in ranked
         if each.start is not None and each.start[0] in questions[q].windows
     }
-    runs: Mapping[WindowStart, Run] = dict(windows_at(own, documents, rules.max_tokens))
+    runs: Mapping[WindowStart, SentenceRun] = dict(windows_at(own, documents, rules.max_tokens))
     chosen: dict[str, list[WindowStart]] = {q: [] for q in questions}
 
     def refusal(question: QuestionPassages, each: Retrieved) -> str | None:

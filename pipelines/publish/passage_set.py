@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from indexing.annotation.splits import Split
-from indexing.labels.windows import Group, Run, passage
+from indexing.labels.windows import Group, SentenceRun, passage
 from pipelines.errors import USAGE, JobError
 from schemas.corpus import Document, Passage, Question, Sentence
 from schemas.labels import LabelledPassage, LabelledSentence
@@ -51,7 +51,7 @@ class QuestionPassages:
     split: Split
     correct: frozenset[str]
     """Ids of its correct sentences, those of labels that were left out too."""
-    windows: dict[str, set[Run]] = field(default_factory=dict)
+    windows: dict[str, set[SentenceRun]] = field(default_factory=dict)
     """doc_id → its windows."""
     negatives: list[Passage] = field(default_factory=list)
     """Best first."""

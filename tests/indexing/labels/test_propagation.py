@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexing.labels.conflicts import conflicts
-from indexing.labels.given_labels import FOUND, GIVEN, Contradiction, GivenLabels
-from indexing.labels.propagation import Sentences, found, label
+from indexing.labels.given_labels import GIVEN_LABEL, SPREAD_LABEL, Contradiction, GivenLabels, may_contradict
+from indexing.labels.label_lookup import labels_to_spread
+from indexing.labels.propagation import label_sentences
+from indexing.labels.sentence_table import SentenceTable
 from indexing.passages.text import fold
 from schemas.corpus import Passage, Sentence
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
@@ -51,8 +53,8 @@ class Made:
 def batch(labels: Sequence[Given], first: int = 1) -> pa.RecordBatch:
     rows = [(first + n, *values) for n, values in enumerate(labels)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, GIVEN, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=GIVEN)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, GIVEN_LABEL, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=GIVEN_LABEL)
 
 
 def propagate(labels: Sequence[Given], passages: Sequence[Passage], same_text: bool = False, at_once: int = 100) -> Made:
@@ -62,16 +64,16 @@ def propagate(labels: Sequence[Given], passages: Sequence[Passage], same_text: b
         by_document.setdefault(each.doc_id, []).append(each)
     documents = list(by_document.values())
     chunks = [list(chain(*documents[n : n + at_once])) for n in range(0, len(documents), at_once)]
-    sentences = [Sentences.read(Passage.table(chunk)) for chunk in chunks]
+    sentences = [SentenceTable.read(Passage.table(chunk)) for chunk in chunks]
     made = Made([], [], [], [], set(), set(), set())
     with tempfile.TemporaryDirectory() as folder:
         ready = GivenLabels(Path(folder))
         cut = len(labels) // 2
         assert ready.write([batch(labels[:cut]), batch(labels[cut:], cut + 1)])[0] == len(labels)
         if same_text:
-            ready.spread([found(chunk, ready).cast(FOUND) for chunk in sentences])
+            ready.spread([labels_to_spread(chunk, ready).cast(SPREAD_LABEL) for chunk in sentences])
         for chunk in sentences:
-            labelled = label(chunk, ready)
+            labelled = label_sentences(chunk, ready)
             tables = labelled.tables()
             made.sentences += SentenceLabel.rows(tables["sentences"])
             made.passages += PassageLabel.rows(tables["passages"])
@@ -142,6 +144,8 @@ def test_labels_that_contradict_each_other_are_refused_with_both_lines(by) -> No
     with pytest.raises(Contradiction, match="labelled 0, but 1 in line 2") as e:
         propagate(labels, OVERLAPPING)
     assert e.value.number == 5
+    assert may_contradict([batch(labels[:3]), batch(labels[3:], 4)])
+    assert not may_contradict([batch(labels[:3]), batch(labels[3:4], 4)])
 
 
 def test_a_label_by_id_holds_for_the_same_text_elsewhere_where_that_is_asked_for() -> None:

@@ -11,7 +11,7 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.labels.windows import Line, around, choose, last_that_fits, least_tokens, passage, windows
+from indexing.labels.windows import SentenceLine, choose, choose_many, last_that_fits, least_tokens, passage, windows
 from indexing.passages.passages import Splitter
 from pipelines.execution.parquet_folder import Folder
 from schemas.corpus import Document
@@ -137,7 +137,7 @@ def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, p
         return
     at = np.array(labelled)
     lasts = line.lasts(at, places, splitter(limit))
-    rows, firsts = around(at, line.document, lasts, group, places, lambda row: f"key {row}")
+    rows, firsts = choose_many(at, line.document, lasts, group, places, lambda row: f"key {row}")
     for row, number in enumerate(labelled):
         of, place = numbers[number]
         base = number - place
@@ -147,10 +147,10 @@ def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, p
         assert list(zip((mine - base).tolist(), (lasts[mine] - base).tolist(), strict=True)) == runs
 
 
-def line_of(texts, cut) -> Line:
+def line_of(texts, cut) -> SentenceLine:
     numbers = [[n] * len(sentences) for n, sentences in enumerate(cut)]
     flat = [s for sentences in cut for s in sentences]
-    return Line(
+    return SentenceLine(
         np.array([n for of in numbers for n in of], np.int64),
         np.array([s.start for s in flat], np.int64),
         np.array([s.end for s in flat], np.int64),

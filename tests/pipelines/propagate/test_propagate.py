@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from pipelines.propagate import passage_parts, propagate
-from pipelines.steps.chain import check, run_steps, steps_of
+from pipelines.steps.chain import run_steps, steps_of
 from schemas.annotation import ResolvedLabel
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import SentenceLabel, WindowLabel
@@ -172,14 +173,14 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
         world(tmp_path / name)
     run(tmp_path / "whole", *ALL)
     job = load(tmp_path / "killed/job.toml", ALL)
-    this = propagate.step(job, tmp_path / "killed/run")
-    this.begin()
+    step = propagate.step_of(job, tmp_path / "killed/run")
+    step.begin()
     name = {
         "labels": "labels/ids-000-of-004.arrow",
         "found": "found/found-00000.arrow.tmp",
         "spread": "labels/spread-001-of-002.arrow",
     }
-    path = this.work / name[stage]
+    path = step.work / name[stage]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"half")
     run(tmp_path / "killed", *ALL)
@@ -218,12 +219,30 @@ def test_labels_that_contradict_each_other_stop_the_step_with_both_lines(tmp_pat
     with (tmp_path / "labels.tsv").open("a") as file:
         file.write("q\t\tIt is.\t1\nq\t\tit  is.\t0\n")
     job, lines = load(tmp_path / "job.toml"), (tmp_path / "labels.tsv").read_text().count("\n")
-    for refuse in (lambda: run(tmp_path), lambda: check(job, tmp_path / "run", ["rerank", "propagate"][1:] * 2)):
+    for refuse in (lambda: run(tmp_path), lambda: propagate.check(job, tmp_path / "run")):
         with pytest.raises(
             JobError, match=rf"labels.tsv:{lines}: labelled 0, but 1 in line {lines - 1}; leave one of them out"
         ) as e:
             refuse()
         assert e.value.code == BAD_DATA
+
+
+def test_a_job_whose_labels_contradict_each_other_is_refused_before_its_first_step(tmp_path):
+    (tmp_path / "pages.jsonl").write_text('{"id": "1", "text": "The answer is a text of a few words."}\n')
+    (tmp_path / "labels.tsv").write_text("question_id\tsentence_id\tlabel\nq\t1@0\t1\nq\t1@0\t0\n")
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["pages.jsonl"]\nmin_words = 1\n[propagate]\nlabels = "labels.tsv"\n')
+    job = load(tmp_path / "job.toml")
+    with pytest.raises(JobError, match=r"labels.tsv:3: labelled 0, but 1 in line 2"):
+        list(run_steps(job, tmp_path / "run", steps_of(job, tmp_path / "run"), ()))
+    assert not (tmp_path / "run/documents").exists()
+
+
+def test_labels_are_checked_without_being_sorted_into_files(tmp_path, monkeypatch):
+    world(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    propagate.check(load(tmp_path / "job.toml"), tmp_path / "run")
+    with pytest.raises(FileNotFoundError):  # a temporary folder would be refused
+        tempfile.mkdtemp()
 
 
 def test_labels_of_another_corpus_are_refused(tmp_path):
