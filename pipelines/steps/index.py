@@ -24,8 +24,7 @@ from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
-from pipelines.steps.model_digests import encoder_inputs
-from pipelines.steps.models import check_engines, passage_encoder, use_threads
+from pipelines.steps.models import check_engines, encoder_inputs, passage_encoder, use_threads
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.record import Record

@@ -1,8 +1,11 @@
-"""Models of a job: where they run, on how many threads, and one copy of each in a worker process."""
+"""Models of a job: where they run, on how many threads, one copy of each in a worker process, and what they add to a step's
+fingerprint: the settings that decide their numbers, and the content of their files."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, TypeVar, cast
@@ -11,6 +14,7 @@ from weakref import WeakValueDictionary
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
+from schemas.atomic_files import sha256
 
 Device = Literal["auto", "cpu", "cuda"]
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
@@ -20,6 +24,9 @@ Model = TypeVar("Model")
 WORKER_THREADS = 1
 """Torch's threads in a worker process. `workers.processes` is what puts cores to work: threads that wait for one another on a
 shared machine crawl, and another number of threads may change the last bits of a score."""
+
+_SUFFIXES = (".json", ".model", ".safetensors", ".txt")
+Stamp = tuple[tuple[str, int, int], ...]
 
 _loaded: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 _loading = RLock()  # to load one model may mean to load another
@@ -53,20 +60,14 @@ def use_threads(threads: int = WORKER_THREADS) -> None:
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:
     """The object that this process has loaded under the key, or `load()`; it goes when nobody holds it any longer.
 
-    The key names all that decides the object: its kind, its settings, and the `stamp` of its files. The object must be one that
-    can be referred to weakly (so no list or tuple). Safe to call from several threads.
+    The key names all that decides the object: its kind, its settings, and the `folder_digest` of its files. The object must be
+    one that can be referred to weakly (so no list or tuple). Safe to call from several threads.
     """
     with _loading:
         model = _loaded.get(key)
         if model is None:
             model = _loaded[key] = load()
         return cast(Model, model)
-
-
-def stamp(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and time of change of a model folder's files: another one once the model was written again."""
-    files = sorted(path for path in folder.rglob("*") if path.suffix in (".json", ".safetensors", ".txt"))
-    return tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
 
 
 def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
@@ -92,9 +93,9 @@ def dense_encoder(
     """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be had."""
     place = device_of(device)
     kind = precision_of(precision, place)
-    stamps = tuple(stamp(find_model(each)) for each in (name, question_name) if each is not None)
+    digests = tuple(folder_digest(find_model(each)) for each in (name, question_name) if each is not None)
     return shared(
-        ("dense encoder", name, question_name, stamps, max_tokens, place, kind),
+        ("dense encoder", name, question_name, digests, max_tokens, place, kind),
         lambda: load_encoder(load_transformer, name, question_name, max_tokens=max_tokens, device=place, precision=kind),
     )
 
@@ -117,3 +118,33 @@ def check_engines(job: Job) -> None:
     for name in (job.index.encoder, job.index.question_encoder):
         if name is not None:
             find_model(name)
+
+
+def folder_digest(folder: Path) -> str | None:
+    """32 hex digits that stand for the content of a model folder, without its training's history; None if it has no files.
+
+    Each file is read once in a process, unless its size or time changes.
+    """
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES and path.name != "training.json"]
+    stamp = tuple((str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    return _digest(folder, stamp) if files else None
+
+
+@lru_cache(maxsize=64)
+def _digest(folder: Path, stamp: Stamp) -> str:
+    content = "".join(f"{name} {sha256(folder / name)}\n" for name, _, _ in stamp)
+    return hashlib.sha256(content.encode()).hexdigest()[:32]
+
+
+def encoder_settings(job: Job) -> dict[str, Any]:
+    """All settings of the dense encoder that decide its vectors."""
+    return job.index.model_dump(include={"encoder", "question_encoder", "encoder_tokens", "precision"})
+
+
+def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
+    """'encoder NAME' → digest of its files, for the encoder of passages and, with `questions`, that of questions.
+
+    Raises ModelMissing if one cannot be had.
+    """
+    names = {job.index.encoder, job.index.question_encoder if questions else None}
+    return {f"encoder {name}": folder_digest(find_model(name)) or "" for name in sorted(filter(None, names))}

@@ -22,8 +22,15 @@ from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, write_answers
-from pipelines.steps.model_digests import encoder_inputs, encoder_settings
-from pipelines.steps.models import device_of, passage_encoder, shared, stamp, use_threads
+from pipelines.steps.models import (
+    device_of,
+    encoder_inputs,
+    encoder_settings,
+    folder_digest,
+    passage_encoder,
+    shared,
+    use_threads,
+)
 from ranking.entry import Entry
 from ranking.plan import Stage, check_plan, run_stages, scores_before
 from ranking.registry import find
@@ -75,9 +82,9 @@ def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
     """The reranker, one copy of it in this process. One that uses the encoder is cheap, and the encoder itself is shared."""
     if entry.uses_encoder:
         return entry.load(resources)
-    stamps = stamp(resources.checkpoint) if resources.checkpoint else ()
+    digest = folder_digest(resources.checkpoint) if resources.checkpoint else None
     scores = tuple(sorted(resources.scores.items()))
-    key = ("reranker", resources.settings.model_dump_json(), stamps, resources.device, scores, run)
+    key = ("reranker", resources.settings.model_dump_json(), digest, resources.device, scores, run)
     return shared(key, partial(entry.load, resources))
 
 

@@ -22,8 +22,7 @@ from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
 from pipelines.inputs.questions import Chosen, choose, told
-from pipelines.steps.model_digests import encoder_inputs, encoder_settings
-from pipelines.steps.models import check_engines
+from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from pipelines.steps.shard_search import (
     BLOCKS_PER_SEARCH,
     Block,

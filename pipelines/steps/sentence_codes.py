@@ -16,8 +16,7 @@ from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import read_manifest
-from pipelines.steps.model_digests import folder_digest
-from pipelines.steps.models import device_of, shared
+from pipelines.steps.models import device_of, folder_digest, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder
