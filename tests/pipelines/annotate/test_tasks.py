@@ -12,7 +12,8 @@ import pytest
 from indexing.annotation.sampling import estimate
 from indexing.passages.text import fold
 from pipelines.__main__ import main
-from pipelines.annotate.tasks import annotate, digest
+from pipelines.annotate.run_packs import text_digest
+from pipelines.annotate.tasks import annotate
 from pipelines.config.job_file import Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
@@ -64,8 +65,8 @@ def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run,
     for each in made:
         assert each.passage[each.start : each.end] == each.sentence
         assert each.passage == hits[each.question_id, each.passage_id].text
-        assert each.task_id == digest(each.question_id, each.sentence_id)
-        assert each.text_hash == digest(each.question, each.sentence)
+        assert each.task_id == text_digest(each.question_id, each.sentence_id)
+        assert each.text_hash == text_digest(each.question, each.sentence)
     assert len({each.task_id for each in made}) == len(made) == 1530
     groups = [each.question_id for n, each in enumerate(made) if n == 0 or made[n - 1].question_id != each.question_id]
     assert len(groups) == 90 == len(set(groups))
@@ -152,14 +153,15 @@ def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_pat
 
 
 def _annotate_and_stop(made: Job, run: Path) -> None:
-    from pipelines.annotate.tasks import Known, settings_of, step, write_part
+    from pipelines.annotate.known_labels import KnownLabels
+    from pipelines.annotate.tasks import annotate_step, settings_of, write_part
 
-    this = step(made, run)
-    this.begin()
+    step = annotate_step(made, run)
+    step.begin()
     scored_parts = Folder.open(run / "scored", ScoredCandidate, "rerank").parts
     hits = Folder.open(run / "retrieved", Hit, "retrieve").parts
     assert len(scored_parts) == 2
-    write_part(0, scored_parts[0], hits[0], settings_of(made), Known(None), this)
+    write_part(0, scored_parts[0], hits[0], settings_of(made), KnownLabels(None), step)
     raise IndexError
 
 

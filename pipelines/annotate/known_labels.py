@@ -1,0 +1,51 @@
+"""Known labels of a file, which become the controls among the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from indexing.labels.given_labels import Contradiction
+from indexing.passages.text import fold
+from pipelines.errors import BAD_DATA, JobError
+from pipelines.inputs.tables import label_batches
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLabel:
+    """A label of the file, and its line."""
+
+    number: int
+    label: int
+
+
+class KnownLabels:
+    """The known labels of a file, by question and sentence; none without a file."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raises JobError: 66 if there is no such file, 65 with the line if it is wrong or contradicts itself."""
+        self.count = 0
+        self._by_id: dict[tuple[str, str], KnownLabel] = {}
+        self._by_text: dict[tuple[str, str], KnownLabel] = {}
+        for row in (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ():
+            self.count += 1
+            known = KnownLabel(row["number"], row["label"])
+            if row["sentence_id"] is not None:
+                first = self._by_id.setdefault((row["question_id"], row["sentence_id"]), known)
+            else:
+                first = self._by_text.setdefault((row["question_id"], fold(row["text"])), known)
+            if first.label != known.label:
+                contradiction = Contradiction(known.number, known.label, first.number)
+                raise JobError(f"{path}:{known.number}: {contradiction}", BAD_DATA)
+
+    def find(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
+        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over one by text."""
+        labels = {}
+        for sentence_id, text in sentences.items():
+            known = self._by_id.get((question_id, sentence_id))
+            if known is None and self._by_text:
+                known = self._by_text.get((question_id, fold(text)))
+            if known is not None:
+                labels[sentence_id] = known
+        return labels
