@@ -1,4 +1,4 @@
-"""Errors that a user can mend, with the exit code that a scheduler sees: sysexits, and 3 for a comparison that was lost."""
+"""Errors that a user can mend, with the exit code that a scheduler sees: sysexits, and 3 for a comparison that B lost."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, SETTINGS 
 class JobError(Exception):
     """What went wrong, where, and what to type; `code` is the exit status of the command.
 
-    Both are kept in `args`, from which Beam makes the exception anew when a worker raised it.
+    Both are in `args`, from which Beam makes a new exception of the same class. The code is a note as well, so that it is in
+    the traceback, which is all that Beam hands over of a worker process's error (`execution/worker_errors.py`).
     """
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message, code)
         self.code = code
+        self.add_note(f"exit code {code}")
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -10,80 +10,71 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import beam_provision_api_pb2
 from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
+from apache_beam.transforms.environments import SubprocessSDKEnvironment
 from google.protobuf.struct_pb2 import Struct
 
-from pipelines.errors import USAGE, JobError
+from pipelines.execution.beam_options import check_options
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
+from pipelines.execution.worker_errors import restored_errors
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 
 
-def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
-    """A Beam pipeline to be used in a `with` block, which runs it.
+@contextmanager
+def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> Iterator[beam.Pipeline]:
+    """A Beam pipeline that runs when the block ends. Arguments and errors are those of `new_pipeline`.
+
+    An error of a worker process is raised as that error, as it is where the work is done in this process.
+    """
+    with restored_errors(), new_pipeline(beam_options, processes, units) as root:
+        yield root
+
+
+def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
+    """A Beam pipeline that has not run yet.
 
     `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not know.
-    `processes` is for the default runner: so many worker processes, 0 for one per core, never more than there are
-    `units` of work; one alone works in this process.
+    `processes` is for the default runner: the number of worker processes, 0 for one per core, never more than there are
+    `units` of work; with 1 the work is done in this process.
     """
-    _check(beam_options)
-    given = argparse.ArgumentParser(add_help=False)
-    given.add_argument("--runner", default="DirectRunner")
-    known, rest = given.parse_known_args(list(beam_options))
+    check_options(beam_options)
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--runner", default="DirectRunner")
+    known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
     processes = min(processes or os.cpu_count() or 1, units)
-    if processes > 1:
-        rest += ["--direct_running_mode=multi_processing", f"--direct_num_workers={processes}"]
-    return beam.Pipeline(runner=FnApiRunner(provision_info=_worker_settings()), options=PipelineOptions(rest))
+    if processes <= 1:
+        return beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(rest))
+    workers = SubprocessSDKEnvironment.from_command_string(f"{sys.executable} -m pipelines.execution.worker_process")
+    runner = FnApiRunner(default_environment=workers, provision_info=_worker_settings())
+    return beam.Pipeline(runner=runner, options=PipelineOptions([*rest, f"--direct_num_workers={processes}"]))
 
 
 def _worker_settings() -> ExtendedProvisionInfo:
-    """What worker processes are told: to log errors only. They are told nothing else of the pipeline's options."""
-    told = Struct()
-    told.update({"default_sdk_harness_log_level": "ERROR"})
-    return ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(retrieval_token="unused", pipeline_options=told))
-
-
-def _check(beam_options: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    for options in PipelineOptions.__subclasses__():
-        options._add_argparse_args(_Tolerant(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
-    _, unknown = parser.parse_known_args(list(beam_options))
-    if unknown:
-        raise JobError(f"Beam has no option {' '.join(unknown)}; what stands after -- goes to Beam as it is", USAGE)
-
-
-class _Tolerant:
-    """Beam's option groups repeat some options; the first wins."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        self._parser = parser
-
-    def add_argument(self, *names: str, **settings: object) -> None:
-        try:
-            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
-        except argparse.ArgumentError:
-            return
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._parser, name)
+    """The only option of the pipeline that worker processes get: to log nothing, since they raise what they would log."""
+    options = Struct()
+    options.update({"default_sdk_harness_log_level": "CRITICAL"})
+    return ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(retrieval_token="unused", pipeline_options=options))
 
 
 def configure_logging() -> None:
-    """Log to stderr; stdout is for results. Importing Beam leaves a handler at the root, which goes."""
+    """Log to stderr, since stdout is for results. Removes the handler that importing Beam leaves at the root."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
-    logging.getLogger("apache_beam.runners.common").setLevel(logging.CRITICAL)  # it logs what it then raises
+    for name in ("runners.common", "runners.portability.local_job_service", "runners.portability.fn_api_runner.fn_runner"):
+        logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
 
 
-def carry(this: Step, units: Sequence[Any], of: int, work: beam.DoFn, beam_options: Sequence[str], processes: int) -> None:
-    """Give each unit that is left, of so many in all, to `work`, which reports it to the step; tell progress meanwhile."""
-    with progress(this.name, of, this.reports.count), pipeline(beam_options, processes, len(units)) as root:
-        _ = root | "Units" >> beam.Create(list(units)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)
+def carry(step: Step, pending: Sequence[Any], units: int, work: beam.DoFn, beam_options: Sequence[str], processes: int) -> None:
+    """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile."""
+    with progress(step.name, units, step.reports.count), pipeline(beam_options, processes, len(pending)) as root:
+        _ = root | "Units" >> beam.Create(list(pending)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)

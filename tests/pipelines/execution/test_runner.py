@@ -10,14 +10,13 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.errors import USAGE, JobError
 from pipelines.execution.progress import progress
-from pipelines.execution.runner import pipeline
+from pipelines.execution.runner import new_pipeline, pipeline
 
 
 def process_ids(processes: int) -> set[int]:
     with tempfile.TemporaryDirectory() as folder:
-        with pipeline((), processes) as root:
+        with pipeline((), processes, units=4) as root:
             _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteProcess(folder))
         return {int(path.name.partition("-")[2]) for path in Path(folder).iterdir()}
 
@@ -32,23 +31,21 @@ class NoteProcess(beam.DoFn):
 
 @pytest.mark.parametrize("name", ["DirectRunner", "FnApiRunner"])
 def test_the_direct_runner_is_the_one_in_this_process(name):
-    assert isinstance(pipeline([f"--runner={name}"]).runner, FnApiRunner)
-    assert isinstance(pipeline([]).runner, FnApiRunner)
+    assert isinstance(new_pipeline([f"--runner={name}"]).runner, FnApiRunner)
+    assert isinstance(new_pipeline([]).runner, FnApiRunner)
 
 
 def test_any_other_runner_is_beam_s_own():
-    made = pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
+    made = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
     assert type(made.runner).__name__ == "PortableRunner"
-
-
-def test_an_option_that_beam_does_not_know_is_refused():
-    with pytest.raises(JobError, match="Beam has no option --flink_mastr=x") as e:
-        pipeline(["--runner=FlinkRunner", "--flink_mastr=x"])
-    assert e.value.code == USAGE
 
 
 def test_one_process_is_this_one():
     assert process_ids(1) == {os.getpid()}
+
+
+def test_several_processes_are_others():
+    assert os.getpid() not in process_ids(2)
 
 
 def test_progress_tells_units_done_and_left_as_json_lines(capsys):

@@ -1,0 +1,54 @@
+"""Errors of worker processes. Beam hands them over as text, a traceback; a user needs the error's message and exit code."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pkgutil import resolve_name
+
+from pipelines.errors import JobError
+
+_JOB_ERROR = re.compile(r"^pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
+_ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
+
+
+@contextmanager
+def restored_errors() -> Iterator[None]:
+    """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
+
+    Restores JobError, the errors of `indexing` and `ranking` that have an exit code, and OSError; others stay as they are.
+    """
+    try:
+        yield
+    except RuntimeError as e:
+        error = error_in(str(e)) if type(e) is RuntimeError else None
+        if error is None:
+            raise
+        raise error from None
+
+
+def error_in(text: str) -> Exception | None:
+    """The first error in tracebacks that a user can mend; None if there is none."""
+    if found := _JOB_ERROR.search(text):
+        return JobError(found[1], int(found[2]))
+    for found in _ERROR.finditer(text):
+        kind = _class_of(found[1])
+        if kind is not None:
+            return kind(found[2])
+    return None
+
+
+def _class_of(name: str) -> type[Exception] | None:
+    """The class of that name: one of our RuntimeErrors, or an OSError of Python's; None for all others."""
+    kind = getattr(builtins, name, None)
+    if isinstance(kind, type) and issubclass(kind, OSError):
+        return kind
+    if not name.startswith(("indexing.", "ranking.")):
+        return None
+    try:
+        kind = resolve_name(name)
+    except (ImportError, AttributeError, ValueError):
+        return None
+    return kind if isinstance(kind, type) and issubclass(kind, RuntimeError) else None

@@ -1,0 +1,88 @@
+"""What a user sees of an error in a worker process: its message and its exit code, and no traceback."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+
+import pytest
+
+from indexing.shards.dense import ModelMissing
+from indexing.shards.shard_files import ShardDamaged
+from pipelines.__main__ import main
+from pipelines.errors import BAD_DATA, JobError
+from pipelines.execution.worker_errors import error_in, restored_errors
+
+
+def as_beam_gives_it(error: Exception) -> str:
+    """The traceback of an error and of the one that Beam makes of it, which says where in the pipeline it was raised."""
+    try:
+        try:
+            raise error
+        except type(error) as e:
+            raise type(e)(f"{e} [while running 'Work']", *e.args[1:]) from None
+    except type(error) as again:
+        lines = "".join(traceback.format_exception(error)), "".join(traceback.format_exception(again))
+        return "bundle_5 failed: " + "\nDuring handling of the above exception, another exception occurred:\n".join(lines)
+
+
+def test_a_job_error_keeps_its_message_of_several_lines_and_its_code():
+    error = error_in(as_beam_gives_it(JobError("part 3 was changed\nsince it was written", BAD_DATA)))
+    assert isinstance(error, JobError)
+    assert (str(error), error.code) == ("part 3 was changed\nsince it was written", BAD_DATA)
+
+
+@pytest.mark.parametrize("error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("no model"), OSError("disk: full")])
+def test_errors_with_an_exit_code_of_their_own_keep_their_class(error):
+    found = error_in(as_beam_gives_it(error))
+    assert type(found) is type(error) and str(found) == str(error)
+
+
+def test_a_defect_of_the_program_stays_as_beam_gives_it():
+    text = as_beam_gives_it(ValueError("indexing.shards.shard: none of ours"))
+    with pytest.raises(RuntimeError, match="none of ours") as e, restored_errors():
+        raise RuntimeError(text)
+    assert type(e.value) is RuntimeError
+
+
+def test_an_error_of_this_process_is_not_touched():
+    with pytest.raises(ShardDamaged, match="OSError: x"), restored_errors():
+        raise ShardDamaged("OSError: x")
+
+
+@pytest.fixture
+def run(small_run, tmp_path):
+    """A copy of the small run without what `retrieve` and later steps wrote."""
+    shutil.copytree(small_run.parent, tmp_path / "small")
+    for name in ("questions", "questions_rejects", "retrieved", "scored", "labels"):
+        shutil.rmtree(tmp_path / "small" / "run" / name)
+    return tmp_path / "small" / "run"
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+def test_a_damaged_shard_in_a_worker_process_exits_with_65(run, capfd):
+    for vectors in (run / "shards").glob("*/dense.faiss"):
+        content = bytearray(vectors.read_bytes())
+        content[len(content) // 2] ^= 1
+        vectors.write_bytes(content)
+    settings = ("workers.processes=2", "retrieve.block=10")
+    assert call("retrieve", run.parent / "job.toml", "--out", run, "--set", *settings) == 65
+    err = capfd.readouterr().err
+    assert "dense.faiss: its SHA-256 is not the one that was written" in err
+    assert "Traceback" not in err and "apache_beam" not in err
+
+
+def test_a_changed_part_in_a_worker_process_exits_with_65(run, capfd):
+    (part,) = (run / "passages").glob("part-*.parquet")
+    part.write_bytes(part.read_bytes()[:-100] + bytes(100))
+    shutil.rmtree(run / "shards")
+    settings = ("workers.processes=2", "index.shards=2")
+    assert call("index", run.parent / "job.toml", "--out", run, "--set", *settings) == 65
+    err = capfd.readouterr().err
+    assert "was changed since it was written (SHA-256)" in err
+    assert "Traceback" not in err and "apache_beam" not in err
