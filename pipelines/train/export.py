@@ -12,7 +12,10 @@ from ranking.cascade.cross_encoder import export
 
 
 def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[str]:
-    """What was written, in words. Raises JobError: 78 where there is no such checkpoint or exit, 73 where `out` has files."""
+    """Write the folder; returns lines for people.
+
+    Raises JobError: 78 if there is no such checkpoint or exit, 73 if `out` has files.
+    """
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:

@@ -42,20 +42,20 @@ def sweep(
 ) -> Iterator[str]:
     """Train each point, measure it on `labels`, and write sweep.json, last, and the plots; yields lines for people.
 
-    Raises JobError: 2 where `over` cannot be meant, and as `train.run` and `evaluate` do. All settings are checked before the
+    Raises JobError: 2 if `over` is wrong, and as `train.run` and `evaluate` do. All settings are checked before the
     first training.
     """
-    found = points(file, over, out, settings)
+    trainings = points(file, over, out, settings)
     rows: list[dict[str, str | float]] = []
     measured: dict[Path, dict[str, float]] = {}
-    for point in found:
+    for point in trainings:
         if point.folder not in measured:
             yield f"{point.key} = {point.value}"
             yield from run(point.job, point.folder)
             measured[point.folder] = dict(_figures(point, labels, metrics))
         rows.append({"key": point.key, "value": point.value, "checkpoint": point.folder.name, **measured[point.folder]})
     yield from _table(rows)
-    for key in dict.fromkeys(point.key for point in found):
+    for key in dict.fromkeys(point.key for point in trainings):
         mine = [row for row in rows if row["key"] == key]
         curves = {name: [float(row[name]) for row in mine] for name in mine[0] if name not in ("key", "value", "checkpoint")}
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, [str(row["value"]) for row in mine], curves)
@@ -65,22 +65,22 @@ def sweep(
 
 def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] = ()) -> list[Point]:
     """Every point in order; two of the same settings have one folder. Raises JobError as `sweep` does."""
-    made: list[Point] = []
+    trainings: list[Point] = []
     folders: dict[str, Path] = {}
     for one in over:
         key, _, written = one.partition("=")
         values = [value.strip() for value in written.split(",")]
         if not key or not all(values) or len(set(values)) != len(values):
             raise JobError(f"--over {one}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20", USAGE)
-        if any(point.key == key for point in made):
+        if any(point.key == key for point in trainings):
             raise JobError(f"--over {one}: {key} is swept already; give all its values at once", USAGE)
         for value in values:
             job = load_job(file, [*settings, f"{key}={value}"])
             folder = folders.setdefault(job.model_dump_json(), out / f"{key}={value}")
-            made.append(Point(key, value, job, folder))
-    if not made:
+            trainings.append(Point(key, value, job, folder))
+    if not trainings:
         raise JobError("--over is missing: a key and its values, e.g. hashing.beta=1,2,5,10,20", USAGE)
-    return made
+    return trainings
 
 
 def _figures(point: Point, labels: Sequence[Path], metrics: Sequence[str]) -> Iterator[tuple[str, float]]:
@@ -89,14 +89,14 @@ def _figures(point: Point, labels: Sequence[Path], metrics: Sequence[str]) -> It
     assert history is not None and history.best is not None  # `run` has just ended
     yield f"dev {point.job.train.metric}", history.best.dev
     for file in labels:
-        made = evaluate(
+        evaluation = evaluate(
             kind_of(point.folder),
             file,
             protocol=point.job.train.protocol,
             metrics=metrics,
             ranker=RankOptions(checkpoint=str(point.folder)),
         )
-        yield from ((f"{file.name.partition('.')[0]} {metric}", made.means[metric][0]) for metric in metrics)
+        yield from ((f"{file.name.partition('.')[0]} {metric}", evaluation.means[metric][0]) for metric in metrics)
 
 
 def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:

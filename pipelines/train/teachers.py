@@ -96,9 +96,9 @@ class _Join:
     def take(self, row: _Row) -> None:
         self.known |= dict.fromkeys(row.scores)
         by_id = self._by_id.get(row.ids, []) if row.ids else []
-        found = self._by_text.get(row.texts, []) if row.texts else by_id
-        self._changed += sum(n not in found for n in by_id)
-        for n in found:
+        pairs = self._by_text.get(row.texts, []) if row.texts else by_id
+        self._changed += sum(n not in pairs for n in by_id)
+        for n in pairs:
             for t, teacher in enumerate(self._teachers):
                 if (score := row.scores.get(teacher)) is not None:
                     self._put(row.where, n, t, float(score), _BY_ID if n in by_id else _BY_TEXT)

@@ -198,10 +198,10 @@ def revision() -> str:
         "--dirty=, changed",
     ]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        described = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
         return code_version()
-    return f"{code_version()}, commit {found.stdout.strip()}" if found.returncode == 0 else code_version()
+    return f"{code_version()}, commit {described.stdout.strip()}" if described.returncode == 0 else code_version()
 
 
 def _without_folders(job: TrainJob) -> dict[str, Any]:

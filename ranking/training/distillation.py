@@ -1,8 +1,8 @@
 """Distillation from teachers' logits (MHS §3.2, §3.3, §5.2): which output of a student learns from which teacher, and the loss.
 
-A teacher's logits are data: it need not be there. As every model here it says one number z, the difference of two classes'
-logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ)) (Eq. 2, 3), exactly, and KL is that of two
-such distributions.
+A teacher's logits are data; its model is not loaded. Like every model here it gives one number z, the difference of two
+classes' logits, whose softmax is (σ(z), 1 − σ(z)); softened by τ it is (σ(z/τ), 1 − σ(z/τ)) (Eq. 2, 3), exactly, and KL is
+that of two such distributions.
 
 | strategy | a plain student, or an exit | heads |
 |---|---|---|
@@ -59,30 +59,30 @@ class Distillation:
             raise ValueError(f"weights = {list(self.weights)}: a step with a teacher of weight 0 teaches nothing; leave it out")
 
     def check(self, heads: int) -> None:
-        """Raises ValueError where it is not meant for a student with so many heads (1 = a plain one)."""
+        """Raises ValueError if it does not fit a student with that number of heads (1 = a plain student)."""
         if self.strategy == "mhs" and heads != self.teachers:
             what = f"{heads} heads for {self.teachers} teachers" if heads > 1 else "strategy 'mhs' for a student without heads"
-            raise ValueError(f"{what}; each head learns from a teacher of its own: name as many, or take another strategy")
-        wanted = heads if self.strategy in ("mhs", "single", None) else self.teachers
-        if self.weights and len(self.weights) != wanted:
-            raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {wanted} are needed")
+            raise ValueError(f"{what}; each head learns from another teacher: name as many, or take another strategy")
+        needed = heads if self.strategy in ("mhs", "single", None) else self.teachers
+        if self.weights and len(self.weights) != needed:
+            raise ValueError(f"{len(self.weights)} weights {list(self.weights)} where {needed} are needed")
 
     def lessons(self, outputs: int, step: int = 0) -> list[Lesson]:
-        """Who learns from whom in a step (from 0) of a student with so many outputs."""
+        """Which output learns from which teacher in a step (from 0), of a student with that number of outputs."""
         weights = self.weights or (1.0,) * max(outputs, self.teachers)
         match self.strategy:
             case None:
-                made = [Lesson(n, None, 1.0) for n in range(outputs)]
+                lessons = [Lesson(n, None, 1.0) for n in range(outputs)]
             case "single":
-                made = [Lesson(n, 0, weights[n] if len(weights) == outputs else 1.0) for n in range(outputs)]
+                lessons = [Lesson(n, 0, weights[n] if len(weights) == outputs else 1.0) for n in range(outputs)]
             case "round_robin":
                 turn = step % self.teachers
-                made = [Lesson(n, turn, weights[turn]) for n in range(outputs)]
+                lessons = [Lesson(n, turn, weights[turn]) for n in range(outputs)]
             case "mhs" if outputs == self.teachers:
-                made = [Lesson(n, n, weights[n]) for n in range(outputs)]
+                lessons = [Lesson(n, n, weights[n]) for n in range(outputs)]
             case _:
-                made = [Lesson(n, teacher, weights[teacher]) for n in range(outputs) for teacher in range(self.teachers)]
-        return [lesson for lesson in made if lesson.weight]
+                lessons = [Lesson(n, teacher, weights[teacher]) for n in range(outputs) for teacher in range(self.teachers)]
+        return [lesson for lesson in lessons if lesson.weight]
 
     def loss(self, logits: Sequence[Tensor], labels: Tensor, teachers: Tensor | None, step: int = 0) -> Tensor:
         """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers' [texts, teachers].

@@ -23,11 +23,11 @@ from ranking.word_vectors.embeddings import Embeddings, Store, derive
 from ranking.word_vectors.words import Lexicon, Words
 from schemas.labels import LabelledCandidate
 
-ListModel = CosinetModel | CompareAggregateModel
+WordVectorModel = CosinetModel | CompareAggregateModel
 
 
 class Kind(NamedTuple):
-    model: Callable[[Any, Form, int], ListModel]  # (vectors, form, filters)
+    model: Callable[[Any, Form, int], WordVectorModel]  # (vectors, form, filters)
     reranker: Callable[[Any, Embeddings], Reranker]
 
 
@@ -46,7 +46,7 @@ class ListTask:
         form: Form,
         embeddings: Embeddings,
         questions: Sequence[Sequence[LabelledCandidate]],
-        save: Callable[[Path, ListModel, Embeddings], None],
+        save: Callable[[Path, WordVectorModel, Embeddings], None],
         *,
         batch: int = 1,
         filters: int = 300,
@@ -55,7 +55,7 @@ class ListTask:
     ) -> None:
         """Raises ValueError if no question has an answer."""
         self._reranker = MODELS[name].reranker
-        self.model: ListModel = MODELS[name].model(embeddings.vectors, form, filters).to(device)
+        self.model: WordVectorModel = MODELS[name].model(embeddings.vectors, form, filters).to(device)
         self._device = device
         self._embeddings, self._save, self._batch, self._seed = embeddings, save, batch, seed
         lexicon = Lexicon(embeddings)
@@ -88,12 +88,12 @@ class ListTask:
 
 
 def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]:
-    """How often each word stands in the questions and candidates."""
-    words, found = Words(), Counter[str]()
+    """How often each word occurs in the questions and candidates."""
+    words, counts = Words(), Counter[str]()
     for rows in questions:
         for text in (rows[0].question, *(row.text for row in rows)):
-            found.update(words.tokens(text))
-    return found
+            counts.update(words.tokens(text))
+    return counts
 
 
 def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
@@ -118,7 +118,7 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
         raise ValueError(f"model.vectors = 'source': {file} is a file of vectors, which must be stored with the checkpoint")
     stored: Store = "source" if settings.vectors == "source" else settings.store
 
-    def write(folder: Path, model: ListModel, embeddings: Embeddings) -> None:
+    def write(folder: Path, model: WordVectorModel, embeddings: Embeddings) -> None:
         save_list_model(folder, model, embeddings, settings.store, stored)
 
     task = ListTask(

@@ -41,12 +41,14 @@ Questions = Sequence[Sequence[LabelledPassage]]
 
 
 class PassageBatch(NamedTuple):
-    passages: Packed | None  # of PR
+    """Passages of a step, as PR and as EASI read them."""
+
+    passages: Packed | None  # for PR
     labels: Tensor  # [passages]
-    sentences: Packed | None  # of EASI: windows, passage by passage
-    of: Tensor  # [windows]: the passage's place in the batch
-    there: Tensor  # [windows, k]: slots that are filled
-    right: Tensor  # [windows, k]: with a correct sentence
+    sentences: Packed | None  # for EASI: windows, passage by passage
+    passage: Tensor  # [windows]: the passage's place in the batch
+    filled: Tensor  # [windows, k]: slots with a sentence
+    right: Tensor  # [windows, k]: slots with a correct sentence
 
 
 class PassageTask:
@@ -88,19 +90,19 @@ class PassageTask:
         self._right = np.zeros((len(split), model.slots), bool)
         for n, (row, window) in enumerate(split):
             self._right[n, : len(window)] = [row.sentences[i].label for i in window]
-        self._there = np.zeros_like(self._right)
-        filled = self._sentences.sizes[:, 3::2] > 0
-        self._there[:, : filled.shape[1]] = filled
-        self._right &= self._there  # a correct sentence that is cut off cannot be learnt
-        of = np.repeat(np.arange(len(rows)), self._windows)  # [windows]
+        self._filled = np.zeros_like(self._right)
+        with_tokens = self._sentences.sizes[:, 3::2] > 0
+        self._filled[:, : with_tokens.shape[1]] = with_tokens
+        self._right &= self._filled  # a correct sentence that is cut off cannot be learnt
+        passage = np.repeat(np.arange(len(rows)), self._windows)  # [windows]
         self._read = np.full(len(rows), model.variant == "joint")  # by EASI
-        self._read[of[self._right.any(1)]] = True
+        self._read[passage[self._right.any(1)]] = True
         if model.reads_sentences and not self._right.any():
             raise ValueError(f"the correct sentences of all {right} passages are empty or cut off; raise the limit")
-        of_easi = np.bincount(of, self._sentences.lengths, len(rows)).astype(np.int64)
+        of_easi = np.bincount(passage, self._sentences.lengths, len(rows)).astype(np.int64)
         self._lengths = self._passages.lengths * model.reads_passages + of_easi * self._read
         self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages
-        self.tokens_cut += int(self._sentences.cut[self._read[of]].sum())
+        self.tokens_cut += int(self._sentences.cut[self._read[passage]].sum())
         self.steps = -(-int(self._lengths.sum()) // tokens)
         if tokens < 2 * self._lengths.max():
             raise ValueError(f"batches of {tokens} tokens for passages of up to {self._lengths.max()}; give twice as many")
@@ -117,13 +119,13 @@ class PassageTask:
         device = self.model.encoder.words.weight.device
         for numbers in cut(self._lengths, order, self.steps, random):
             counts = self._windows[numbers] * self._read[numbers]
-            of = np.repeat(np.arange(len(numbers)), counts)
-            read = np.repeat(self._starts[numbers] - np.cumsum(counts) + counts, counts) + np.arange(len(of))
+            passage = np.repeat(np.arange(len(numbers)), counts)
+            read = np.repeat(self._starts[numbers] - np.cumsum(counts) + counts, counts) + np.arange(len(passage))
             yield PassageBatch(
                 self._passages.pack(numbers).to(device) if self.model.reads_passages else None,
                 self._labels[numbers].to(device),
                 self._sentences.pack(read).to(device) if len(read) else None,
-                *(torch.from_numpy(x).to(device) for x in (of, self._there[read], self._right[read])),
+                *(torch.from_numpy(x).to(device) for x in (passage, self._filled[read], self._right[read])),
             )
 
     def loss(self, batch: PassageBatch) -> Tensor:
@@ -131,14 +133,14 @@ class PassageTask:
         loss, beside = torch.zeros((), device=batch.labels.device), None
         if batch.sentences is not None:
             embedding = self.model.sentence_embedding(batch.sentences)  # [windows, d]
-            counts = torch.bincount(batch.of)  # [passages]: windows
+            counts = torch.bincount(batch.passage)  # [passages]: windows
             logits = self.model.sentence_scores(embedding)
-            there, right = (_together(logits, filled, counts) for filled in (batch.there, batch.right))
+            every, right = (_together(logits, slots, counts) for slots in (batch.filled, batch.right))  # [passages, …]
             learnt = right.isfinite().any(1)
             if learnt.any():
-                loss = loss + (there[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
+                loss = loss + (every[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
             if self.model.variant == "joint":
-                best = there.argmax(1) // self.model.slots
+                best = every.argmax(1) // self.model.slots
                 beside = embedding[counts.cumsum(0) - counts + best]
         if batch.passages is not None:
             of_passage = self.model.passage_embedding(batch.passages)
@@ -147,8 +149,8 @@ class PassageTask:
 
     def reranker(self) -> Ranks:
         kind = {"pr": PassageReranker, "easi": SentenceExtractor}.get(self.model.variant, TopPassage)
-        made: Ranks = kind(self.model, self._tokeniser)
-        return made
+        reranker: Ranks = kind(self.model, self._tokeniser)
+        return reranker
 
     def save(self, folder: Path) -> None:
         if self.model.reads_passages and self.model.reads_sentences:
@@ -159,28 +161,28 @@ class PassageTask:
 def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
     """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
 
-    None where all answers are right, all are wrong, or there is none; and where the surer ones are no more often right.
+    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.
     """
     lists = [ranked_passages(passages) for passages in questions]
     scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
     best = [int(np.argmax(of_question)) for of_question in scores]
-    found = reader.sentences(
+    answers = reader.sentences(
         [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
     )
-    answered = np.flatnonzero(found.sentence >= 0).tolist()
-    right = [bool(questions[q][best[q]].sentences[found.sentence[q]].label) for q in answered]
+    answered = np.flatnonzero(answers.sentence >= 0).tolist()
+    right = [bool(questions[q][best[q]].sentences[answers.sentence[q]].label) for q in answered]
     if len(set(right)) < 2:
         return None
     of_best = np.array([scores[q][best[q]] for q in answered])
-    made = Calibration.fit(answer_logit(of_best, found.log_p[answered]), np.array(right))
-    return made if made.weights[0] > 0 else None
+    calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
+    return calibration if calibration.weights[0] > 0 else None
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
-    """What a variant is held against. PR: passages, right where they hold a correct sentence; EASI: the sentences of each
-    passage that holds a correct one; both: the sentences of all passages of a question, of which one is answered.
+    """What the dev score of a variant is measured on. PR: passages, which hold a correct sentence or not; EASI: the sentences
+    of each passage that holds a correct one; both: the sentences of all passages of a question, one of which is the answer.
 
-    Raises ValueError where no passage holds a correct sentence.
+    Raises ValueError if no passage holds a correct sentence.
     """
     if not any(row.label for passages in questions for row in passages):
         raise ValueError(f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be measured")
@@ -200,8 +202,8 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
 
 
 def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
-    """Windows' logits [windows, k], and which count → those of each passage's windows side by side [passages, most · k], the
-    others −∞; `counts` [passages]: windows."""
+    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows · k]; −∞ where
+    `filled` [windows, k] is False. `counts` [passages]: windows of each."""
     of_passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
     return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
 

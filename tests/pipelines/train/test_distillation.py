@@ -209,7 +209,8 @@ def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_train
     list(run(load_job(job(work, "multihead", "pair", "heads = 2")), work / "pair-out"))
     assert write_heads(work / "pair-out", work / "heads") == [f"written: {work / 'heads' / n}" for n in ("1", "2")]
     assert {path.name for path in (work / "heads").iterdir()} == {"1", "2"}
-    made = [evaluate("multihead", work / "train.parquet", checkpoint=str(work / "heads" / n), metrics=("MAP",)) for n in "12"]
+    options = [RankOptions(str(work / "heads" / n)) for n in "12"]
+    made = [evaluate("multihead", work / "train.parquet", metrics=("MAP",), ranker=each) for each in options]
     assert all(0 < each.means["MAP"][0] <= 1 for each in made)
     lines = list(run(load_job(job(work, "multihead", "of_head", "", "heads/2")), work / "of_head-out"))
     assert "begun with 2; " in lines[1]
@@ -254,7 +255,7 @@ def test_another_table_is_another_training(work: Path) -> None:
 @pytest.mark.parametrize(
     ("reranker", "strategy", "count", "more", "encoder", "says"),
     [
-        ("multihead", "mhs", 2, "heads = 3", "tiny", "3 heads for 2 teachers; each head learns from a teacher of its own"),
+        ("multihead", "mhs", 2, "heads = 3", "tiny", "3 heads for 2 teachers; each head learns from another teacher"),
         ("pointwise", "mhs", 3, "", "tiny", "'mhs' for a student without heads"),
         ("pointwise", "single", 3, "", "tiny", "distil: strategy 'single' with 3 teachers"),
         ("pointwise", "sum", 3, "heads = 3", "tiny", "unknown key transformer.heads: multihead has it"),

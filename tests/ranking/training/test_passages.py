@@ -140,18 +140,18 @@ def test_the_loss_is_pr_s_cross_entropy_plus_easi_s(variant: Variant) -> None:
 def test_easi_reads_only_passages_with_a_correct_sentence_except_beside_pr(variant: Variant, passages: int, read: int) -> None:
     (batch,) = task(model(variant)).batches(0)
     assert (0 if batch.passages is None else len(batch.passages.lengths)) == passages
-    assert (0 if batch.sentences is None else len(batch.sentences.lengths)) == read == len(batch.of)
+    assert (0 if batch.sentences is None else len(batch.sentences.lengths)) == read == len(batch.passage)
     assert int(batch.right.sum()) == (5 if read else 0)
-    assert bool((batch.there | ~batch.right).all())
+    assert bool((batch.filled | ~batch.right).all())
 
 
 def test_a_long_passage_is_learnt_in_all_its_windows() -> None:
     sentences = ["River."] * 4 + ["An apple is a fruit.", "Never."]
     rows = [[passage("q", 0, *sentences, right=[4]), passage("q", 1, *sentences)]]
     (batch,) = task(model("joint", 2), rows).batches(0)
-    assert batch.of.tolist() == [0, 0, 0, 1, 1, 1]
+    assert batch.passage.tolist() == [0, 0, 0, 1, 1, 1]
     assert np.flatnonzero(batch.right.numpy().ravel()).tolist() == [4 if batch.labels[0] else 6 + 4]
-    assert batch.there.all() and batch.sentences is not None
+    assert batch.filled.all() and batch.sentences is not None
     texts = [tokeniser().pairs([("What is q?", *sentences[n : n + 2])]).pack().ids for n in (0, 2, 4)]
     assert batch.sentences.lengths.tolist() == 2 * list(map(len, texts))
 
@@ -163,7 +163,7 @@ def test_a_correct_sentence_that_is_cut_off_is_not_learnt() -> None:
     ]
     made = task(model("mtl1"), rows)
     (batch,) = made.batches(0)
-    assert batch.right.tolist() == [[True, False, False]] == batch.there.tolist()
+    assert batch.right.tolist() == [[True, False, False]] == batch.filled.tolist()
     pr, easi = 1 + 4 + 1 + 63 + 1, 1 + 4 + 1 + 60 + 1 + 3 + 1
     assert made.tokens_cut == 2 * (pr - 64) + (easi - 64)
 
