@@ -281,14 +281,17 @@ main()
 """
 
 
-def test_a_run_killed_again_and_again_ends_with_the_same_rows(small_run, tmp_path):
+def test_a_run_killed_again_and_again_ends_with_the_same_rows_and_does_nothing_twice(small_run, tmp_path):
     """kill -9 when three of six blocks are reranked, then when two of propagate's six folders are committed."""
     job, run = small_run.parent / "job.toml", tmp_path / "run"
+    written = []
     for moment in ("rerank", "propagate"):
         code = f"MOMENT = {moment!r}\n{KILLED}"
         command = [sys.executable, "-c", code, "run", str(job), "--out", str(run), "--set", "retrieve.block=5"]
         child = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, check=False)
         assert child.returncode == -signal.SIGKILL, child.stderr
+        written.append({part: part.stat().st_mtime_ns for part in (run / "scored").glob("part-*.parquet")})
+    assert len(written[0]) == 3 and written[0].items() <= written[1].items()
     states = {folder: state for _, folder, _, state in status(run)}
     assert states["labels/passages"].startswith("complete") and states["labels/documents"].startswith("running or stopped")
     assert hits(again(small_run, run, "retrieve.block=5")) == hits(small_run)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -109,6 +110,15 @@ def test_the_output_of_another_job_is_not_touched(tmp_path, change):
         make(tmp_path, **change).is_complete()
     assert e.value.code == OUTPUT_EXISTS
     assert step.is_complete()
+
+
+def test_the_output_of_another_input_is_not_touched(tmp_path):
+    step = make(tmp_path)
+    step.begin()
+    finish(step)
+    with pytest.raises(JobError, match="holds the output of another job: input shards = 'abc' there, 'abd' here") as e:
+        replace(step, inputs={"shards": "abd"}).is_complete()
+    assert e.value.code == OUTPUT_EXISTS
 
 
 def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution import parquet_folder
 from pipelines.execution.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from pipelines.execution.step import Report, Step
-from pipelines.steps.index import ranges, rows_between
+from pipelines.steps.index import build, index, ranges, rows_between, step_of
+from pipelines.steps.models import passage_encoder
 from schemas import atomic_files
 from schemas.corpus import Passage, Sentence
 
@@ -105,3 +108,16 @@ def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monk
     start = 3 * ROWS_PER_GROUP - 1
     assert [row.doc_id for row in rows_between(folder, start, start + 3)] == [f"d{start + n}" for n in range(3)]
     assert groups == [2, 3]
+
+
+def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path: Path) -> None:
+    job = load(small_run.parent / "job.toml")
+    shutil.copytree(small_run / "passages", tmp_path / "passages")
+    step, passages = step_of(job, tmp_path), Folder.open(tmp_path / "passages", Passage, "ingest")
+    first, second = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
+    step.begin()
+    build(first, job, passages, passage_encoder(job), (), step)
+    written = (tmp_path / "shards" / first.name / "shard.json").stat().st_mtime_ns
+    index(job, tmp_path)
+    assert (tmp_path / "shards" / first.name / "shard.json").stat().st_mtime_ns == written
+    assert (tmp_path / "shards" / second.name / "shard.json").stat().st_mtime_ns > written
