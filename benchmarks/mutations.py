@@ -1,0 +1,99 @@
+"""Faults put into a copy of the tree, one at a time: does the narrow test that should notice each of them fail?
+
+A fault names the text that it replaces, which must stand in exactly one module, and the test file that is run. Before the first
+fault the same files must pass in the copy. `survived` names the faults that no test noticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.harness import arguments, finish, say
+
+ROOT = Path(__file__).parents[1]
+TREES = ("schemas", "indexing", "ranking", "pipelines", "tests")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", ".*", "results")
+
+
+class Fault(NamedTuple):
+    """What is wrong, the text it replaces and by what, and the test file that should notice it."""
+
+    name: str
+    old: str
+    new: str
+    tests: str
+
+
+FAULTS = (
+    Fault("ties_reversed", "key=lambda i: -values[i])", "key=lambda i: (-values[i], -i))", "ranking/test_reranker.py"),
+    Fault("keep_off_by_one", "[: stage.keep]", "[: stage.keep and stage.keep + 1]", "ranking/test_reranker.py"),
+    Fault("shard_checksum_skipped", 'sha256(path) != file["sha256"]', "False", "indexing/shards/test_shard_files.py"),
+    Fault("part_checksum_skipped", "if digest != part.sha256:", "if False:", "pipelines/execution/test_parquet_folder.py"),
+    Fault("k1_and_b_swapped", "self.k1, self.b = k1, b", "self.k1, self.b = b, k1", "indexing/shards/test_bm25.py"),
+    Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),
+    Fault("drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/cascade/test_schedule.py"),
+    Fault(
+        "report_ignored",
+        "carry(step, pending, len(units), Build",
+        "carry(step, units, 0, Build",
+        "pipelines/steps/test_index.py",
+    ),
+    Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/execution/test_step.py"),
+    Fault("softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"),
+    Fault("window_of_others", "if run[1] > labelled]", "if run[1] >= labelled]", "indexing/labels/test_windows.py"),
+    Fault("labels_of_all", "maximum.reduceat(self.label", "minimum.reduceat(self.label", "indexing/labels/test_propagation.py"),
+    Fault("tau_not_squared", "tau**2 * soft_loss", "tau * soft_loss", "ranking/training/test_distillation.py"),
+    Fault("ties_as_they_come", "/ self.size * self.places(cut)", "* (self.start < cut)", "ranking/evaluation/test_metrics.py"),
+)
+
+
+def module_with(tree: Path, text: str) -> Path:
+    """The module that has the text, once. Raises ValueError if there is none, or several."""
+    modules = [path for name in TREES[:-1] for path in (tree / name).rglob("*.py")]
+    places = [path for path in modules for _ in range(path.read_text(encoding="utf-8").count(text))]
+    if len(places) != 1:
+        where = ", ".join(str(path.relative_to(tree)) for path in places)
+        raise ValueError(f"{text!r} is in {len(places)} places ({where}); mend benchmarks/mutations.py")
+    return places[0]
+
+
+def passes(tree: Path, *tests: str) -> bool:
+    """Whether the test files pass. Raises RuntimeError with pytest's output if it neither passes nor fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *(f"tests/{name}" for name in tests)]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stdout + done.stderr)
+    return done.returncode == 0
+
+
+def main() -> None:
+    given = arguments("mutations", __doc__ or "", needs_data=False)
+    survived = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        for name in TREES:
+            shutil.copytree(ROOT / name, tree / name, ignore=LEFT_OUT)
+        shutil.copy(ROOT / "pyproject.toml", tree)
+        modules = [module_with(tree, fault.old) for fault in FAULTS]
+        if not passes(tree, *sorted({fault.tests for fault in FAULTS})):
+            raise SystemExit("the tests fail without any fault")
+        for fault, module in zip(FAULTS, modules, strict=True):
+            sound = module.read_text(encoding="utf-8")
+            module.write_text(sound.replace(fault.old, fault.new), encoding="utf-8")
+            if passes(tree, fault.tests):
+                survived.append(fault.name)
+            module.write_text(sound, encoding="utf-8")
+            say(f"{fault.name:<28} {'survived' if fault.name in survived else 'caught'}  {module.relative_to(tree)}")
+    result = {"mutations": len(FAULTS), "caught": len(FAULTS) - len(survived), "survived": " ".join(survived)}
+    finish("mutations", result, given.save)
+
+
+if __name__ == "__main__":
+    main()
