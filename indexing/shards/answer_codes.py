@@ -92,13 +92,13 @@ class CodeWriter:
             if key not in self._known:
                 new.setdefault(key, text)
         if new:
-            made = self._encoder.encode(list(new.values()))
-            rows = _fixed(np.ascontiguousarray(made.bits), self._encoder.width // 8)
+            encoded = self._encoder.encode(list(new.values()))
+            rows = _fixed(np.ascontiguousarray(encoded.bits), self._encoder.width // 8)
             self._writer.write_batch(pa.record_batch([rows], schema=self._schema))
             self._known.update(new)
             self._hashes += new
-            self._lengths.append(made.lengths)
-            self._cut.append(made.cut)
+            self._lengths.append(encoded.lengths)
+            self._cut.append(encoded.cut)
 
     def finish(self) -> CodesName:
         """Write the table of texts; says what was written."""
@@ -149,12 +149,12 @@ class ShardCodes:
         self.name = name
 
     def find(self, hashes: Bytes) -> list[StoredAnswer | None]:
-        """The codes of the texts with these hashes [n, 16]; None where there are none."""
+        """The codes of the texts with these hashes [n, 16]; None for a text without."""
         if not len(self._keys):
             return [None] * len(hashes)
         rows = np.minimum(np.searchsorted(self._keys, _key(hashes)), len(self._keys) - 1)
         there = (self._hashes[rows] == hashes).all(1)
-        return [self._answer(row) if found else None for row, found in zip(rows.tolist(), there.tolist(), strict=True)]
+        return [self._answer(row) if known else None for row, known in zip(rows.tolist(), there.tolist(), strict=True)]
 
     def _answer(self, row: int) -> StoredAnswer:
         first = int(self._first[row])
@@ -170,17 +170,17 @@ class AnswerCodes:
     shards: Sequence[ShardCodes]
 
     def find(self, texts: Sequence[str]) -> list[StoredAnswer | None]:
-        """Each text's codes, from the first shard that has some; None where none has."""
+        """Each text's codes, from the first shard that has some; None if none has."""
         hashes = np.frombuffer(b"".join(map(text_hash, texts)), np.uint8).reshape(-1, _HASH)
-        made: list[StoredAnswer | None] = [None] * len(texts)
-        left = np.arange(len(texts))
+        answers: list[StoredAnswer | None] = [None] * len(texts)
+        pending = np.arange(len(texts))
         for shard in self.shards:
-            for n, found in zip(left.tolist(), shard.find(hashes[left]), strict=True):
-                made[n] = found
-            left = np.array([n for n in left.tolist() if made[n] is None], np.int64)
-            if not len(left):
+            for n, answer in zip(pending.tolist(), shard.find(hashes[pending]), strict=True):
+                answers[n] = answer
+            pending = np.array([n for n in pending.tolist() if answers[n] is None], np.int64)
+            if not len(pending):
                 break
-        return made
+        return answers
 
 
 def text_hash(text: str) -> bytes:
@@ -199,12 +199,12 @@ def _fixed(rows: Bytes, width: int) -> pa.Array:
 
 def _bytes(column: pa.Array, width: int) -> Bytes:
     """`_fixed` read backwards, without a copy."""
-    made: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
-    return made[column.offset :]
+    rows: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
+    return rows[column.offset :]
 
 
 def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
     """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told apart by the rest:
     at worst one of them is not found."""
-    made: npt.NDArray[np.uint64] = np.ascontiguousarray(hashes[:, :8]).view(">u8").ravel().astype(np.uint64)
-    return made
+    keys: npt.NDArray[np.uint64] = np.ascontiguousarray(hashes[:, :8]).view(">u8").ravel().astype(np.uint64)
+    return keys

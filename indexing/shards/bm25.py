@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 SCORE_DECIMALS = 4
-"""Lucene's scores are float32; below this decimal they are noise, which then decides nothing."""
+"""Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
 ANALYZER = "io.anserini.analysis.DefaultEnglishAnalyzer"
 
 _FIELD = "contents"
@@ -35,8 +35,8 @@ Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
-    """Size of a shard as BM25 counts it: documents with at least one word, and words."""
+class ShardSize:
+    """A shard as BM25 counts it: documents with at least one word, and words."""
 
     documents: int
     tokens: int
@@ -65,7 +65,7 @@ class Bm25Writer:
     """
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is made; what an index in it held is gone. Raises OSError where it cannot be written."""
+        """Creates `folder`, and overwrites an index in it. Raises OSError if it cannot be written."""
         folder.mkdir(parents=True, exist_ok=True)
         lucene = _lucene()
         self.rows = 0
@@ -128,7 +128,7 @@ class Bm25Index:
     """An index, open for search. The JVM must be started (`java.start`)."""
 
     def __init__(self, folder: Path, k1: float = 0.9, b: float = 0.4) -> None:
-        """Raises FileNotFoundError where the folder holds no index."""
+        """Raises FileNotFoundError if the folder holds no index."""
         if not any(folder.glob("segments_*")):
             raise FileNotFoundError(f"{folder}: no Lucene index")
         lucene = _lucene()
@@ -137,17 +137,17 @@ class Bm25Index:
         self._reader = lucene.DirectoryReader.open(lucene.directory(folder))
         self.rows = int(self._reader.maxDoc())
         """Passages in the shard, with those that have no word."""
-        self._size = Statistics(
+        self._size = ShardSize(
             int(self._reader.getDocCount(_FIELD)) if self.rows else 0,
             int(self._reader.getSumTotalTermFreq(_FIELD)) if self.rows else 0,
         )
-        self._found: dict[str, int] = {}  # word -> document frequency in this shard
+        self._frequencies: dict[str, int] = {}  # word → document frequency in this shard
 
     def close(self) -> None:
         """Give the files back. Searching afterwards raises."""
         self._reader.close()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ShardSize:
         """What this shard adds to the size of the corpus."""
         return self._size
 
@@ -164,7 +164,7 @@ class Bm25Index:
 
         Scores are rounded to 4 decimals; order is score descending, then row. With `total` (of at least these questions)
         the scores are those of one index over the whole corpus; without, those of this shard alone. A question of no
-        known word finds nothing. Raises ValueError where depth < 1 or `total` misses a word of a question.
+        known word finds nothing. Raises ValueError if depth < 1 or `total` misses a word of a question.
         """
         if depth < 1:
             raise ValueError(f"depth is {depth}, must be at least 1")
@@ -172,7 +172,7 @@ class Bm25Index:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
         searcher = self._searcher(questions, total)
         clauses: dict[tuple[str, int], Any] = {}
-        found = []
+        results = []
         for question in questions:
             builder, known = self._lucene.QueryBuilder(), False
             for term, count in Counter(self._lucene.analyze(question)).items():
@@ -181,8 +181,8 @@ class Bm25Index:
                 if clauses[term, count] is not None:
                     builder.add(clauses[term, count])
                     known = True
-            found.append(self._hits(searcher, builder.build(), depth) if known else (np.empty(0, np.int64), np.empty(0)))
-        return found
+            results.append(self._hits(searcher, builder.build(), depth) if known else (np.empty(0, np.int64), np.empty(0)))
+        return results
 
     def _searcher(self, questions: Sequence[str], total: GlobalStatistics | None) -> Any:
         """A searcher that scores these questions with the statistics of the whole corpus, or of this shard."""
@@ -200,7 +200,7 @@ class Bm25Index:
         return searcher
 
     def _clause(self, term: str, count: int) -> Any:
-        """The word as a clause of a query, counted as often as it is asked; None where this shard does not hold it."""
+        """The word as a clause of a query, weighted by its count in the question; None if no passage of this shard has it."""
         if self._frequency(term) == 0:
             return None
         query = self._lucene.TermQuery(self._lucene.Term(_FIELD, term))
@@ -209,10 +209,10 @@ class Bm25Index:
         return self._lucene.BooleanClause(query, self._lucene.SHOULD)
 
     def _frequency(self, term: str) -> int:
-        found = self._found.get(term)
-        if found is None:
-            found = self._found[term] = int(self._reader.docFreq(self._lucene.Term(_FIELD, term)))
-        return found
+        frequency = self._frequencies.get(term)
+        if frequency is None:
+            frequency = self._frequencies[term] = int(self._reader.docFreq(self._lucene.Term(_FIELD, term)))
+        return frequency
 
     def _hits(self, searcher: Any, query: Any, depth: int) -> tuple[Rows, Scores]:
         fetch = depth + _SLACK
@@ -224,8 +224,8 @@ class Bm25Index:
                 break
             fetch *= 2
         if len(rows) > depth:
-            held = int((scores >= scores[depth - 1]).sum())
-            rows, scores = rows[:held], scores[:held]
+            tied = int((scores >= scores[depth - 1]).sum())  # the best `depth`, and all that tie with the last of them
+            rows, scores = rows[:tied], scores[:tied]
         order = np.lexsort((rows, -scores))
         return rows[order], scores[order]
 

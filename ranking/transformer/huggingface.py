@@ -1,5 +1,5 @@
-"""What Hugging Face's `config.json` and `model.safetensors` hold of the families that `LayeredEncoder` computes. Only this file
-knows the names there; ours are those of its modules."""
+"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes. Only this file
+knows their names; ours are those of its modules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Shape:
     def of(cls, config: dict[str, Any]) -> Self:
         """From Hugging Face's config.json. Raises ValueError on a model that is not computed here."""
         if "auto_map" in config:
-            raise ValueError("its config.json wants code of its own run (auto_map); give a model without")
+            raise ValueError(
+                "its config.json names Python code (auto_map), which is never run here; give a model without auto_map"
+            )
         family = config.get("model_type")
         if family == "dpr":  # a BERT under another name
             family = "bert"
@@ -91,7 +93,7 @@ class Shape:
 
     def config(self) -> dict[str, Any]:
         """For Hugging Face's config.json: `of` read backwards."""
-        made: dict[str, Any] = {
+        config: dict[str, Any] = {
             "model_type": self.family,
             "num_hidden_layers": self.layers,
             "hidden_size": self.width,
@@ -106,7 +108,7 @@ class Shape:
             "hidden_act": "gelu",
             "pad_token_id": max(self.offset - 1, 0),
         }
-        return made | ({"embedding_size": self.embedded or self.width} if self.family == "electra" else {})
+        return config | ({"embedding_size": self.embedded or self.width} if self.family == "electra" else {})
 
 
 def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
@@ -117,44 +119,45 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
         """(weight or bias, its values); normalisation has older names for them."""
         for name, older in (("weight", "gamma"), ("bias", "beta")):
-            found = weights.get(f"{prefix}{theirs}.{name}", weights.get(f"{prefix}{theirs}.{older}"))
-            if found is None:
+            values = weights.get(f"{prefix}{theirs}.{name}", weights.get(f"{prefix}{theirs}.{older}"))
+            if values is None:
                 raise KeyError(f"{prefix}{theirs}.{name}")
-            yield name, found.float()
+            yield name, values.float()
 
-    made = {f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()}
+    translation = {f"{ours}.weight": weights[f"{prefix}{theirs}.weight"].float() for ours, theirs in _TABLES.items()}
     for ours, theirs in _modules(shape).items():
-        made |= {f"{ours}.{name}": values for name, values in both(theirs)}
+        translation |= {f"{ours}.{name}": values for name, values in both(theirs)}
     for n in range(shape.layers):
         parts = [dict(both(f"encoder.layer.{n}.attention.self.{part}")) for part in _ATTENTION]
         for name in ("weight", "bias"):
-            made[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
-    return made
+            translation[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
+    return translation
 
 
 def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """Our names to Hugging Face's, in fp32; weights of layers that the shape has not are left out."""
-    made = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
+    """Our names to Hugging Face's, in fp32; weights of layers beyond those of the shape are left out."""
+    translation = {f"{theirs}.weight": weights[f"{ours}.weight"] for ours, theirs in _TABLES.items()}
     for name in ("weight", "bias"):
-        made |= {f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()}
+        translation |= {f"{theirs}.{name}": weights[f"{ours}.{name}"] for ours, theirs in _modules(shape).items()}
         for n in range(shape.layers):
             parts = zip(_ATTENTION, weights[f"layers.{n}.attention.{name}"].chunk(3), strict=True)
-            made |= {f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts}
-    if shape.family != "electra":  # nothing reads it, but who loads the whole class asks for it
-        made |= {"pooler.dense.weight": torch.zeros(shape.width, shape.width), "pooler.dense.bias": torch.zeros(shape.width)}
-    return {name: values.detach().float().cpu().contiguous() for name, values in made.items()}
+            translation |= {f"encoder.layer.{n}.attention.self.{part}.{name}": values.clone() for part, values in parts}
+    if shape.family != "electra":  # no result depends on it, but from_pretrained of the whole class wants it
+        translation["pooler.dense.weight"] = torch.zeros(shape.width, shape.width)
+        translation["pooler.dense.bias"] = torch.zeros(shape.width)
+    return {name: values.detach().float().cpu().contiguous() for name, values in translation.items()}
 
 
 def _modules(shape: Shape) -> dict[str, str]:
-    """What has a weight and a bias, `_ATTENTION` aside."""
-    made = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
+    """Our names → Hugging Face's of the modules that have a weight and a bias, without attention's (`_ATTENTION`)."""
+    modules = {"norm": "embeddings.LayerNorm"} | ({"project": "embeddings_project"} if shape.embedded else {})
     for n in range(shape.layers):
         theirs = f"encoder.layer.{n}"
-        made |= {
+        modules |= {
             f"layers.{n}.output": f"{theirs}.attention.output.dense",
             f"layers.{n}.norm": f"{theirs}.attention.output.LayerNorm",
             f"layers.{n}.widen": f"{theirs}.intermediate.dense",
             f"layers.{n}.narrow": f"{theirs}.output.dense",
             f"layers.{n}.final_norm": f"{theirs}.output.LayerNorm",
         }
-    return made
+    return modules

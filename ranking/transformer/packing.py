@@ -1,12 +1,13 @@
 """Texts to packed tokens: [CLS] question [SEP] candidate [SEP], laid end to end without padding.
 
-Each different text is tokenised once in a call; pairs are then put together from ids. What stands before, between and after
-the texts is asked of the tokenizer, so BERT, ELECTRA ([CLS] q [SEP] c [SEP]) and RoBERTa (<s> q </s></s> c </s>) need no
-names here. A pair is a tuple of texts, most often two; all but the first are of the second token type.
+Each different text is tokenised once in a call; pairs are then put together from ids. The special tokens before, between and
+after the texts are read off the tokenizer's own encoding of a pair, so BERT, ELECTRA ([CLS] q [SEP] c [SEP]) and RoBERTa
+(<s> q </s></s> c </s>) need no names here. A pair is a tuple of texts, most often two; all but the first are of the second
+token type.
 
-A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens that went. The texts after the first
-lose theirs from the end; the first one loses some too where it would have more than half of the room, and the rest need it.
-For a pair this is what tokenizers call longest first.
+A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts after the first
+lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
+this is what tokenizers call longest first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Packed:
-    """Texts end to end, n tokens in all. In any order; faster where texts of one length are neighbours."""
+    """Texts end to end, n tokens in all. In any order; faster if texts of one length are neighbours."""
 
     ids: Tensor  # [n]
     types: Tensor  # [n]
@@ -48,7 +49,7 @@ class Packed:
         return Packed(ids, types, positions, starts, self.lengths)
 
     def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
-        """From this text on, as many as have at most so many tokens together, at least one: their rows, and they."""
+        """The texts from number `text` on with at most `tokens` tokens together, but at least one: their rows, and they."""
         ends = np.cumsum(self.lengths)
         done = int(ends[text - 1]) if text else 0
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
@@ -91,7 +92,7 @@ class Tokeniser:
         self._types = (frame.type_ids[before], frame.type_ids[second])
 
     def pairs(self, tuples: Sequence[tuple[str, ...]]) -> Pairs:
-        """Tokenise and cut; each tuple has one text or more. Raises ValueError where not even the special tokens fit."""
+        """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit."""
         numbers: dict[str, int] = {}
         for text in chain.from_iterable(tuples):
             numbers.setdefault(text, len(numbers))
@@ -139,8 +140,8 @@ class Pairs:
     @property
     def lengths(self) -> Numbers:
         """[tuples]: tokens, special ones included."""
-        made: Numbers = self.sizes.sum(1)
-        return made
+        lengths: Numbers = self.sizes.sum(1)
+        return lengths
 
     def pack(self, rows: Sequence[int] | Numbers | None = None) -> Packed:
         """These tuples (None: all) in the order given."""
@@ -170,8 +171,8 @@ def _cut(lengths: Numbers, room: Numbers) -> Numbers:
     needed = rest.sum(1)
     half = (room + (first > needed)) // 2
     first = np.minimum(first, np.maximum(half, room - needed))
-    left = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
-    return np.concatenate((first[:, None], np.clip(left, 0, rest)), 1)
+    remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
+    return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
 
 
 def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:

@@ -64,8 +64,8 @@ def test_fusion_sums_one_over_sixty_plus_rank() -> None:
     fused = fuse({"bm25": bm25, "dense": dense})
     assert [one.passage_id for one in fused] == ["b", "a", "c"]
     assert [one.score for one in fused] == pytest.approx([1 / 62 + 1 / 61, 1 / 61, 1 / 62], abs=0)
-    assert fused[0].found_by == {"bm25": (8.0, 2), "dense": (0.9, 1)}
-    assert fused[2].found_by == {"dense": (0.8, 2)}
+    assert fused[0].sources == {"bm25": (8.0, 2), "dense": (0.9, 1)}
+    assert fused[2].sources == {"dense": (0.8, 2)}
     assert (fused[2].shard, fused[2].row) == (0, 2)
 
 
