@@ -1,8 +1,8 @@
 """Ingest of real pages: Beam against a plain loop over the same functions, interleaved; and what becomes of the pages.
 
-MB/s counts decompressed bytes of web pages (text that comes as JSONL is in the time, not in the bytes; `web_mb_per_s` is
-without it). `beam_overhead` is Beam's wall time over the plain loop's, less one. `peak_gb` and `peak_gb_4x` are the memory
-of the command on the Wikipedia corpus, and on four times as much text.
+MB/s counts decompressed bytes of web pages: reading text from JSONL counts in the time, not in the bytes, and `web_mb_per_s`
+is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, less one. `peak_gb` and `peak_gb_4x` are the
+memory of the command on the Wikipedia corpus, and on four times as much text.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ from pipelines.steps import ingest
 from pipelines.steps.crawl_files import find_files
 
 
-def plain(job: Job, run: Path) -> Counter[str]:
-    """The step without Beam: the same functions, one after the other."""
+def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
+    """The step's functions, called one after the other; returns the step's counts."""
     settings = job.ingest
     assert settings is not None
-    this = ingest.step(job, run)
-    this.begin()
+    step = ingest.step_of(job, run)
+    step.begin()
     files = find_files(job, settings)
     buckets: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    losers: dict[int, list[Any]] = defaultdict(list)
+    duplicates: dict[int, list[Any]] = defaultdict(list)
     with Extractor(settings.page_seconds) as extractor:
         for file in files:
-            report = ingest.parse_file(file, ingest.rules(settings), extractor, this.work)
-            for bucket, member in ingest.document_keys(report, this.work):
-                buckets[bucket].append(member)
+            report = ingest.parse_file(file, ingest.document_rules(settings), extractor, step.work)
+            for bucket, keys in ingest.document_keys(report, step.work):
+                buckets[bucket].append(keys)
     for bucket, members in buckets.items():
-        for unit, lost in ingest.find_duplicates(bucket, members):
-            losers[unit].append(lost)
+        for unit, rows in ingest.find_duplicates(bucket, members):
+            duplicates[unit].append(rows)
     splitter = ingest.splitter(settings)
     for file in files:
-        ingest.cut_file(file, losers[file.number], splitter, this)
-    counts = total(this.reports.read().values())
-    this.finish(this.reports.read().values(), counts)
+        ingest.cut_file(file, duplicates[file.number], splitter, step)
+    counts = total(step.reports.read().values())
+    step.finish(step.reports.read().values(), counts)
     return counts
 
 
 def peak_of_command(data: Path, folder: Path, copies: int) -> float:
-    """GB of memory at the most that `answermill ingest` takes for so many different copies of the corpus, one file each."""
+    """The peak memory, in GB, of `answermill ingest` over that many different copies of the corpus, one file each."""
     folder.mkdir()
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         documents = [json.loads(line) for line in file]
@@ -72,31 +72,31 @@ def peak_of_command(data: Path, folder: Path, copies: int) -> float:
 
 
 def main() -> None:
-    given = arguments("ingest", __doc__ or "")
+    options = arguments("ingest", __doc__ or "")
     configure_logging()
-    data = given.data.resolve()
+    data = options.data.resolve()
     web = [str(data / "warc"), str(data / "web-html" / "*.warc.gz")]
     job = Job.model_validate({"ingest": {"input": [*web, str(data / "corpus-wiki")]}})
     web_job = Job.model_validate({"ingest": {"input": web}})
-    taken: dict[str, list[float]] = {"plain": [], "beam": [], "web": []}
+    times: dict[str, list[float]] = {"plain": [], "beam": [], "web": []}
     with tempfile.TemporaryDirectory() as folder:
         counts: Counter[str] = Counter()
-        plain(web_job, Path(folder) / "warm-up")
-        for n in range(given.rounds):
-            with seconds(taken["plain"]):
-                counts = plain(job, Path(folder) / f"plain-{n}")
-            with seconds(taken["beam"]):
+        ingest_without_beam(web_job, Path(folder) / "warm-up")
+        for n in range(options.rounds):
+            with seconds(times["plain"]):
+                counts = ingest_without_beam(job, Path(folder) / f"plain-{n}")
+            with seconds(times["beam"]):
                 say(ingest.ingest(job, Path(folder) / f"beam-{n}"))
-            with seconds(taken["web"]):
+            with seconds(times["web"]):
                 ingest.ingest(web_job, Path(folder) / f"web-{n}")
-            say(f"round {n + 1}: " + ", ".join(f"{name} {times[-1]:.1f} s" for name, times in taken.items()))
+            say(f"round {n + 1}: " + ", ".join(f"{name} {values[-1]:.1f} s" for name, values in times.items()))
         peaks = [peak_of_command(data, Path(folder) / f"{copies}x", copies) for copies in (1, 4)]
-    wall = statistics.median(taken["beam"])
+    wall = statistics.median(times["beam"])
     result: dict[str, float | int | str] = {
         "mb_per_s": counts["bytes"] / 1e6 / wall,
-        "plain_mb_per_s": counts["bytes"] / 1e6 / statistics.median(taken["plain"]),
-        "web_mb_per_s": counts["bytes"] / 1e6 / statistics.median(taken["web"]),
-        "beam_overhead": statistics.median(b / p for p, b in zip(taken["plain"], taken["beam"], strict=True)) - 1,
+        "plain_mb_per_s": counts["bytes"] / 1e6 / statistics.median(times["plain"]),
+        "web_mb_per_s": counts["bytes"] / 1e6 / statistics.median(times["web"]),
+        "beam_overhead": statistics.median(b / p for p, b in zip(times["plain"], times["beam"], strict=True)) - 1,
         "mb": counts["bytes"] / 1e6,
         "pages": counts["pages"],
         "documents": counts["documents"],
@@ -107,7 +107,7 @@ def main() -> None:
         "peak_gb_4x": peaks[1],
     }
     result |= {key.replace(".", "_"): n for key, n in sorted(counts.items()) if key.startswith(("rejected.", "skipped."))}
-    finish("ingest", result, given.save)
+    finish("ingest", result, options.save)
 
 
 if __name__ == "__main__":

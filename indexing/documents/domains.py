@@ -1,52 +1,73 @@
-"""The domains that a crawl is cut down to (WQA §3.3: the 5,000 most popular): counted, or read from a list."""
+"""Registered domains, and which of them a crawl is reduced to (WQA §3.3: the 5,000 most popular): counted, or from a list."""
 
 from __future__ import annotations
 
 import csv
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 
+import tldextract
+
 from indexing.crawl.raw_page import RawPage
-from indexing.documents.parse import domain_of
 from schemas.corpus import Rejected
 
-Counted = tuple[str, int]
-"""A registered domain and its pages."""
+DomainCount = tuple[str, int]
+"""A registered domain and its number of pages."""
+
+
+@functools.cache
+def _suffixes() -> tldextract.TLDExtract:
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)  # the list in the package: no network, no files
+
+
+def domain_of(url: str) -> str:
+    """The registered domain of a URL; '' if it has none, as with an IP address.
+
+    Under a suffix that the list does not have, the host's last two names, as the list's own algorithm says.
+    """
+    host = _suffixes()(url)
+    if host.suffix or not host.subdomain or host.ipv4 or host.ipv6:
+        return host.top_domain_under_public_suffix.lower()
+    last = host.subdomain.rpartition(".")[2]
+    return f"{last}.{host.domain}".lower() if last and host.domain else ""
 
 
 def count(pages: Iterable[RawPage | Rejected]) -> dict[str, int]:
-    """Pages per registered domain, of pages whose content could be read; those without a domain are not counted."""
-    found: dict[str, int] = {}
+    """Registered domain → number of its pages whose content could be read; pages without a domain are not counted."""
+    counts: dict[str, int] = {}
     for page in pages:
         if isinstance(page, RawPage) and (domain := domain_of(page.url)):
-            found[domain] = found.get(domain, 0) + 1
-    return found
+            counts[domain] = counts.get(domain, 0) + 1
+    return counts
 
 
-def rank(counted: Counted) -> tuple[int, str]:
-    """Sorts domains by popularity: pages, ties by name."""
-    return -counted[1], counted[0]
+def popularity(domain: DomainCount) -> tuple[int, str]:
+    """Sort key: the domain with the most pages first, ties by name."""
+    name, pages = domain
+    return -pages, name
 
 
 def listed(lines: Iterable[str], most: int = 0) -> list[str]:
-    """The first `most` domains of a list, all where it is 0, each once: the first cell of a line that is no rank.
+    """The first `most` domains of a list (0 = all of them), each once, in the order of the list.
 
-    Cells stand between tabs or commas; a host counts as its registered domain; empty lines, lines that begin with '#' and a
-    header line do not count. Raises ValueError with the line where there is no domain.
+    A line's domain is its first cell that is not a number; cells are separated by tabs or commas, and a host stands for its
+    registered domain. Empty lines, lines that begin with '#' and a header line are skipped. Raises ValueError with the number
+    of a line that has no domain.
     """
-    found: dict[str, None] = {}
-    for number, cell in _cells(lines):
-        if most and len(found) == most:
+    domains: dict[str, None] = {}
+    for number, cell in _name_cells(lines):
+        if most and len(domains) == most:
             break
         domain = domain_of(cell.lower())
         if domain:
-            found[domain] = None
+            domains[domain] = None
         elif number > 1 or "." in cell:
             raise ValueError(f"line {number}: no registered domain in {cell!r}; give one such as example.org")
-    return list(found)
+    return list(domains)
 
 
-def _cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(line from 1, its first cell that is not a number) of every line that has one."""
+def _name_cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """(line from 1, its first cell that is not a number, or '') of every line that is neither empty nor a comment."""
     for number, line in enumerate(lines, 1):
         text = line.removeprefix("\ufeff").strip()
         if text and not text.startswith("#"):
@@ -54,6 +75,6 @@ def _cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             yield number, next((cell.strip() for cell in cells if not cell.strip().isdecimal()), "")
 
 
-def table(counted: Mapping[str, int]) -> str:
-    """Domains and pages between tabs, most pages first, as `listed` reads it."""
-    return "# domain\tpages\n" + "".join(f"{domain}\t{pages}\n" for domain, pages in sorted(counted.items(), key=rank))
+def table(counts: Mapping[str, int]) -> str:
+    """A list of domains and pages, separated by tabs, most pages first; `listed` reads it."""
+    return "# domain\tpages\n" + "".join(f"{domain}\t{pages}\n" for domain, pages in sorted(counts.items(), key=popularity))

@@ -1,24 +1,22 @@
 """A raw page -> a Document, or Rejected with its reason: decoding, main text, title, language, length, domain, ids.
 
-The text is normalised once, before any offset is given: Unicode NFC (the same word is then the same bytes to an index, a
-hash and the language detectors), no control or zero-width characters, one blank between words, one line per block, no
-empty lines.
+The text is normalised once, before any offset is given (indexing/passages/text.py).
 """
 
 from __future__ import annotations
 
 import codecs
-import functools
 import hashlib
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 
-import tldextract
 from py3langid import langid
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
 from indexing.crawl.raw_page import RawPage
+from indexing.documents.domains import domain_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
 from indexing.passages.text import fold, normalise
 from schemas.corpus import Document, Rejected
@@ -41,10 +39,14 @@ class DocumentRules:
     min_words: int = 30
     max_characters: int = 1_000_000
     require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
+    domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
 
 
 def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document | Rejected:
-    """The document that a page holds, or why it is refused."""
+    """The document that a page holds, or why it is refused; a page of another domain is refused before it is decoded."""
+    domain = domain_of(page.url)
+    if rules.domains is not None and domain not in rules.domains:
+        return _rejected(page, "domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
     is_html = page.text is None and page.content_type != "text/plain"
     title, text = page.title, page.text
     if text is None:
@@ -66,16 +68,16 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
     words = word_count(text)
     if words < rules.min_words:
         return _rejected(page, "too_short", f"{words} words; at least {rules.min_words}")
-    found = language_of(text, page.language)
-    if rules.language and found != rules.language:
-        return _rejected(page, "language", f"{found!r}, not {rules.language!r}")
+    language = language_of(text, page.language)
+    if rules.language and language != rules.language:
+        return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
     return Document(
         doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
         url=page.url,
-        domain=domain_of(page.url),
+        domain=domain,
         title=title,
         text=text,
-        language=found,
+        language=language,
         date=page.date,
         source_file=page.source_file,
         source_offset=page.source_offset,
@@ -85,10 +87,11 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
 
 
 def decode(body: bytes, charset: str, content_type: str) -> str | None:
-    """The text of a page, or None where no encoding makes sense of it.
+    """The text of a page, or None if no encoding makes sense of it.
 
-    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance. Then count
-    a byte order mark, the HTTP header, the page's own declaration, and what its bytes look like, in this order.
+    Bytes that are valid UTF-8 are UTF-8, whatever is declared: other encodings do not look like it by chance. Otherwise
+    the first of these decides that gives a readable text: a byte order mark, the HTTP header, the declaration in the page,
+    and what its bytes look like.
     """
     for mark, encoding in _BOMS:
         if body.startswith(mark):
@@ -114,8 +117,9 @@ def _guessed(body: bytes) -> str | None:
 
 
 def _readable(text: str) -> str | None:
-    unread = text.count("\ufffd") + text.count("\0")
-    return None if unread > _UNREADABLE * len(text) else text
+    """The text; None if too much of it is replacement characters and NULs."""
+    unreadable = text.count("\ufffd") + text.count("\0")
+    return None if unreadable > _UNREADABLE * len(text) else text
 
 
 def word_count(text: str) -> int:
@@ -126,30 +130,13 @@ def word_count(text: str) -> int:
     return max(words, len(_UNSPACED.findall(text)) // 2)
 
 
-def language_of(text: str, given: str) -> str:
-    """ISO 639-1 code of the text's language; `given` by the input counts, where it is one."""
-    code = given.partition("-")[0].strip().lower()
+def language_of(text: str, declared: str) -> str:
+    """ISO 639-1 code of the text's language: `declared` by the input if that is a code, else as it is detected."""
+    code = declared.partition("-")[0].strip().lower()
     if len(code) == 2 and code.isalpha():
         return code
     fast, distance = detect_fast(text[:_SAMPLE])
     return str(fast if distance <= _SURE else langid.classify(text[:_SAMPLE])[0])
-
-
-@functools.cache
-def _suffixes() -> tldextract.TLDExtract:
-    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)  # the list in the package: no network, no files
-
-
-def domain_of(url: str) -> str:
-    """The registered domain of a URL; '' where there is none, as of an IP address.
-
-    Under a suffix that the list does not have, the host's last two names, as the list's own algorithm says.
-    """
-    found = _suffixes()(url)
-    if found.suffix or not found.subdomain or found.ipv4 or found.ipv6:
-        return found.top_domain_under_public_suffix.lower()
-    last = found.subdomain.rpartition(".")[2]
-    return f"{last}.{found.domain}".lower() if last and found.domain else ""
 
 
 def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:

@@ -13,7 +13,11 @@ _UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u
 
 
 def normalise(text: str) -> str:
-    """The text as it is stored: every offset counts in the result. Normalising it again changes nothing."""
+    """The text as it is stored; every offset counts in it. Normalising it again changes nothing.
+
+    Unicode NFC (the same word is then the same bytes to an index, a hash and the language detectors), no control or zero-width
+    characters, one blank between words, one line for each block of the page, no empty lines.
+    """
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
     text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
@@ -21,16 +25,16 @@ def normalise(text: str) -> str:
 
 
 def fold(text: str) -> str:
-    """The text with letter case and white space folded: what 'the same sentence' means."""
+    """The text with letter case and white space folded; two sentences are the same if these are equal."""
     return " ".join(text.casefold().split())
 
 
 def fold_all(texts: pa.Array) -> pa.Array:
-    """`fold` of each text; null stays null. In ASCII, where most are, Arrow folds."""
+    """`fold` of each text; null stays null. Arrow folds the texts in ASCII, which are most."""
     plain = pc.ascii_lower(texts)
-    rare = pc.match_substring_regex(plain, r"[^\x20-\x7e]|^ |  | $")
-    places = np.flatnonzero(pc.fill_null(rare, False).to_numpy(zero_copy_only=False))
+    other = pc.match_substring_regex(plain, r"[^\x20-\x7e]|^ |  | $")
+    places = np.flatnonzero(pc.fill_null(other, False).to_numpy(zero_copy_only=False))
     if not len(places):
         return plain
     folded = [fold(text) for text in texts.take(pa.array(places)).to_pylist()]
-    return pc.replace_with_mask(plain, pc.fill_null(rare, False), pa.array(folded, pa.string()))
+    return pc.replace_with_mask(plain, pc.fill_null(other, False), pa.array(folded, pa.string()))

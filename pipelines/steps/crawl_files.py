@@ -21,8 +21,8 @@ class InputFile:
 
 
 def find_files(job: Job, settings: Ingest) -> list[InputFile]:
-    """The input files in the order of their names. Raises JobError (66) where a pattern finds nothing."""
-    found: set[Path] = set()
+    """The input files in the order of their names. Raises JobError (66) if a pattern finds nothing."""
+    paths: set[Path] = set()
     for pattern in settings.input:
         path = job.path(pattern)
         if path.is_dir():
@@ -38,6 +38,6 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
                 raise JobError(
                     f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
                 )
-        found.update(p.resolve() for p in files)
-    named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in found)
+        paths.update(p.resolve() for p in files)
+    named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in paths)
     return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]

@@ -1,7 +1,8 @@
-"""Domains: before ingest, the crawl's pages in; the domains whose pages are to be kept out.
+"""Before ingest: choose the registered domains whose pages are kept, from a list or by counting the crawl's pages.
 
-Where the job asks for the most popular ones, a pass of its own counts pages per registered domain: it reads records and URLs,
-extracts nothing, and a unit is a file, with a report of its own, so that a pass that was killed goes on.
+If the job asks for the most popular domains, a pass over the files counts the pages of each: it reads records and URLs and
+extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. What parsing does with the
+domains is in indexing/documents/parse.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import apache_beam as beam
 from apache_beam.transforms.combiners import Top
 
 from indexing.crawl.input_formats import read_pages
-from indexing.documents.domains import Counted, count, listed, table
+from indexing.documents.domains import DomainCount, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.progress import progress
@@ -25,13 +26,13 @@ from pipelines.steps.crawl_files import InputFile
 from schemas.atomic_files import write_text
 
 DOMAINS = "domains.tsv"
-"""In the run: the domains that were kept, each with its pages in the crawl."""
+"""In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
 CHOSEN = "domains-chosen.tsv"
-"""In the step's work folder: the domains to keep, from their choice until the step is done."""
+"""In the step's work folder: the same, from the choice of the domains until the step is done."""
 
 
 def list_file(job: Job, settings: Ingest) -> Path | None:
-    """The job's list of domains, if it has one. Raises JobError (66) where it is missing."""
+    """The job's list of domains, if it has one. Raises JobError (66) if it is missing."""
     if not settings.domain_list:
         return None
     path = job.path(settings.domain_list)
@@ -41,41 +42,43 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
 
 
 def read_list(path: Path, most: int = 0) -> list[str]:
-    """The domains of a list. Raises JobError (65) where a line is wrong or there is none."""
+    """The first `most` domains of a list (0 = all). Raises JobError (65) if a line is wrong or the list is empty."""
     try:
         with path.open(encoding="utf-8") as file:
-            found = listed(file, most)
+            domains = listed(file, most)
     except (ValueError, csv.Error) as e:
         raise JobError(f"ingest.domain_list: {path}: {e}", BAD_DATA) from e
-    if not found:
+    if not domains:
         raise JobError(f"ingest.domain_list: {path}: no domain in it", BAD_DATA)
-    return found
+    return domains
 
 
 def choose(
     job: Job, settings: Ingest, files: Sequence[InputFile], work: Path, beam_options: Sequence[str] = ()
 ) -> frozenset[str] | None:
-    """The domains whose pages are kept; None where all are. Those chosen before, in the same work folder, stay chosen."""
-    given = list_file(job, settings)
-    if given is not None:
-        return frozenset(read_list(given, settings.domains))
+    """The domains whose pages are kept; None = all. A choice that is in the work folder already stands.
+
+    Raises JobError: 65 or 66 if the list cannot be read, 65 if no page has a domain.
+    """
+    domain_list = list_file(job, settings)
+    if domain_list is not None:
+        return frozenset(read_list(domain_list, settings.domains))
     if not settings.domains:
         return None
     chosen = work / CHOSEN
     if not chosen.is_file():
-        tallies = reports(work)
         with (
-            progress("domains", len(files), tallies.count),
+            progress("domains", len(files), reports(work).count),
             pipeline(beam_options, job.workers.processes, len(files)) as root,
         ):
             define(root, files, settings.domains, work)
-    kept = listed(chosen.read_text(encoding="utf-8").splitlines())
-    if not kept:
+    domains = listed(chosen.read_text(encoding="utf-8").splitlines())
+    if not domains:
         raise JobError(
-            f"ingest.domains = {settings.domains}: no page in {len(files)} files has a registered domain; leave it out",
+            f"ingest.domains = {settings.domains}: no page in {len(files)} files has a registered domain; leave the key out",
             BAD_DATA,
         )
-    return frozenset(kept)
+    return frozenset(domains)
 
 
 def define(root: beam.Pipeline, files: Sequence[InputFile], most: int, work: Path) -> None:
@@ -86,14 +89,14 @@ def define(root: beam.Pipeline, files: Sequence[InputFile], most: int, work: Pat
         | "Spread files to count" >> beam.Reshuffle()
         | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
         | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
-        | "Most popular" >> Top.Of(most, key=_popularity)  # [(domain, pages)]
+        | "Most popular" >> Top.Of(most, key=_most_pages)  # [(domain, pages)]
         | "Keep them" >> beam.Map(write_chosen, work / CHOSEN)
     )
 
 
-def _popularity(counted: Counted) -> tuple[int, tuple[int, ...]]:
-    """The larger the more popular; of equally many pages the name that sorts first."""
-    name, pages = counted
+def _most_pages(domain: DomainCount) -> tuple[int, tuple[int, ...]]:
+    """Sort key for Top: the domain with the most pages last, ties by name backwards."""
+    name, pages = domain
     return pages, (*(-ord(character) for character in name), 1)
 
 
@@ -103,21 +106,20 @@ class CountDomains(beam.DoFn):
     def __init__(self, work: Path) -> None:
         self._work = work
 
-    def process(self, file: InputFile) -> Iterator[Counted]:
-        tallies = reports(self._work)
-        report = tallies.read_one(file.number)
+    def process(self, file: InputFile) -> Iterator[DomainCount]:
+        report = reports(self._work).read_one(file.number)
         if report is None:
             report = Report(file.number, {}, count(read_pages(file.path, file.name, Counter())))
-            tallies.write(report)
+            reports(self._work).write(report)
         yield from report.counts.items()
 
 
-def write_chosen(counted: Sequence[Counted], path: Path) -> None:
-    write_text(path, table(dict(counted)))
+def write_chosen(domains: Sequence[DomainCount], path: Path) -> None:
+    write_text(path, table(dict(domains)))
 
 
 def reports(work: Path) -> Reports:
-    """A file's pages per domain, as its report's counts."""
+    """A report for each file; its counts are the pages of each domain."""
     return Reports(work / "domains")
 
 

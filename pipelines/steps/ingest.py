@@ -1,9 +1,9 @@
 """Ingest: crawled files in; documents, passages and rejects out.
 
-Each input file is one unit of work. Its pages are parsed into a part of their own; the keys of all documents (16 bytes
-each) meet to find exact duplicates; then each unit drops its duplicates and cuts the rest into passages. Page text
-moves through local files, never through a shuffle. Where the job keeps some domains only (`domains`), pages of others are
-refused before anything is extracted from them.
+Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all documents (16 bytes
+each) meet to find exact duplicates; then each unit drops its duplicates and cuts the other documents into passages. Page text
+moves through local files, never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
+(domain_filter.py), and parsing refuses the pages of others.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import Place, RawPage
+from indexing.crawl.raw_page import RawPage
 from indexing.documents import exact_duplicates
+from indexing.documents.domains import domain_of
 from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, domain_of, parse
+from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest, Job
 from pipelines.config.step_registry import StepCode
@@ -44,8 +45,8 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 
-def step(job: Job, run: Path) -> Step:
-    """The ingest step of a run. Raises JobError where the job has no [ingest] or its input is missing."""
+def step_of(job: Job, run: Path) -> Step:
+    """The ingest step of a run. Raises JobError if the job has no [ingest] or its input is missing."""
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     inputs = {}
@@ -56,67 +57,67 @@ def step(job: Job, run: Path) -> Step:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
         stat = file.path.stat()
         inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
-    if (given := domain_filter.list_file(job, job.ingest)) is not None:
-        domain_filter.read_list(given, job.ingest.domains)
-        inputs["domain_list"] = sha256(given)
+    if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
+        domain_filter.read_list(domain_list, job.ingest.domains)
+        inputs["domain_list"] = sha256(domain_list)
     settings = job.ingest.model_dump(exclude={"input", "domain_list", "max_reject_share"})
     return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line."""
-    this = step(job, run)
+    step = step_of(job, run)
     settings = job.ingest
-    assert settings is not None  # `step` has refused a job without it
-    if this.is_complete():
+    assert settings is not None  # `step_of` has refused a job without it
+    if step.is_complete():
         return summary(run) + " (complete)"
-    this.begin()
+    step.begin()
     files = find_files(job, settings)
-    done = this.reports.read()
-    left = [file for file in files if file.number not in done]
-    kept = domain_filter.choose(job, settings, files, this.work, beam_options)
+    done = step.reports.read()
+    pending = [file for file in files if file.number not in done]
+    domains = domain_filter.choose(job, settings, files, step.work, beam_options)
     with (
-        progress("ingest", 2 * len(files), lambda: this.reports.count() + _parsed(this.work).count()),
+        progress("ingest", 2 * len(files), lambda: step.reports.count() + _parsed(step.work).count()),
         pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
-        define(root, files, left, settings, this, kept)
-    counts = total(this.reports.read().values())
-    check(counts, settings, len(files))
-    if kept is not None:
-        domain_filter.publish(run, this.work)
-    this.finish(this.reports.read().values(), counts)
+        define(root, files, pending, settings, step, domains)
+    counts = total(step.reports.read().values())
+    check_counts(counts, settings, len(files))
+    if domains is not None:
+        domain_filter.publish(run, step.work)
+    step.finish(step.reports.read().values(), counts)
     return summary(run)
 
 
 def define(
     root: beam.Pipeline,
     files: Sequence[InputFile],
-    left: Sequence[InputFile],
+    pending: Sequence[InputFile],
     settings: Ingest,
-    this: Step,
-    kept: Set[str] | None = None,
+    step: Step,
+    domains: Set[str] | None = None,
 ) -> None:
-    """The pipeline: parse all files not parsed yet, find duplicates over all files, cut those in `left` into passages."""
+    """The pipeline: parse all files not parsed yet, find duplicates over all files, cut the `pending` ones into passages."""
     units = root | "Files" >> beam.Create(list(files)) | "Spread files" >> beam.Reshuffle()  # InputFile
-    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, this.work, kept))  # (bucket, (unit, rows, keys))
-    losers = (
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, (unit, rows, keys))
+    duplicates = (
         keys
         | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its (unit, rows, keys))
         | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, (reason, rows))
     )
     (
-        (losers, root | "Files left" >> beam.Create([(file.number, file) for file in left]))
+        (duplicates, root | "Pending files" >> beam.Create([(file.number, file) for file in pending]))
         | "With their files" >> beam.Flatten()
         | "By file" >> beam.GroupByKey()  # (unit, its InputFile and its (reason, rows), any order)
-        | "Cut passages" >> beam.ParDo(CutPassages(settings, this))
+        | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
     )
 
 
 class ParsePages(beam.DoFn):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
-    def __init__(self, settings: Ingest, work: Path, kept: Set[str] | None = None) -> None:
-        self._settings, self._work, self._kept = settings, work, kept
+    def __init__(self, settings: Ingest, work: Path, domains: Set[str] | None = None) -> None:
+        self._settings, self._work, self._domains = settings, work, domains
 
     def setup(self) -> None:
         self._extractor = Extractor(self._settings.page_seconds)
@@ -126,7 +127,7 @@ class ParsePages(beam.DoFn):
 
     def process(self, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
         report = _parsed(self._work).read_one(file.number) or parse_file(
-            file, rules(self._settings), self._extractor, self._work, self._kept
+            file, document_rules(self._settings, self._domains), self._extractor, self._work
         )
         yield from document_keys(report, self._work)
 
@@ -134,30 +135,32 @@ class ParsePages(beam.DoFn):
 class CutPassages(beam.DoFn):
     """A unit and its duplicates → its parts of documents, passages and rejects; and its report."""
 
-    def __init__(self, settings: Ingest, this: Step) -> None:
-        self._settings, self._step = settings, this
+    def __init__(self, settings: Ingest, step: Step) -> None:
+        self._settings, self._step = settings, step
 
     def setup(self) -> None:
         self._splitter = splitter(self._settings)
 
     def process(self, element: tuple[int, Iterable[InputFile | tuple[str, Rows]]]) -> None:
         _, members = element
-        file, losers = None, []
+        file, duplicates = None, []
         for member in members:
             if isinstance(member, InputFile):
                 file = member
             else:
-                losers.append(member)
+                duplicates.append(member)
         if file is not None:  # else the unit had reported before this run
-            cut_file(file, losers, self._splitter, self._step)
+            cut_file(file, duplicates, self._splitter, self._step)
 
 
-def rules(settings: Ingest) -> DocumentRules:
+def document_rules(settings: Ingest, domains: Set[str] | None = None) -> DocumentRules:
+    """The rules of an [ingest] section; `domains` are those that are kept, None = all."""
     return DocumentRules(
         language=settings.language,
         min_words=settings.min_words,
         max_characters=settings.max_characters,
         require_title=settings.require_title,
+        domains=domains,
     )
 
 
@@ -165,14 +168,12 @@ def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 
 
-def parse_file(
-    file: InputFile, document_rules: DocumentRules, extractor: Extractor, work: Path, kept: Set[str] | None = None
-) -> Report:
-    """Parse one file's pages into the work folder; where only some domains are `kept`, pages of others are refused unread.
+def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
+    """Parse one file's pages into the work folder.
 
-    What is not counted yet is then counted: the pages of each of these domains.
+    If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
     """
-    tally: Counter[str] = Counter()
+    pages_of_domain: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     documents = PartWriter(work / "documents", Document, file.number)
@@ -180,35 +181,33 @@ def parse_file(
     with documents, rejects:
         for page in read_pages(file.path, file.name, skipped):
             counts["pages"] += 1
-            result: Document | Rejected
-            if not isinstance(page, RawPage):
-                result = page
-            elif kept is not None and (domain := domain_of(page.url)) not in kept:
-                place = Place(page.source_file, page.source_offset, page.source_record, page.url)
-                result = place.rejected("domain", f"{domain!r} is none of the {len(kept)} that are kept")
-            else:
-                tally.update([domain] if kept is not None else [])
+            result = parse(page, rules, extractor) if isinstance(page, RawPage) else page
+            if isinstance(page, RawPage) and not (isinstance(result, Rejected) and result.reason == "domain"):
                 counts["bytes"] += len(page.body)
-                result = parse(page, document_rules, extractor)
+                if rules.domains is not None:
+                    pages_of_domain[domain_of(page.url)] += 1
             if isinstance(result, Document):
                 documents.write([result])
             else:
                 rejects.write([result])
     counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
     report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts)
-    if kept is not None and domain_filter.reports(work).read_one(file.number) is None:
-        domain_filter.reports(work).write(Report(file.number, {}, tally))
+    if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
+        domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     _parsed(work).write(report)
     return report
 
 
 def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
-    """A parsed file's documents as ((what, bucket), (unit, rows, keys)): 16 bytes per document, for its text and for its id."""
-    found: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
+    """The keys of a parsed file's documents, by bucket: ((reason, bucket), (unit, rows, keys [rows, 2])).
+
+    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
+    """
+    keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
     for batch in read_batches(work / "documents", report.parts["documents"], ["text_hash", "doc_id"], rows=8_192):
-        found["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
-        found["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
-    for reason, arrays in found.items():
+        keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
+        keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
+    for reason, arrays in keys_of.items():
         if arrays:
             keys = np.concatenate(arrays)  # [documents, 2]
             buckets = keys[:, 0] % BUCKETS
@@ -228,20 +227,22 @@ def find_duplicates(
             yield unit, (bucket[0], rows[unit][lost])
 
 
-def cut_file(file: InputFile, losers: Sequence[tuple[str, Rows]], cutter: Splitter, this: Step) -> Report:
-    """Write one unit's documents but for the losers, their passages, and its rejects."""
-    parsed = _parsed(this.work).read_one(file.number)
+def cut_file(file: InputFile, duplicates: Sequence[tuple[str, Rows]], cutter: Splitter, step: Step) -> Report:
+    """Write one unit's documents that are no `duplicates` ((reason, rows)), their passages, and the unit's rejects."""
+    parsed = _parsed(step.work).read_one(file.number)
     assert parsed is not None  # its keys were read from it
-    reason_of = {int(row): reason for reason, rows in sorted(losers, key=lambda lost: lost[0], reverse=True) for row in rows}
+    reason_of = {
+        int(row): reason for reason, rows in sorted(duplicates, key=lambda pair: pair[0], reverse=True) for row in rows
+    }
     counts = Counter(parsed.counts)
-    documents = PartWriter(this.run / "documents", Document, file.number)
-    passages = PartWriter(this.run / "passages", Passage, file.number)
-    rejects = PartWriter(this.run / "rejects", Rejected, file.number)
+    documents = PartWriter(step.run / "documents", Document, file.number)
+    passages = PartWriter(step.run / "passages", Passage, file.number)
+    rejects = PartWriter(step.run / "rejects", Rejected, file.number)
     with documents, passages, rejects:
-        for reject in read_part(this.work / "rejects", parsed.parts["rejects"], Rejected):
+        for reject in read_part(step.work / "rejects", parsed.parts["rejects"], Rejected):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
-        for row, document in enumerate(read_part(this.work / "documents", parsed.parts["documents"], Document)):
+        for row, document in enumerate(read_part(step.work / "documents", parsed.parts["documents"], Document)):
             reason = reason_of.get(row)
             if reason is not None:
                 counts[f"rejected.{reason}"] += 1
@@ -254,12 +255,12 @@ def cut_file(file: InputFile, losers: Sequence[tuple[str, Rows]], cutter: Splitt
     parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
     counts.update({name: part.rows for name, part in parts.items()})
     report = Report(file.number, parts, counts)
-    this.reports.write(report)
+    step.reports.write(report)
     return report
 
 
-def check(counts: Counter[str], settings: Ingest, files: int) -> None:
-    """Pages in = documents out + rejects, always. Raises JobError (65) where nothing is left, or too much was refused."""
+def check_counts(counts: Counter[str], settings: Ingest, files: int) -> None:
+    """Pages in = documents out + rejects, always. Raises JobError (65) if no document is left, or too much was refused."""
     if counts["pages"] != counts["documents"] + counts["rejects"]:
         raise RuntimeError(
             f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
@@ -305,4 +306,4 @@ def _parsed(work: Path) -> Reports:
     return Reports(work / "parsed")
 
 
-STEP = StepCode(OUTPUTS, ingest, check=lambda job, run: step(job, run).is_complete())
+STEP = StepCode(OUTPUTS, ingest, check=lambda job, run: step_of(job, run).is_complete())

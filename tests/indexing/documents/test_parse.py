@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
+from indexing.documents.domains import domain_of
 from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, decode, domain_of, language_of, parse, word_count
+from indexing.documents.parse import DocumentRules, decode, language_of, parse, word_count
 from schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
@@ -96,6 +97,8 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
         (row(" \n \u200b"), RULES, "no_content", "the text is empty"),
         (html(page(ENGLISH, "")), RULES, "no_title", "neither <title>"),
         (html(page("Too short.")), RULES, "too_short", "2 words; at least 30"),
+        (html(b""), DocumentRules(domains={"example.org"}), "domain", "'example.co.uk' is none of the 1 that are kept"),
+        (row(ENGLISH), DocumentRules(domains=set()), "domain", "'' is none of the 0 that are kept"),
         (row(ENGLISH), DocumentRules(max_characters=100), "too_long", f"{len(ENGLISH)} characters; at most 100"),
         (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),

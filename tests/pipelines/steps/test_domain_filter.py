@@ -57,12 +57,14 @@ def test_zero_keeps_all_and_more_than_there_are_keeps_all_with_a_domain(tmp_path
     assert outcome(tmp_path / "nine") == (PAGES, {"domain": 1, "missing_text": 1})
 
 
-def test_a_list_takes_the_place_of_counting(tmp_path, monkeypatch):
+def test_a_list_takes_the_place_of_a_pass_that_counts(tmp_path, monkeypatch):
     (tmp_path / "ranks.csv").write_text("1,d.info\n2,absent.com\n3,www.c.net\n4,a.com\n")
-    monkeypatch.setattr(domain_filter, "define", None)  # a pass of its own would fail
+    counted = []
+    monkeypatch.setattr(domain_filter, "read_pages", lambda path, *_: counted.append(path.name) or iter(()))
     ingest.ingest(job(tmp_path, domain_list="ranks.csv", domains=3), tmp_path / "run")
     assert outcome(tmp_path / "run") == ({"d.info": 1, "c.net": 3}, {"domain": 9, "missing_text": 1})
     assert (tmp_path / "run/domains.tsv").read_text() == "# domain\tpages\nc.net\t3\nd.info\t1\n"
+    assert not counted
     (tmp_path / "ranks.csv").write_text("1,d.info\n")
     with pytest.raises(JobError, match="input domain_list"):
         ingest.ingest(job(tmp_path, domain_list="ranks.csv", domains=3), tmp_path / "run")
