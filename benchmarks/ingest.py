@@ -23,8 +23,8 @@ from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
 from pipelines.execution.runner import configure_logging
 from pipelines.execution.step import total
-from pipelines.steps import ingest
-from pipelines.steps.crawl_files import find_files
+from pipelines.ingest import ingest
+from pipelines.ingest.crawl_files import find_files
 
 
 def ingest_without_beam(job: Job, run: Path) -> Counter[str]:

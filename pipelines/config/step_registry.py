@@ -67,7 +67,7 @@ STEPS: dict[str, StepDefinition] = {
             "ingest",
             "Read crawled files; write documents/, passages/ and rejects/.",
             f"{_SECTIONS}:Ingest",
-            "pipelines.steps.ingest:STEP",
+            "pipelines.ingest.ingest:STEP",
         ),
         StepDefinition(
             "index",

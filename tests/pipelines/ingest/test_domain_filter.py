@@ -11,7 +11,7 @@ import pytest
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import domain_filter, ingest
+from pipelines.ingest import domain_filter, ingest
 from schemas.corpus import Document, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"

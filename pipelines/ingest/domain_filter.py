@@ -22,7 +22,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, total
-from pipelines.steps.crawl_files import InputFile
+from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import write_text
 
 DOMAINS = "domains.tsv"

@@ -31,8 +31,8 @@ from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches,
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, Step, total
-from pipelines.steps import domain_filter
-from pipelines.steps.crawl_files import InputFile, find_files
+from pipelines.ingest import domain_filter
+from pipelines.ingest.crawl_files import InputFile, find_files
 from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record

@@ -12,9 +12,9 @@ from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
+from pipelines.ingest import ingest
+from pipelines.ingest.crawl_files import find_files
 from pipelines.sample import copy_to
-from pipelines.steps import ingest
-from pipelines.steps.crawl_files import find_files
 from schemas.corpus import Document, Passage, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"

@@ -1,0 +1,1 @@
+"""Ingest: crawled files in; documents, passages and rejects out."""
