@@ -23,7 +23,7 @@ from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
 from pipelines.execution.runner import configure_logging
 from pipelines.execution.step import total
-from pipelines.ingest import ingest
+from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
 
 
@@ -38,15 +38,15 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
     duplicates: dict[int, list[Any]] = defaultdict(list)
     with Extractor(settings.page_seconds) as extractor:
         for file in files:
-            report = ingest.parse_file(file, ingest.document_rules(settings), extractor, step.work)
-            for bucket, keys in ingest.document_keys(report, step.work):
+            report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(settings), extractor, step.work)
+            for bucket, keys in parse_and_cut.document_keys(report, step.work):
                 buckets[bucket].append(keys)
     for bucket, members in buckets.items():
-        for unit, rows in ingest.find_duplicates(bucket, members):
+        for unit, rows in parse_and_cut.find_duplicates(bucket, members):
             duplicates[unit].append(rows)
-    splitter = ingest.splitter(settings)
+    splitter = parse_and_cut.splitter(settings)
     for file in files:
-        ingest.cut_file(file, duplicates[file.number], splitter, step)
+        parse_and_cut.cut_file(file, duplicates[file.number], splitter, step)
     counts = total(step.reports.read().values())
     step.finish(step.reports.read().values(), counts)
     return counts

@@ -12,7 +12,7 @@ from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
-from pipelines.ingest import ingest
+from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
 from pipelines.sample import copy_to
 from schemas.corpus import Document, Passage, Rejected
@@ -54,14 +54,14 @@ def ingest_without_beam(job, run):
     buckets, duplicates = defaultdict(list), defaultdict(list)
     with Extractor(job.ingest.page_seconds) as extractor:
         for file in files:
-            report = ingest.parse_file(file, ingest.document_rules(job.ingest), extractor, step.work)
-            for bucket, keys in ingest.document_keys(report, step.work):
+            report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(job.ingest), extractor, step.work)
+            for bucket, keys in parse_and_cut.document_keys(report, step.work):
                 buckets[bucket].append(keys)
     for bucket, members in buckets.items():
-        for unit, rows in ingest.find_duplicates(bucket, members):
+        for unit, rows in parse_and_cut.find_duplicates(bucket, members):
             duplicates[unit].append(rows)
     for file in files:
-        ingest.cut_file(file, duplicates[file.number], ingest.splitter(job.ingest), step)
+        parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), step)
     step.finish(step.reports.read().values(), {})
 
 
