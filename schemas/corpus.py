@@ -16,19 +16,19 @@ class Document(Record):
     """The main text of one page, with where it came from."""
 
     doc_id: str = column(pa.string(), "given by the input, or 16 hex digits of the SHA-256 of URL and text")
-    url: str = column(pa.string(), "as crawled; '' where the input has none")
-    domain: str = column(pa.string(), "registered domain of the URL, e.g. 'example.co.uk'; '' where there is none")
-    title: str = column(pa.string(), "title of the page; '' where it has none")
+    url: str = column(pa.string(), "as crawled; '' if the input has none")
+    domain: str = column(pa.string(), "registered domain of the URL, e.g. 'example.co.uk'; '' if it has none")
+    title: str = column(pa.string(), "title of the page; '' if it has none")
     text: str = column(pa.string(), "main text, in Unicode; offsets below count its code points")
     language: str = column(pa.string(), "ISO 639-1 code, e.g. 'en'")
-    date: str = column(pa.string(), "when it was crawled, ISO 8601; '' where unknown")
+    date: str = column(pa.string(), "when it was crawled, ISO 8601; '' if unknown")
     source_file: str = column(pa.string(), "input file, as named by the job")
     source_offset: int = column(
         pa.int64(),
         "where the record starts: byte in the file for WARC and WET (of the compressed file, as in a CDX), "
         "byte in the decompressed text for JSONL, row number from 0 for Parquet",
     )
-    source_record: str = column(pa.string(), "WARC-Record-ID, or the id that JSONL and Parquet give; '' where there is none")
+    source_record: str = column(pa.string(), "WARC-Record-ID, or the id that JSONL and Parquet give; '' if it has none")
     text_hash: str = column(pa.string(), "32 hex digits of the SHA-256 of the text, letter case and white space folded")
 
 
@@ -74,7 +74,7 @@ class Rejected(Record):
     source_offset: int = column(
         pa.int64(), "as Document.source_offset; for labels and annotations the line, or the record of a JSON list, from 1"
     )
-    source_record: str = column(pa.string(), "WARC-Record-ID or given id; '' where it could not be read")
-    url: str = column(pa.string(), "'' where it could not be read")
+    source_record: str = column(pa.string(), "WARC-Record-ID or given id; '' if it could not be read")
+    url: str = column(pa.string(), "'' if it could not be read")
     reason: str = column(pa.string(), "one word for a kind, e.g. 'not_html', 'too_short', 'duplicate'")
     detail: str = column(pa.string(), "the values that decided, for people")

@@ -14,11 +14,11 @@ class LabelledCandidate(Record):
 
     question_id: str = column(pa.string(), "the data set's own, or made from the question's place in it; never its text")
     question: str = column(pa.string(), "the question as asked")
-    candidate_id: str = column(pa.string(), "unique within the question; the data set's own where it has one")
-    doc_id: str = column(pa.string(), "document that it was taken from; '' where the data set does not say")
-    title: str = column(pa.string(), "title of that document; '' where the data set does not say")
+    candidate_id: str = column(pa.string(), "unique within the question; the data set's own if it has one")
+    doc_id: str = column(pa.string(), "document that it was taken from; '' if the data set does not say")
+    title: str = column(pa.string(), "title of that document; '' if the data set does not say")
     position: int = column(pa.int32(), "original order within the question, from 0")
-    text: str = column(pa.string(), "the candidate: a sentence, or a paragraph in NQ-LA; empty where the data set's own is")
+    text: str = column(pa.string(), "the candidate: a sentence, or a paragraph in NQ-LA; empty if the data set's own is")
     label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
 
 
@@ -83,17 +83,17 @@ class LabelConflict(Record):
 
     question_id: str = column(pa.string(), "Question.question_id")
     doc_id: str = column(pa.string(), "Document.doc_id")
-    passage_id: str | None = column(pa.string(), "the passage, where sentences in it differ; null where it is one sentence")
+    passage_id: str | None = column(pa.string(), "the passage if sentences in it differ; null if it is one sentence")
     sentence_ids: tuple[str, ...] = column(
         pa.list_(pa.string()), "the sentence; or the passage's of that text, in reading order"
     )
     text: str = column(pa.string(), "the sentence's text, or the first one's")
-    given: int | None = column(pa.int8(), "the sentence's label by id; null where it has none, and in passages")
+    given: int | None = column(pa.int8(), "the sentence's label by id; null if it has none, and in passages")
     positive: int = column(pa.int32(), "labels of its text that say 1, or the passage's sentences that are correct")
     negative: int = column(pa.int32(), "labels of its text that say 0, or the passage's sentences that are not")
     positive_line: int = column(pa.int64(), "line of the first label that says 1, by id or text")
     negative_line: int = column(pa.int64(), "line of the first label that says 0")
-    label: int | None = column(pa.int8(), "as resolved; null where a tie leaves it without a label")
+    label: int | None = column(pa.int8(), "as resolved; null if a tie leaves it without a label")
 
 
 @record

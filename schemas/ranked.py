@@ -20,7 +20,7 @@ Unit = Literal["passage", "sentence"]
 
 @record
 class Hit(Record):
-    """A passage that retrieval found for a question, with what each index said of it; ranks count from 1."""
+    """A passage that retrieval found for a question, with its score and rank in each index; ranks count from 1."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
@@ -28,16 +28,16 @@ class Hit(Record):
     fused_score: float = column(pa.float64(), "reciprocal rank fusion: sum over sources of 1 / (retrieve.fusion_k + rank)")
     bm25_score: float | None = column(pa.float64(), "BM25 over the whole corpus; null where BM25 did not return it")
     bm25_rank: int | None = column(pa.int32(), "rank by BM25 over all shards")
-    dense_score: float | None = column(pa.float64(), "inner product of the encoders' vectors; null where not returned")
+    dense_score: float | None = column(pa.float64(), "inner product of the encoders' vectors; null if not returned")
     dense_rank: int | None = column(pa.int32(), "rank by the dense index over all shards")
     passage: Passage = one(Passage, "the passage")
 
 
 @record
 class StageScore(Record):
-    """What one stage of the rerank plan said of a candidate."""
+    """The score and rank that one stage of the rerank plan gave a candidate."""
 
-    stage: str = column(pa.string(), "name of the stage, its reranker's where the job gives none")
+    stage: str = column(pa.string(), "name of the stage; its reranker's name if the job gives none")
     score: float = column(pa.float64(), "higher is better; comparable within a question and stage only")
     rank: int = column(pa.int32(), "rank in the list that the stage returned, from 1")
 
@@ -78,7 +78,7 @@ class Candidate:
 
     @property
     def score(self) -> float:
-        """The last stage's score, or retrieval's where there was no stage."""
+        """The last stage's score, or retrieval's if there was no stage."""
         return self.stages[-1].score if self.stages else self.hit.fused_score
 
 
@@ -92,7 +92,7 @@ class RankedList:
 
 @record
 class ScoredCandidate(Record):
-    """One candidate of one question, with all that was said of it and where it left the plan."""
+    """One candidate of one question, with the scores of every stage and where it left the plan."""
 
     question_id: str = column(pa.string(), "Question.question_id")
     question: str = column(pa.string(), "Question.text")
@@ -105,8 +105,8 @@ class ScoredCandidate(Record):
     start: int = column(pa.int64(), "code point of Document.text at which it starts")
     end: int = column(pa.int64(), "code point after its last")
     text: str = column(pa.string(), "Document.text[start:end]")
-    rank: int | None = column(pa.int32(), "rank in the plan's result, from 1; null where it left before")
-    fate: str = column(pa.string(), "'kept'; 'dropped' by a stage; 'grouped' where a later stage read its passage instead")
+    rank: int | None = column(pa.int32(), "rank in the plan's result, from 1; null if it left before")
+    fate: str = column(pa.string(), "'kept'; 'dropped' by a stage; 'grouped' if a later stage read its passage instead")
     dropped_by: str | None = column(pa.string(), "the stage that dropped it")
     position: int = column(pa.int32(), "original order, from 0: retrieval rank, then reading order")
     retrieved_rank: int = column(pa.int32(), "Hit.rank of the passage")

@@ -66,10 +66,10 @@ def status(run: Run) -> None:
 
 def keys(
     *,
-    of: Annotated[Literal["job", "train"], Parameter(help="job: keys of a job file; train: keys of a training file.")] = "job",
+    kind: Annotated[Literal["job", "train"], Parameter(name="--of", help="The kind of file: job or train.")] = "job",
 ) -> None:
     """List every key of a job file, or of a training file, with its type, default and meaning."""
-    if of == "train":
+    if kind == "train":
         from pipelines.config.training_file import keys as training_keys
 
         listing = training_keys()
@@ -77,8 +77,8 @@ def keys(
         from pipelines.config.job_file import keys as job_keys
 
         listing = job_keys()
-    for key, kind, default, meaning in listing:
-        write_lines([key, f"    {kind}, {default if default == 'required' else 'default ' + default}", f"    {meaning}"])
+    for key, value, default, meaning in listing:
+        write_lines([key, f"    {value}, {default if default == 'required' else 'default ' + default}", f"    {meaning}"])
 
 
 def columns() -> None:

@@ -26,7 +26,7 @@ class Ingest(Section):
         description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders or globs"
     )
     domains: int = Field(
-        0, ge=0, description="keep pages of so many registered domains: those with most pages, or domain_list's first; 0 = all"
+        0, ge=0, description="number of registered domains to keep: those with most pages, or domain_list's first; 0 = all"
     )
     domain_list: str = Field(
         "", description="keep pages of the domains of this file: one a line, or the first column but ranks of TSV or CSV"
@@ -48,16 +48,16 @@ class Index(Section):
     """Passages in, index shards out."""
 
     shards: int = Field(0, ge=0, description="number of shards; 0 = one per passages_per_shard")
-    passages_per_shard: Count = Field(1_000_000, description="size of a shard where `shards` is 0")
+    passages_per_shard: Count = Field(1_000_000, description="passages in a shard if `shards` is 0")
     k1: float = Field(0.9, ge=0, description="BM25's k1")
     b: float = Field(0.4, ge=0, le=1, description="BM25's b")
     encoder: str = Field(
         "all-MiniLM-L6-v2", description="dense encoder of passages: the embedded default, a model folder, or a hub name"
     )
-    question_encoder: str | None = Field(None, description="encoder of questions where it is another (DPR)")
+    question_encoder: str | None = Field(None, description="encoder of questions if it is another one (DPR)")
     encoder_tokens: int = Field(256, ge=8, description="tokens after which a text is cut for the encoder")
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="'auto' is bf16 where the processor has it in hardware, fp32 elsewhere"
+        "auto", description="'auto' is bf16 if the processor has it in hardware, else fp32"
     )
 
 
@@ -78,8 +78,10 @@ class Retrieve(Section):
         le=1,
         description="refuse questions whose column `well_formed`, a model's score from 0 to 1, is not above this",
     )
-    max_questions: int = Field(0, ge=0, description="take so many of the questions that are left, chosen by hash; 0 = all")
-    question_seed: int = Field(0, ge=0, description="of that choice")
+    max_questions: int = Field(
+        0, ge=0, description="size of a sample, chosen by hash, of the questions that are not refused; 0 = all of them"
+    )
+    question_seed: int = Field(0, ge=0, description="seed of the sample of `max_questions`")
     depth: Count = Field(100, description="passages taken per question from each source, and kept after fusion")
     sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
         ["bm25", "dense"], description="indexes to search"
@@ -106,11 +108,14 @@ class Annotate(Section):
         description="TSV, JSONL or Parquet of known labels (question_id, sentence_id or sentence, label), mixed in blindly",
     )
     control_share: float = Field(
-        0.05, ge=0, lt=1, description="share of controls in a question's tasks, where it has known labels"
+        0.05, ge=0, lt=1, description="share of controls in a question's tasks, if it has known labels"
     )
     annotators: Count = Field(1, description="people who judge the same task")
     overlap_share: float = Field(
-        1.0, ge=0, le=1, description="share of the tasks, chosen by hash, that so many judge; others one"
+        1.0,
+        ge=0,
+        le=1,
+        description="share of the tasks, chosen by hash, that all `annotators` judge; other tasks get one",
     )
     tools: Annotated[list[str], Field(min_length=1)] = Field(
         list(TOOLS), description=f"annotation tools to write packs for, of {', '.join(TOOLS)}"
@@ -119,10 +124,10 @@ class Annotate(Section):
         True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"
     )
     guidelines: str | None = Field(
-        None, description="Markdown file for annotators; ours (correct, sufficient, direct) where absent"
+        None, description="Markdown file for annotators; ours (correct, sufficient, direct) if absent"
     )
     since: str | None = Field(None, description="folder of an earlier run; packs leave out the tasks that it asked already")
-    seed: int = Field(0, description="of all choices")
+    seed: int = Field(0, description="seed of all random choices in this section")
     tasks_per_file: int = Field(10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB")
 
     @model_validator(mode="after")
@@ -140,7 +145,7 @@ class Propagate(Section):
     labels: str | None = Field(
         None,
         description="TSV, JSONL or Parquet: question_id, sentence_id or sentence or both, label (0 or 1); "
-        "the run's collected/labels where absent",
+        "the run's collected/labels if absent",
     )
     same_text: bool = Field(False, description="labels by sentence id hold for the sentences of the same text as well")
     windows: Literal["none", "all", "center", "random"] = Field(
@@ -155,7 +160,7 @@ class Workers(Section):
     """How the work is carried out on this machine; other runners have their own options."""
 
     processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core")
-    java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself where absent")
+    java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")
     java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")
 

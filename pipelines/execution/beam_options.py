@@ -1,5 +1,5 @@
-"""Which options Beam knows. Uses a private method of Beam's, `_add_argparse_args`, so it is a module of its own; its test names
-the releases of Beam that it was tried with."""
+"""Which options Beam knows. Uses a private method of Beam's, `_add_argparse_args`, and therefore has a separate module; its
+test names the releases of Beam that it was tried with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far long work has come, told on stderr: a bar on a terminal, JSON lines elsewhere."""
+"""Progress of long work on stderr: a bar on a terminal, JSON lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(label: str, total: int, done: Callable[[], int], interval_s: float = 30.0) -> Iterator[None]:
-    """Tell on stderr how many of `total` units are done while the block runs: a bar on a terminal, JSON lines elsewhere."""
+    """Show on stderr how many of `total` units are done while the block runs. `done` counts them."""
     ended = threading.Event()
     began, first = time.monotonic(), done()
 
-    def tell_lines() -> None:
+    def write_lines() -> None:
         while not ended.wait(interval_s):
             now, elapsed = done(), time.monotonic() - began
-            left = elapsed / (now - first) * (total - now) if now > first else None
+            remaining = elapsed / (now - first) * (total - now) if now > first else None
             state = {"step": label, "units_done": now, "units": total, "elapsed_s": round(elapsed)}
-            print_line(json.dumps({**state, "left_s": None if left is None else round(left)}))
+            print_line(json.dumps({**state, "left_s": None if remaining is None else round(remaining)}))
 
-    def tell_bar() -> None:
+    def draw_bar() -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -39,7 +39,7 @@ def progress(label: str, total: int, done: Callable[[], int], interval_s: float 
             while not ended.wait(0.2):
                 bar.update(task, completed=done())
 
-    thread = threading.Thread(target=tell_bar if sys.stderr.isatty() else tell_lines, daemon=True)
+    thread = threading.Thread(target=draw_bar if sys.stderr.isatty() else write_lines, daemon=True)
     thread.start()
     try:
         yield
@@ -49,6 +49,6 @@ def progress(label: str, total: int, done: Callable[[], int], interval_s: float 
 
 
 def print_line(line: str) -> None:
-    """One line on stderr, whole even where several threads print."""
+    """Write one line to stderr, whole even if several threads do."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()

@@ -31,12 +31,12 @@ def restored_errors() -> Iterator[None]:
 
 def error_in(text: str) -> Exception | None:
     """The first error in tracebacks that a user can mend; None if there is none."""
-    if found := _JOB_ERROR.search(text):
-        return JobError(found[1], int(found[2]))
-    for found in _ERROR.finditer(text):
-        kind = _class_of(found[1])
+    if match := _JOB_ERROR.search(text):
+        return JobError(match[1], int(match[2]))
+    for match in _ERROR.finditer(text):
+        kind = _class_of(match[1])
         if kind is not None:
-            return kind(found[2])
+            return kind(match[2])
     return None
 
 

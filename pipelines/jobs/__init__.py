@@ -11,8 +11,8 @@ FOLDER = Path(__file__).parent
 
 
 def copy_to(name: str, folder: Path) -> Path:
-    """Copy <name>.toml into a folder; returns where it is. Raises JobError (73) where another file of that name is there."""
+    """Copy <name>.toml into a folder; returns its path. Raises JobError (73) if a different file has that name."""
     content, target = (FOLDER / f"{name}.toml").read_text(encoding="utf-8"), folder / f"{name}.toml"
     if not write_text(target, content, replace=False) and target.read_bytes() != content.encode():
-        raise JobError(f"{target} is there already, and is another; name another --out", OUTPUT_EXISTS)
+        raise JobError(f"{target} exists already, with other content; give another --out", OUTPUT_EXISTS)
     return target

@@ -13,7 +13,7 @@ from pipelines.steps.answers import ANSWERS
 def best_answers(run: Path, count: int = 3) -> Iterator[str]:
     """Lines with the answers of the highest scores: question, answer, page; one a page, equal scores in the order asked.
 
-    No line where the run has no `answers.jsonl`, which is written by its rerank step.
+    No line if the run has no `answers.jsonl`, which is written by its rerank step.
     """
     if not (run / ANSWERS).is_file():
         return

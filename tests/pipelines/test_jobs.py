@@ -51,5 +51,5 @@ def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
         assert call("recipe", "wqa", "--out", tmp_path) == 0
     (tmp_path / "wqa.toml").write_text("# mine")
     assert call("recipe", "wqa", "--out", tmp_path) == 73
-    assert "is there already, and is another" in capsys.readouterr().err
+    assert "exists already, with other content" in capsys.readouterr().err
     assert (tmp_path / "wqa.toml").read_text() == "# mine"

@@ -1,0 +1,64 @@
+"""Words that the code does without: phrases that only their author understands, and names that name nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
+PHRASES = re.compile(
+    r"\b(is told|what stands|cannot be meant|of no use|at hand|so many|where there is none|whoever|there is to"
+    r"|an? [\w-]+ of (its|their|our|one's) own)\b",
+    re.IGNORECASE,
+)
+NAMES = frozenset({"made", "found", "told", "given", "of", "at"})
+"""Participles and prepositions. A noun of the domain says what the value is; `result` will do otherwise."""
+STILL = Path(__file__).with_name("plain_english.txt").read_text(encoding="utf-8").split("\n\n")
+PHRASES_STILL, NAMES_STILL = (frozenset(block.split("\n")[1:]) - {""} for block in STILL)
+"""Files that still have some. Nothing is added; a test fails if a file that is listed has none."""
+PUBLIC_NAMES = {("schemas/labels.py", "given")}
+"""Columns of Parquet files, which stay as people know them."""
+
+
+def phrases(text: str) -> list[str]:
+    """The banned phrases in a file's text, comments and strings included, whatever the line breaks."""
+    return [match[0] for match in PHRASES.finditer(re.sub(r"\s*\n\s*#?\s*", " ", text))]
+
+
+def names(text: str) -> Iterator[str]:
+    """The banned names that a file assigns to, or takes as an argument."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in NAMES:
+                yield name
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in PHRASES_STILL])
+def test_a_file_has_none_of_the_banned_phrases(file: str) -> None:
+    assert phrases(FILES[file]) == []
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file not in NAMES_STILL])
+def test_a_file_has_none_of_the_banned_names(file: str) -> None:
+    assert [name for name in names(FILES[file]) if (file, name) not in PUBLIC_NAMES] == []
+
+
+def test_the_lists_of_files_that_still_have_some_are_no_longer_than_they_must_be() -> None:
+    assert {file for file in PHRASES_STILL if file not in FILES or not phrases(FILES[file])} == set()
+    assert {file for file in NAMES_STILL if file not in FILES or not list(names(FILES[file]))} == set()
+
+
+def test_the_rules_find_what_they_are_for() -> None:
+    assert phrases("# takes a name\n# of its own, as whoever asks is told") == ["a name of its own", "whoever", "is told"]
+    assert phrases("it is\n  told so") == ["is told"] and phrases("a name; its own") == []
+    assigned = "def f(at):\n    made = of = 1\n    for found in x: pass\n    (given := 2)"
+    assert sorted(names(assigned)) == ["at", "found", "given", "made", "of"]
