@@ -1,7 +1,7 @@
 """The rule baselines of Cosinet's Table 2 on WikiQA and SQuAD-sent, through `answermill evaluate`.
 
 Percent, protocol `answerable`. Keys without `_worst` are expectations over ties; the paper's WO rows are the worst order.
-Words are the paper's: spaCy tokens for WikiQA, what stands between blanks for SQuAD-sent. SQuAD-sent's sentences are not
+Words are the paper's: spaCy tokens for WikiQA, words between blanks for SQuAD-sent. SQuAD-sent's sentences are not
 the paper's own, which a parser cut that cannot be had.
 """
 
@@ -19,22 +19,22 @@ PAPER = {  # (P@1, MAP), Cosinet Table 2
 
 
 def main() -> None:
-    given = arguments("baselines", __doc__ or "")
+    options = arguments("baselines", __doc__ or "")
     result: dict[str, float] = {}
     for name, (path, words) in SETS.items():
         for rule in RULES:
-            made = evaluate(rule, given.data / path, metrics=("P@1", "MAP", "MRR"), words=words)
+            evaluation = evaluate(rule, options.data / path, metrics=("P@1", "MAP", "MRR"), words=words)
             key = f"{name}_{rule.lower().replace('+', '')}"
-            result[f"{name}_questions"] = made.kept
-            for metric, (value, worst, best, _) in made.means.items():
+            result[f"{name}_questions"] = evaluation.kept
+            for metric, (value, worst, best, _) in evaluation.means.items():
                 short = metric.lower().replace("@", "")
                 result[f"{key}_{short}"] = 100 * value
                 if rule in ("WO", "random"):
                     result[f"{key}_{short}_worst"], result[f"{key}_{short}_best"] = 100 * worst, 100 * best
-            (p1, worst_p1, *_), (map_, worst_map, *_) = made.means["P@1"], made.means["MAP"]
+            (p1, worst_p1, *_), (map_, worst_map, *_) = evaluation.means["P@1"], evaluation.means["MAP"]
             ours = f"P@1 {100 * p1:.2f} (worst tie {100 * worst_p1:.2f}), MAP {100 * map_:.2f} ({100 * worst_map:.2f})"
             say(f"{name:<7} {rule:<7} {ours}; the paper {PAPER[name][rule]}")
-    finish("baselines", result, given.save)
+    finish("baselines", result, options.save)
 
 
 if __name__ == "__main__":

@@ -13,16 +13,16 @@ import tracemalloc
 from pathlib import Path
 
 from benchmarks.harness import arguments, finish, say, seconds
-from pipelines.convert.statistics import PUBLISHED, Statistics, rows, statistics_of
+from pipelines.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
 from pipelines.datasets import read_dataset
 
 QUESTIONS, PER_QUESTION = 1_000, 400  # like ASNQ's, where 57,242 questions have 413 each
 
 
-def report(name: str, found: Statistics, published: tuple[str, str], result: dict[str, float | int | str]) -> None:
+def report(name: str, counted: DatasetStatistics, published: tuple[str, str], result: dict[str, float | int | str]) -> None:
     """The table for people, and the keys of the result."""
-    say("\n".join([f"\n{name}", *rows(found, PUBLISHED.get(published, ()))]))
-    tally = found.over("all")
+    say("\n".join([f"\n{name}", *table(counted, PUBLISHED.get(published, ()))]))
+    tally = counted.over("all")
     result |= {f"{name}_questions": tally.questions, f"{name}_candidates": tally.candidates, f"{name}_answered": tally.answered}
     result[f"{name}_average_candidates"] = tally.average_candidates
     result[f"{name}_question_length"] = tally.question_length
@@ -33,12 +33,12 @@ def squad_sent(data: Path, splitter: str, result: dict[str, float | int | str]) 
     path = data / "squad/squad-dev-v2.0.json.gz"
     theirs = {c.question_id: c.text for c in read_dataset(data / "squad/squad-sent-test.parquet") if c.label}
     positives = [c for c in read_dataset(path, splitter=splitter) if c.label]
-    found = statistics_of(read_dataset(path, splitter=splitter), "blanks")
+    counted = statistics_of(read_dataset(path, splitter=splitter), "blanks")
     name = f"squad_sent_{splitter}"
-    say("\n".join([f"\n{name}, words between blanks", *rows(found, PUBLISHED["squad-sent", "test"])]))
-    result[f"{name}_sentences"] = found.over("all").candidates
-    result[f"{name}_answered"] = found.over("all").answered
-    result[f"{name}_candidate_length"] = found.over("all").candidate_length
+    say("\n".join([f"\n{name}, words between blanks", *table(counted, PUBLISHED["squad-sent", "test"])]))
+    result[f"{name}_sentences"] = counted.over("all").candidates
+    result[f"{name}_answered"] = counted.over("all").answered
+    result[f"{name}_candidate_length"] = counted.over("all").candidate_length
     result[f"{name}_p1"] = 100 * statistics.mean(c.position == 0 for c in positives)
     result[f"{name}_map"] = 100 * statistics.mean(1 / (c.position + 1) for c in positives)
     result[f"{name}_same_positive"] = 100 * statistics.mean(theirs.get(c.question_id) == c.text for c in positives)
@@ -79,28 +79,31 @@ def stream(rounds: int, result: dict[str, float | int | str]) -> None:
 
 
 def main() -> None:
-    given = arguments("datasets", __doc__ or "")
+    options = arguments("datasets", __doc__ or "")
     result: dict[str, float | int | str] = {}
     for split in ("train", "dev", "test"):
         report(
             f"wikiqa_{split}",
-            statistics_of(read_dataset(given.data / f"wikiqa/wikiqa-{split}.parquet")),
+            statistics_of(read_dataset(options.data / f"wikiqa/wikiqa-{split}.parquet")),
             ("wikiqa", split),
             result,
         )
     for split in ("dev", "test"):
         report(
-            f"selqa_{split}", statistics_of(read_dataset(given.data / f"selqa/selqa-{split}.parquet")), ("selqa", split), result
+            f"selqa_{split}",
+            statistics_of(read_dataset(options.data / f"selqa/selqa-{split}.parquet")),
+            ("selqa", split),
+            result,
         )
-        path = given.data / f"insuranceqa-v1-partial/{split}.jsonl.gz"
+        path = options.data / f"insuranceqa-v1-partial/{split}.jsonl.gz"
         report(f"insuranceqa_partial_{split}", statistics_of(read_dataset(path)), ("insuranceqa", split), result)
-    parquet = read_dataset(given.data / "squad/squad-sent-test.parquet")
+    parquet = read_dataset(options.data / "squad/squad-sent-test.parquet")
     report("squad_sent_parquet", statistics_of(parquet, "blanks"), ("squad-sent", "test"), result)
     for splitter in ("rules", "spacy"):
-        squad_sent(given.data, splitter, result)
+        squad_sent(options.data, splitter, result)
     result["squad_sent_same_positive"] = result["squad_sent_rules_same_positive"]
-    stream(given.rounds, result)
-    finish("datasets", result, given.save)
+    stream(options.rounds, result)
+    finish("datasets", result, options.save)
 
 
 if __name__ == "__main__":

@@ -65,11 +65,11 @@ class Truth:
         return {question.doc_id for question in self._of.values()}
 
 
-def crawl(data: Path, folder: Path, wanted: set[str]) -> None:
-    """crawl/wiki.jsonl.gz: the wanted documents of corpus-wiki and, in the order of a hash, others; with addresses."""
+def crawl(data: Path, folder: Path, first: set[str]) -> None:
+    """crawl/wiki.jsonl.gz: the documents `first` of corpus-wiki and, in the order of a hash, others; with addresses."""
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    rows.sort(key=lambda row: (row["doc_id"] not in wanted, sampling.draw(SEED, row["doc_id"])))
+    rows.sort(key=lambda row: (row["doc_id"] not in first, sampling.draw(SEED, row["doc_id"])))
     (folder / "crawl").mkdir()
     with gzip.open(folder / "crawl/wiki.jsonl.gz", "wt", encoding="utf-8") as file:
         for row in rows[:DOCUMENTS]:
@@ -128,7 +128,7 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     population = {question: population[question] for question in with_answer[:SIMULATED]}
     correct = sum(sum(labels.values()) for labels in population.values())
     sentences = sum(map(len, population.values()))
-    found = []
+    estimates = []
     for seed in range(DRAWS):
         rules = sampling.Rules(seed=seed)
         judged = [
@@ -138,8 +138,8 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
         ]
         overall, _ = sampling.estimate(judged)
         naive = sum(row.label for row in judged) / len(judged)
-        found.append((overall.correct, overall.prevalence, overall.recall, naive))
-    values = np.array(found)
+        estimates.append((overall.correct, overall.prevalence, overall.recall, naive))
+    values = np.array(estimates)
     means, errors = values.mean(0), values.std(0, ddof=1) / np.sqrt(DRAWS)
     top = sum(sum(list(labels.values())[:15]) for labels in population.values())
     true = np.array([correct, correct / sentences, top / correct])
@@ -185,12 +185,12 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
 
 
 def main() -> None:
-    given = arguments("wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"})
-    data = given.data.resolve()
+    options = arguments("wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"})
+    data = options.data.resolve()
     with tempfile.TemporaryDirectory() as temporary:
-        work = Path(given.work or temporary).resolve()
+        work = Path(options.work or temporary).resolve()
         result = recipe(data, work)
-    finish("wqa", result, given.save)
+    finish("wqa", result, options.save)
 
 
 def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
@@ -226,8 +226,8 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     for line in chain.run_steps(job, folder, ["propagate"], ()):
         say(line)
     shutil.rmtree(work / "data", ignore_errors=True)
-    made = json.loads(write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED)))
-    say(json.dumps(made))
+    passages = json.loads(write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED)))
+    say(json.dumps(passages))
     labels = list(Folder.open(folder / "collected/labels", ResolvedLabel, "collect").read())
     right = [row.label == truth(row.question_id, row.doc_id, row.sentence) for row in labels]
     agreement = json.loads((folder / "collected/agreement.json").read_text(encoding="utf-8"))
@@ -242,7 +242,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         "label_accuracy": 100 * float(np.mean(right)),
         "estimated_recall_of_top": 100 * overall.recall,
         **propagated(folder, truth, asked),
-        **{f"data_{name}": value for name, value in made.items() if name.startswith(("train_", "dev_", "test_"))},
+        **{f"data_{name}": value for name, value in passages.items() if name.startswith(("train_", "dev_", "test_"))},
         **simulate(folder, truth),
     }
     return result

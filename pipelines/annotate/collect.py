@@ -13,7 +13,7 @@ from pathlib import Path
 from pipelines.annotate.collected_folder import AGREEMENT, OPEN_TASKS, check_replaceable, replace, restore
 from pipelines.annotate.exports import Export
 from pipelines.annotate.resolution import ResolutionRules
-from pipelines.annotate.votes import Agreement, CollectedVotes
+from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder
@@ -43,7 +43,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
         raise JobError(f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA)
     if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
         raise JobError(f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA)
-    agreement = Agreement.among(votes, rules.adjudicator)
+    agreement = AnnotatorAgreement.among(votes, rules.adjudicator)
     sources = [
         {"file": str(e.path), "form": e.form, "sha256": sha256(e.path), "records": e.records, "unanswered": e.unanswered}
         | {"annotations": count}
@@ -63,7 +63,7 @@ def _read(export: Export, number: int, votes: CollectedVotes) -> int:
     return votes.counts["annotations"] - before
 
 
-def _summary(run: Path, counts: Mapping[str, int], agreement: Agreement, files: int) -> Iterator[str]:
+def _summary(run: Path, counts: Mapping[str, int], agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
     """What was collected, for people."""
     annotations = f"{counts['annotations']:,} annotations = {counts['votes']:,} used + {counts['rejects']:,} rejects"
     if counts["rejects"]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.annotate.resolution import ResolutionRules, TaskOutcome, resolve_task
-from pipelines.annotate.votes import Agreement, CollectedVotes
+from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.annotation_tools import spreadsheet
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -68,7 +68,7 @@ def replace(
     tasks: Folder[Task],
     votes: CollectedVotes,
     rules: ResolutionRules,
-    agreement: Agreement,
+    agreement: AnnotatorAgreement,
     settings: Mapping[str, Any],
     sources: Sequence[Mapping[str, Any]],
 ) -> Counter[str]:

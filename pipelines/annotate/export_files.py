@@ -62,8 +62,8 @@ class ExportFile:
                 marked = binary.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
                 yield io.TextIOWrapper(binary, "utf-16" if marked else "utf-8-sig", newline=newline)
             except UnicodeDecodeError as e:
-                told = "it is not UTF-8, or ends within a character; a spreadsheet saves it as 'CSV UTF-8'"
-                raise self._bad(f"{told}; {AGAIN} ({e.reason})") from e
+                problem = "it is not UTF-8, or ends within a character; a spreadsheet saves it as 'CSV UTF-8'"
+                raise self._bad(f"{problem}; {AGAIN} ({e.reason})") from e
             except (EOFError, gzip.BadGzipFile, zlib.error) as e:
                 raise self._bad(f"the gzip breaks off here or is damaged; {AGAIN} ({e})") from e
 

@@ -48,9 +48,10 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
         return False
     written = read_summary(folder)["settings"]
     for key in sorted({*settings, *written}):
-        if (there := written.get(key)) != (here := settings.get(key)):
+        former, new = written.get(key), settings.get(key)
+        if former != new:
             raise JobError(
-                f"{folder} holds the packs of another job: {key} = {there!r} there, {here!r} here. "
+                f"{folder} holds the packs of another job: {key} = {former!r} there, {new!r} here. "
                 "Move it away; it may hold answers",
                 OUTPUT_EXISTS,
             )

@@ -100,7 +100,7 @@ class CollectedVotes:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class AnnotatorAgreement:
     """How far annotators agree, the adjudicator left out."""
 
     krippendorff: Figure
@@ -112,7 +112,7 @@ class Agreement:
     pairs: Mapping[tuple[str, str], Figure]
 
     @classmethod
-    def among(cls, collected: CollectedVotes, adjudicator: str | None) -> Agreement:
+    def among(cls, collected: CollectedVotes, adjudicator: str | None) -> AnnotatorAgreement:
         names = [name for name in collected.annotators() if name != adjudicator]
         place = {name: n for n, name in enumerate(names)}
         without_adjudicator = (

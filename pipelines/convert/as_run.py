@@ -28,32 +28,32 @@ QUESTIONS = 256  # of a part
 
 
 def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
-    """Write documents/, questions/ and retrieved/ of the run, unless they are there; returns a line for people.
+    """Write documents/, questions/ and retrieved/ of the run, unless they exist; returns a line for people.
 
-    Raises JobError: 65 where a question's id stands in two of the files, 73 where `out` holds another job's output, or
+    Raises JobError: 65 if two of the files have the same question id, 73 if `out` holds another job's output or
     another process is writing there; else as `read_dataset` does.
     """
     for file in files:
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
-    this = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
+    step = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
     with claimed(out):
-        if this.is_complete():
+        if step.is_complete():
             return f"candidates {out} (complete)"
-        this.begin()
+        step.begin()
         reports, questions, candidates = [], 0, 0
         lists = _lists(files, form)
         for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
-            asked, retrieved = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
-            with asked, retrieved:
-                asked.write([ranked.question for ranked in block])
+            question_part, hit_part = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
+            with question_part, hit_part:
+                question_part.write([ranked.question for ranked in block])
                 for ranked in block:
-                    retrieved.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-            reports.append(Report(unit, {"questions": asked.part, "retrieved": retrieved.part}))
+                    hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
+            reports.append(Report(unit, {"questions": question_part.part, "retrieved": hit_part.part}))
             questions += len(block)
             candidates += sum(len(ranked.candidates) for ranked in block)
-        this.finish(reports, {"questions": questions, "candidates": candidates})
+        step.finish(reports, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
         f"candidates {names}: {questions:,} questions, {candidates:,} candidates; now `answermill rerank JOB.toml --out {out}`"
@@ -61,10 +61,10 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
 
 
 def _lists(files: Sequence[Path], form: str | None) -> Iterator[RankedList]:
-    found: dict[str, Path] = {}
+    file_of: dict[str, Path] = {}
     for file in files:
         for rows in by_question(read_dataset(file, form)):
-            _check_new(rows, found.setdefault(rows[0].question_id, file), file)
+            _check_new(rows, file_of.setdefault(rows[0].question_id, file), file)
             yield ranked_list(rows)
 
 

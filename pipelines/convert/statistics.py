@@ -16,7 +16,7 @@ from typing import Literal, get_args
 from schemas.labels import LabelledCandidate
 
 Tokens = Literal["spacy", "blanks"]
-Of = Literal["all", "answerable", "clean"]
+Kept = Literal["all", "answerable", "clean"]
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Tally:
 
     @property
     def answered(self) -> float:
-        """Percent of the questions that have a positive; 0 where there are none, as below."""
+        """Percent of the questions that have a positive; 0 if there are none, as below."""
         return 100 * self.answerable / max(1, self.questions)
 
     @property
@@ -59,7 +59,7 @@ class Tally:
         return self.candidate_tokens / max(1, self.candidates)
 
 
-class Statistics:
+class DatasetStatistics:
     """Tallies of all questions, the answerable (they have a positive), and the clean (a positive and a negative).
 
     `add` takes the candidates as `read_dataset` gives them, a question's one after the other. Only sums are kept.
@@ -67,13 +67,13 @@ class Statistics:
 
     def __init__(self, tokens: Tokens = "spacy") -> None:
         self._length = _length_by(tokens)
-        self._closed: dict[Of, Tally] = {of: Tally() for of in get_args(Of)}
+        self._closed: dict[Kept, Tally] = {kept: Tally() for kept in get_args(Kept)}
         self._question = Tally()  # the one whose candidates come now
         self._question_id: str | None = None
 
     def add(self, candidate: LabelledCandidate) -> None:
         if candidate.question_id != self._question_id:
-            self._closed = {of: self.over(of) for of in self._closed}
+            self._closed = {kept: self.over(kept) for kept in self._closed}
             self._question = Tally(questions=1, question_tokens=self._length(candidate.question))
             self._question_id = candidate.question_id
         question = self._question
@@ -82,27 +82,27 @@ class Statistics:
         question.positives += candidate.label
         question.candidate_tokens += self._length(candidate.text)
 
-    def over(self, of: Of) -> Tally:
+    def over(self, kept: Kept) -> Tally:
         """The sums over these questions so far."""
         question = self._question
-        if not {"all": True, "answerable": question.positives, "clean": 0 < question.positives < question.candidates}[of]:
-            return self._closed[of]
-        return self._closed[of] + question
+        if not {"all": True, "answerable": question.positives, "clean": 0 < question.positives < question.candidates}[kept]:
+            return self._closed[kept]
+        return self._closed[kept] + question
 
 
-def statistics_of(candidates: Iterable[LabelledCandidate], tokens: Tokens = "spacy") -> Statistics:
-    found = Statistics(tokens)
+def statistics_of(candidates: Iterable[LabelledCandidate], tokens: Tokens = "spacy") -> DatasetStatistics:
+    statistics = DatasetStatistics(tokens)
     for candidate in candidates:
-        found.add(candidate)
-    return found
+        statistics.add(candidate)
+    return statistics
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a paper prints of the questions `of` a split; None where it does not say."""
+    """What a paper prints of the questions of a split that it keeps; None if it does not say."""
 
     source: str
-    of: Of
+    kept: Kept
     questions: float
     candidates: float | None = None
     positives: float | None = None
@@ -163,10 +163,10 @@ _COLUMNS = {
 }
 
 
-def rows(found: Statistics, published: Sequence[Published] = ()) -> list[str]:
-    """A table, a line each: all, answerable and clean questions, then what is published of them ('-' where it is not)."""
-    named: list[tuple[str, Tally | Published]] = [(of, found.over(of)) for of in get_args(Of)]
-    named += [(f"{row.source} ({row.of})", row) for row in published]
+def table(statistics: DatasetStatistics, published: Sequence[Published] = ()) -> list[str]:
+    """A table, a line each: all, answerable and clean questions, then what is published of them ('-' if it is not)."""
+    named: list[tuple[str, Tally | Published]] = [(kept, statistics.over(kept)) for kept in get_args(Kept)]
+    named += [(f"{row.source} ({row.kept})", row) for row in published]
     lines = [["", *_COLUMNS.values()]]
     lines += [[name, *(_number(getattr(row, column)) for column in _COLUMNS)] for name, row in named]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

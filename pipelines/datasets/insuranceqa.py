@@ -86,7 +86,7 @@ def _questions(path: Path, words: Mapping[str, str]) -> Iterator[PooledQuestion]
             raise bad(path, line, f"neither `tokens, ids` nor `ids, tokens, pool`: {text[:60]!r}")
         *right, tokens, last = text.split("\t")
         pool = last.split()
-        question = _words(path, line, tokens, words)
+        question = _joined(path, line, tokens, words)
         yield PooledQuestion(line, f"insuranceqa-{n:05d}", question, right[0].split() if right else pool, pool)
 
 
@@ -105,7 +105,7 @@ def _answers(path: Path, words: Mapping[str, str]) -> dict[str, str]:
         answer_id, tab, tokens = text.partition("\t")
         if not tab or answer_id in texts:
             raise bad(path, line, f"answer {answer_id!r} comes twice" if tab else f"not `id, tokens`: {text[:60]!r}")
-        texts[answer_id] = _words(path, line, tokens, words)
+        texts[answer_id] = _joined(path, line, tokens, words)
     return texts
 
 
@@ -129,7 +129,7 @@ def _vocabulary(path: Path) -> dict[str, str]:
     return words
 
 
-def _words(path: Path, line: int, tokens: str, words: Mapping[str, str]) -> str:
+def _joined(path: Path, line: int, tokens: str, words: Mapping[str, str]) -> str:
     try:
         return " ".join(words[token] for token in tokens.split())
     except KeyError as e:

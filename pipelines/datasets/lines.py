@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Row(NamedTuple):
-    """One candidate as a reader finds it; `in_order` gives it its position, and its id where the data set has none."""
+    """One candidate as a reader finds it; `in_order` gives it its position, and its id if the data set has none."""
 
     where: int | str  # the line, from 1, or the place in a JSON file
     question_id: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     candidate_id: str | None = None
     doc_id: str = ""
     title: str = ""
-    asked_at: int | str | None = None  # where the question's own record begins, in forms where it has one
+    asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
 
 
 def bad(path: Path, where: int | str, what: str) -> JobError:
@@ -34,7 +34,7 @@ def bad(path: Path, where: int | str, what: str) -> JobError:
 
 
 def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked where it is gzip, whatever its name. Raises JobError 66 where it is missing."""
+    """The file's bytes, unpacked if it is gzip, whatever its name. Raises JobError (66) if it is missing."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     with path.open("rb") as file:
@@ -84,30 +84,29 @@ def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T
 def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
     """The rows as candidates with their positions. Keeps one entry per question, and one question's candidate ids.
 
-    Raises JobError where a question comes again, changes its text, is empty, or names a candidate twice, and
-    where no row comes at all.
+    Raises JobError if a question comes again, changes its text, is empty, or names a candidate twice, or if there is no row.
     """
-    first_at: dict[str, int | str] = {}
+    began_at: dict[str, int | str] = {}
     question_id, question, asked_at, position = None, "", None, 0
     ids: set[str] = set()
     for row in rows:
         if row.question_id != question_id or row.asked_at != asked_at:
-            if row.question_id in first_at:
-                raise bad(path, row.where, f"question {row.question_id!r} comes again; it began at {first_at[row.question_id]}")
+            if row.question_id in began_at:
+                raise bad(path, row.where, f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}")
             if not row.question.strip() or not row.question_id:
                 raise bad(path, row.where, "no question" if row.question_id else "no question id")
             question_id, question, asked_at, position, ids = row.question_id, row.question, row.asked_at, 0, set()
-            first_at[question_id] = row.where
+            began_at[question_id] = row.where
         elif row.question != question:
-            raise bad(path, row.where, f"question {question_id!r} has another text than at {first_at[row.question_id]}")
+            raise bad(path, row.where, f"question {question_id!r} has another text than at {began_at[row.question_id]}")
         candidate_id = row.candidate_id
         if candidate_id is None:
             candidate_id = str(position)
         elif candidate_id in ids:
-            raise bad(path, row.where, f"candidate {candidate_id!r} stands twice in question {question_id!r}")
+            raise bad(path, row.where, f"candidate {candidate_id!r} is twice in question {question_id!r}")
         else:
             ids.add(candidate_id)
         yield LabelledCandidate(question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label)
         position += 1
-    if not first_at:
+    if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

@@ -46,8 +46,8 @@ def is_natural_questions(head: Head) -> bool:
     return head.first_object.keys() >= _KEYS
 
 
-class Page(NamedTuple):
-    """One line of the file. Spans are tokens; `long` holds candidate numbers, `long` and `short` are empty where too few
+class NqPage(NamedTuple):
+    """One line of the file. Spans are tokens; `long` holds candidate numbers, `long` and `short` are empty if too few
     annotators gave a long answer."""
 
     line: int
@@ -104,12 +104,12 @@ def read_nq_asnq(path: Path, counted: Counter[str], options: NqAsnqOptions) -> I
         counted["questions without candidates"] += not sentences
 
 
-def sentence_classes(page: Page, split: Splitter) -> Iterator[tuple[int, str, int]]:
+def sentence_classes(page: NqPage, split: Splitter) -> Iterator[tuple[int, str, int]]:
     """(first token, sentence, class) in reading order. Classes (Garg et al. 2020): 4 in a long answer and holds a short one's
     words; 3 in a long answer, without; 2 elsewhere, holds them; 1 neither."""
     long = [page.candidates[number] for number in page.long]
     short = {f" {text} " for span in page.short if (text := page.text(span))}
-    for first, tokens in _blocks(page):
+    for first, tokens in _word_runs(page):
         starts = [0, *accumulate(len(token) + 1 for token in tokens)]
         text = " ".join(tokens)
         for start, end in split(text):
@@ -119,7 +119,7 @@ def sentence_classes(page: Page, split: Splitter) -> Iterator[tuple[int, str, in
             yield token, sentence, 1 + holds + 2 * inside
 
 
-def _blocks(page: Page) -> Iterator[tuple[list[int], list[str]]]:
+def _word_runs(page: NqPage) -> Iterator[tuple[list[int], list[str]]]:
     """(token numbers, tokens) of each run of words. Any tag ends a run but those of a table's cells: a row is a block."""
     numbers: list[int] = []
     for number, tag in enumerate(page.tags):
@@ -132,7 +132,7 @@ def _blocks(page: Page) -> Iterator[tuple[list[int], list[str]]]:
         yield numbers, [page.tokens[n] for n in numbers]
 
 
-def pages(path: Path, annotators: int = 2) -> Iterator[Page]:
+def pages(path: Path, annotators: int = 2) -> Iterator[NqPage]:
     """The pages of a file, one in memory at a time."""
     if annotators < 1:
         raise ValueError(f"annotators must be at least 1, not {annotators}")
@@ -140,7 +140,7 @@ def pages(path: Path, annotators: int = 2) -> Iterator[Page]:
         yield _page(path, line, row, annotators)
 
 
-def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> Page:
+def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqPage:
     if "document_tokens" in row:
         marked = field(path, line, row, "document_tokens", list)
         tokens = [field(path, line, token, "token", str) for token in marked]
@@ -163,7 +163,7 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> Pag
             long.add(number)
             short += [_span(path, line, s, len(tokens)) for s in field(path, line, annotation, "short_answers", list)]
     answered = gave >= min(annotators, len(annotations))
-    return Page(
+    return NqPage(
         line=line,
         question_id=str(row.get("example_id", line)),
         question=field(path, line, row, "question_text", str),

@@ -12,7 +12,7 @@ Splitter = Callable[[str], Iterable[Span]]
 def splitter_of(name: str | Splitter) -> Splitter:
     """'rules': ours (indexing/passages); 'spacy': spaCy's blank English sentencizer; or any function that gives spans in order.
 
-    Cosinet §5.1 names "the SpaCy sentence tokenizer" (2.1), which may be the parser of a model that cannot be had any more.
+    Cosinet §5.1 names "the SpaCy sentence tokenizer" (2.1), which may be the parser of a model that is no longer published.
     """
     if callable(name):
         return name
@@ -31,7 +31,7 @@ def _sentencizer() -> Splitter:
 
     def split(text: str) -> Iterator[Span]:
         with nlp.memory_zone():
-            spans = [(found.start_char, found.end_char) for found in nlp(text).sents]
+            spans = [(sentence.start_char, sentence.end_char) for sentence in nlp(text).sents]
         for start, end in spans:
             part = text[start:end]
             if body := part.strip():

@@ -37,18 +37,18 @@ def is_squad(head: Head) -> bool:
 def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iterator[Row]:
     """doc_id '<title>#<paragraph from 0>', candidate_id '<doc_id>@<offset in the paragraph>'. The file is one JSON object and
     read whole (the largest, v2.0 train, has 42 MB). Counts 'answered across sentences' (questions), and
-    'questions without candidates' where a paragraph is empty."""
+    'questions without candidates' if a paragraph is empty."""
     split = splitter_of(options.splitter)
     text = "\n".join(line for _, line in lines(path))
     articles = field(path, 1, parse_json(path, text) if text.strip() else {}, "data", list)
     for a, article in enumerate(articles):
         title = field(path, f"data[{a}]", article, "title", str)
         for p, paragraph in enumerate(field(path, f"data[{a}]", article, "paragraphs", list)):
-            at, doc_id = f"data[{a}].paragraphs[{p}]", f"{title}#{p}"
-            context = field(path, at, paragraph, "context", str)
+            place, doc_id = f"data[{a}].paragraphs[{p}]", f"{title}#{p}"
+            context = field(path, place, paragraph, "context", str)
             spans = list(split(context))
-            for n, asked in enumerate(field(path, at, paragraph, "qas", list)):
-                where = f"{at}.qas[{n}]"
+            for n, asked in enumerate(field(path, place, paragraph, "qas", list)):
+                where = f"{place}.qas[{n}]"
                 question_id, question = (field(path, where, asked, name, str) for name in ("id", "question"))
                 answers = [] if asked.get("is_impossible") else _answers(path, where, context, asked)
                 positive = positive_sentence(spans, answers)
@@ -60,13 +60,14 @@ def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iter
 
 
 def positive_sentence(sentences: Sequence[Span], answers: Sequence[Span]) -> int | None:
-    """The number of the sentence in which most of the answers start, the first answer's of several; None without answers."""
+    """The number of the sentence in which most of the answers start, the first answer's of several; None without an answer."""
     votes = Counter(_holding(sentences, start) for start, _ in answers)
     return max(votes, key=lambda sentence: votes[sentence]) if votes else None
 
 
-def _holding(sentences: Sequence[Span], at: int) -> int:
-    return max(0, bisect_right(sentences, at, key=lambda span: span[0]) - 1)
+def _holding(sentences: Sequence[Span], offset: int) -> int:
+    """The number of the sentence in which this code point is."""
+    return max(0, bisect_right(sentences, offset, key=lambda span: span[0]) - 1)
 
 
 def _answers(path: Path, where: str, context: str, asked: Any) -> list[Span]:

@@ -1,6 +1,6 @@
 """Tab-separated sets: WikiQA, ASNQ, and the plain `question, sentence, label` that people make of TREC-QA and others.
 
-A cell is what stands between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with the same
+A cell is the text between two tabs; quotes mean nothing. Without a column of question ids, a run of rows with the same
 question text is a question, and its number in the file (from 0) makes its id, 'asnq-00017': the same text further down is
 another question, and a question keeps its id when others are left out.
 """
@@ -69,7 +69,7 @@ def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Ro
 def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterator[Row]:
     """ASNQ: question, sentence, class 1-4; 4 is positive (in the long answer, and holds the short one). No header.
 
-    `questions` keeps the questions whose text stands in a list, as the Cascade Transformer cuts ASNQ's dev set into dev and
+    `questions` keeps the questions whose text is in a list, as the Cascade Transformer cuts ASNQ's dev set into dev and
     test (§5.1): text lines, or JSON lines with 'question' and, for `split`, 'split'. Counts 'class 1' ... 'class 4' of the
     rows that it gives, 'rows of questions not listed', and 'listed questions not found'.
     """
@@ -86,7 +86,7 @@ def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterat
 
 
 def listed(path: Path, split: str | None = None) -> set[str]:
-    """The question texts of a list. Raises JobError 65 where `split` leaves none."""
+    """The question texts of a list. Raises JobError (65) if `split` leaves none."""
     if ".json" not in path.name:
         if split is not None:
             raise JobError(f"{path}: split {split!r} is given, but text lines name none; give JSON lines", USAGE)
@@ -106,7 +106,7 @@ def listed(path: Path, split: str | None = None) -> set[str]:
 
 
 def names_of(header: str) -> tuple[str | None, ...] | None:
-    """The field of each cell; None where these cells do not name at least question, sentence and label, once each."""
+    """The field of each cell; None if these cells do not name at least question, sentence and label, once each."""
     names = tuple(_COLUMNS.get(cell.strip().lower().replace("_", "")) for cell in header.split(_TAB))
     known = [name for name in names if name is not None]
     return names if set(_UNNAMED) <= set(known) and len(set(known)) == len(known) else None
@@ -146,20 +146,20 @@ def _parse_rows(
 ) -> Iterator[Row]:
     """The rows of a table whose cells are the fields `names`. Classes are counted in `counted`, if there is one; `selected`
     holds the questions to keep."""
-    question_at, text_at, label_at = map(names.index, _UNNAMED)
-    id_at = names.index("question_id") if "question_id" in names else None
-    others = [(name, at) for at, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
+    question_cell, text_cell, label_cell = map(names.index, _UNNAMED)
+    id_cell = names.index("question_id") if "question_id" in names else None
+    others = [(name, cell) for cell, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
     number, previous, question_id = -1, None, ""
     for line, row in filled:
         cells = row.split(_TAB)
         if len(cells) != len(names):
-            raise bad(path, line, f"{len(cells)} cells where {len(names)} are due")
-        label = labels.get(cells[label_at])
+            raise bad(path, line, f"{len(cells)} cells; there must be {len(names)}")
+        label = labels.get(cells[label_cell])
         if label is None:
-            raise bad(path, line, f"label {cells[label_at]!r}; it must be one of {', '.join(labels)}")
-        question = cells[question_at]
-        if id_at is not None:
-            question_id = cells[id_at]
+            raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {', '.join(labels)}")
+        question = cells[question_cell]
+        if id_cell is not None:
+            question_id = cells[id_cell]
         elif question != previous:
             number, previous = number + 1, question
             question_id = f"{form}-{number:05d}"
@@ -168,8 +168,8 @@ def _parse_rows(
                 counted["rows of questions not listed"] += 1
             continue
         if counted is not None:
-            counted[f"class {cells[label_at]}"] += 1
-        yield Row(line, question_id, question, cells[text_at], label, **{name: cells[at] for name, at in others})
+            counted[f"class {cells[label_cell]}"] += 1
+        yield Row(line, question_id, question, cells[text_cell], label, **{name: cells[cell] for name, cell in others})
 
 
 def _recogniser(name: str) -> Callable[[Head], bool]:

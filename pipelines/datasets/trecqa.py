@@ -7,7 +7,7 @@
     <positive>                    or <negative>: a candidate, its tokens first
     ...
 
-It only looks like XML: '&' and '<' stand in it as they are, so lines are read and no entity is resolved. train, train-all,
+It only looks like XML: '&' and '<' are not escaped, so lines are read and no entity is resolved. train, train-all,
 and the raw and clean dev and test files have this one form. Tokens are joined by blanks.
 """
 
@@ -30,11 +30,11 @@ def is_trecqa(head: Head) -> bool:
 
 
 def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
-    """The set's own question ids. Counts 'questions without candidates', of which no row can tell."""
-    found = ((line, text.strip(" ")) for line, text in lines(path))
+    """The set's own question ids. Counts 'questions without candidates', which have no row."""
+    numbered = ((line, text.strip(" ")) for line, text in lines(path))
     question_id = question = None
     line = asked_at = candidates = 0
-    for line, text in found:
+    for line, text in numbered:
         if opening := PAIRS.fullmatch(text):
             if question_id is not None:
                 raise bad(path, line, f"<QApairs> inside question {question_id!r}")
@@ -43,7 +43,7 @@ def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator
             counted["questions without candidates"] += candidates == 0
             question_id = question = None
         elif question_id is not None and text[1:-1] in _BLOCKS and text == f"<{text[1:-1]}>":
-            tokens = _block(path, line, text[1:-1], found)
+            tokens = _block(path, line, text[1:-1], numbered)
             if text == "<question>" and question is None:
                 question = tokens
             elif text != "<question>" and question is not None:
@@ -57,10 +57,10 @@ def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator
         raise bad(path, line, f"ends inside question {question_id!r}")
 
 
-def _block(path: Path, line: int, tag: str, found: Iterator[tuple[int, str]]) -> str:
+def _block(path: Path, line: int, tag: str, numbered: Iterator[tuple[int, str]]) -> str:
     """The first line of a block, as text; reads on to its end."""
     tokens: str | None = None
-    for _, text in found:
+    for _, text in numbered:
         if text == f"</{tag}>":
             if tokens is None:
                 raise bad(path, line, f"<{tag}> without tokens")

@@ -1,7 +1,7 @@
 """yahooQA in its published splits (Tay et al. 2017; HAS §5.1): a question's five answers, one of them right.
 
 The splits are published as a pickle of {"train": {question: [[answer, label], ...], ...}, "dev": ..., "test": ...}. A pickle
-runs code when it is opened, so none is opened here: whoever trusts theirs writes it as JSON, of all splits or of one,
+runs code when it is opened, so none is opened here. If you trust yours, write it as JSON, with all splits or one:
 
     python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"
 """
@@ -34,7 +34,7 @@ def is_yahooqa(head: Head) -> bool:
 def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> Iterator[Row]:
     """JSON {question: [[answer, label], ...]}, or {split: that}, of which `split` is read. Ids are the question's number in it.
 
-    Counts 'questions without a right answer'. Raises JobError: 2 where `split` is missing or unknown, 65 on other JSON.
+    Counts 'questions without a right answer'. Raises JobError: 2 if `split` is missing or unknown, 65 on other JSON.
     """
     split = options.split
     with open_bytes(path) as file:
@@ -43,7 +43,7 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
     read = parse_json(path, _text(path))
     if not isinstance(read, dict):
         raise bad(path, 1, "not a JSON object {question: [[answer, label], ...]}")
-    if read and read.keys() <= set(SPLITS) and all(isinstance(of, dict) for of in read.values()):
+    if read and read.keys() <= set(SPLITS) and all(isinstance(each, dict) for each in read.values()):
         if split not in read:
             raise JobError(f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE)
         read = read[split]
@@ -53,7 +53,7 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
         where = f"question {n}"
         if not isinstance(answers, list) or not answers:
             raise bad(path, where, f"no list of [answer, label]: {str(answers)[:60]!r}")
-        counted["questions without a right answer"] += not any(isinstance(of, list) and of[-1:] == [1] for of in answers)
+        counted["questions without a right answer"] += not any(isinstance(pair, list) and pair[-1:] == [1] for pair in answers)
         for pair in answers:
             if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str) or pair[1] not in (0, 1):
                 raise bad(path, where, f"not [answer, 0 or 1]: {str(pair)[:60]!r}")
@@ -61,7 +61,7 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
 
 
 def _text(path: Path) -> str:
-    """The whole file. Raises JobError where its gzip is cut short or it is no UTF-8."""
+    """The whole file. Raises JobError if its gzip is cut short or it is not UTF-8."""
     return "\n".join(text for _, text in lines(path))
 
 

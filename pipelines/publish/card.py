@@ -1,11 +1,10 @@
 """The card of a published data set: what is in it, how it was made, from what, and what it is not good for.
 
-Its head is YAML that `datasets` reads; JSON values are YAML's as well, so strings are written as JSON.
+Its head is YAML that `datasets` and the Hugging Face hub read.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +26,8 @@ _WRITTEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Statistics:
-    """Counts by (split, what): see `publish.Counting`; and of sentences that were judged, where that is known."""
+class SplitCounts:
+    """Counts by (split, what): see `publish.Counting`; and of judged sentences, if they are known."""
 
     counts: Mapping[tuple[Split, str], int]
     documents: Mapping[str, int]
@@ -36,16 +35,16 @@ class Statistics:
     annotated: Mapping[tuple[Split, str], int] | None
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, where that is known."""
+        """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, if they are known."""
         for name, splits in (*((name, (name,)) for name in SPLITS), ("total", SPLITS)):
-            qp, positive = (self.of(splits, what) for what in ("passages", "passages_positive"))
+            qp, positive = (self.total(splits, what) for what in ("passages", "passages_positive"))
             if self.annotated is None:
-                qa, correct = (self.of(splits, what) for what in ("sentences", "sentences_positive"))
+                qa, correct = (self.total(splits, what) for what in ("sentences", "sentences_positive"))
             else:
                 correct = sum(self.annotated.get((each, "positive"), 0) for each in splits)
                 qa = correct + sum(self.annotated.get((each, "negative"), 0) for each in splits)
             numbers = (
-                self.of(splits, "questions"),
+                self.total(splits, "questions"),
                 self.documents[name],
                 qp,
                 positive,
@@ -56,7 +55,7 @@ class Statistics:
             )
             yield name, *(f"{number:,}" for number in numbers)
 
-    def of(self, splits: Sequence[Split], what: str) -> int:
+    def total(self, splits: Sequence[Split], what: str) -> int:
         return sum(self.counts.get((each, what), 0) for each in splits)
 
     def lines(self) -> Iterator[str]:
@@ -79,7 +78,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What people say of the set."""
+    """What the publisher says of the set."""
 
     name: str
     licence: str
@@ -87,46 +86,49 @@ class Card:
     """What went in, each with its licence, as it is to be read."""
 
     def text(
-        self, forms: Sequence[str], statistics: Statistics, made: Mapping[str, Any], origin: Origin | None, digest: str
+        self, forms: Sequence[str], statistics: SplitCounts, summary: Mapping[str, Any], origin: Origin | None, digest: str
     ) -> str:
-        """The file. `made` is what passages.json holds, `digest` its SHA-256."""
+        """The file. `summary` is the content of passages.json, `digest` its SHA-256."""
         parts = [
-            "\n".join(["---", *self._head(forms, statistics, origin), "---"]),
+            f"---\n{self._head(forms, statistics, origin)}\n---",
             f"# {self.name}",
             "Questions, passages and sentences of web pages, labelled for answer sentence selection in the way of WQA (Zhang, "
             "Vu & Moschitti 2021, §3). Made by AnswerMill.",
             "## Statistics\n\n" + "\n".join(_table(_HEAD, statistics.rows())),
-            _told_of_table(statistics),
+            _table_note(statistics),
             "## Files\n\n" + "\n".join(f"- {_WRITTEN[form]}" for form in forms),
             _LABELS,
-            "## How it was made\n\n" + "\n".join(_making(made, origin, digest)),
+            "## How it was made\n\n" + "\n".join(_provenance(summary, origin, digest)),
             *(["## Agreement\n\n" + "\n".join(_agreement(origin.agreement))] if origin and origin.agreement else []),
             "## Sources and licences\n\n" + "\n".join(self._sources(origin)),
-            "## Known limits\n\n" + "\n".join(_limits(statistics, made, forms, origin)),
+            "## Known limits\n\n" + "\n".join(_limits(statistics, summary, forms, origin)),
         ]
         return "\n\n".join(parts) + "\n"
 
-    def _head(self, forms: Sequence[str], statistics: Statistics, origin: Origin | None) -> Iterator[str]:
-        yield f"pretty_name: {json.dumps(self.name, ensure_ascii=False)}"
-        yield "license: other"
-        yield f"license_name: {json.dumps(self.licence, ensure_ascii=False)}"
-        if origin and (language := origin.documents.settings.get("language")):
-            yield f"language: [{json.dumps(language)}]"
-        yield "task_categories: [question-answering, text-ranking]"
-        filled = [name for name in SPLITS if statistics.of((name,), "questions")]
-        if "parquet" in forms:
-            yield "configs:"
-            for config in ("passages", "sentences"):
-                yield f"- config_name: {config}"
-                yield "  data_files:"
-                for name in filled:
-                    yield f"  - split: {name}"
-                    yield f"    path: {config}/{name}.parquet"
+    def _head(self, forms: Sequence[str], statistics: SplitCounts, origin: Origin | None) -> str:
+        """The YAML by which `datasets` and the hub know the set."""
+        from huggingface_hub import DatasetCardData  # takes half a second, so not at the top
+
+        language = origin.documents.settings.get("language") if origin else None
+        files = [name for name in SPLITS if statistics.total((name,), "questions")]
+        configs = [
+            {"config_name": config, "data_files": [{"split": name, "path": f"{config}/{name}.parquet"} for name in files]}
+            for config in ("passages", "sentences")
+        ]
+        head = DatasetCardData(
+            pretty_name=self.name,
+            license="other",
+            license_name=self.licence,
+            language=[language] if language else None,
+            task_categories=["question-answering", "text-ranking"],
+            configs=configs if "parquet" in forms else None,
+        )
+        return head.to_yaml()
 
     def _sources(self, origin: Origin | None) -> Iterator[str]:
         yield f"The set itself: {self.licence}. What went into it keeps its own licence:"
         yield ""
-        yield from (f"- {source}" for source in self.sources or ["not stated by whoever published this set"])
+        yield from (f"- {source}" for source in self.sources or ["not stated by the publisher of this set"])
         if origin:
             files = sorted(Path(name).name for name in origin.documents.inputs if name != "domain_list")
             more = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
@@ -149,18 +151,20 @@ def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str
     yield from ("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _told_of_table(statistics: Statistics) -> str:
-    of = "sentences that were judged" if statistics.annotated is not None else "sentences of these windows, judged or not"
-    retrieved, answered = statistics.of(SPLITS, "retrieved"), statistics.of(SPLITS, "answered")
+def _table_note(statistics: SplitCounts) -> str:
+    pairs = "sentences that were judged" if statistics.annotated is not None else "sentences of these windows, judged or not"
+    retrieved, answered = statistics.total(SPLITS, "retrieved"), statistics.total(SPLITS, "answered")
     return (
         "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged sentences, QA pairs with "
-        f"{of}. Besides, {retrieved:,} retrieved passages are hard negatives; {answered:,} questions have a positive passage."
+        f"{pairs}. Besides, {retrieved:,} retrieved passages are hard negatives; {answered:,} questions have a positive "
+        "passage."
     )
 
 
-def _making(made: Mapping[str, Any], origin: Origin | None, digest: str) -> Iterator[str]:
-    split = "a given file" if made.get("shares") is None else " / ".join(f"{share:g}" for share in made["shares"])
-    apart = "no document stands" if made.get("documents_apart", True) else "documents may stand"
+def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) -> Iterator[str]:
+    """How the set was made, a line each."""
+    split = "a given file" if summary.get("shares") is None else " / ".join(f"{share:g}" for share in summary["shares"])
+    apart = "no document stands" if summary.get("documents_apart", True) else "documents may stand"
     if origin:
         settings, counts = origin.documents.settings, origin.documents.counts
         kept = f"; {settings['domains']:,} domains" if settings.get("domains") else ""
@@ -171,34 +175,38 @@ def _making(made: Mapping[str, Any], origin: Origin | None, digest: str) -> Iter
         )
         if origin.questions:
             asked = origin.questions
-            given = asked.counts.get("questions_given", asked.rows)
+            read = asked.counts.get("questions_given", asked.rows)
             depth = asked.settings.get("depth")
-            yield f"- Questions: {asked.rows:,} of {given:,} asked; up to {depth} passages for each from each index"
+            yield f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each index"
         if origin.tasks:
             yield f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: {_flat(origin.tasks.counts)}"
     yield (
-        f"- Passages: windows of at most {made.get('max_tokens')} tokens, group `{made.get('group')}`, the judged sentence in "
-        f"places 1 to {made.get('places')}; up to {made.get('negatives')} retrieved passages for a question"
+        f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group `{summary.get('group')}`, the judged "
+        f"sentence in places 1 to {summary.get('places')}; up to {summary.get('negatives')} retrieved passages for a question"
     )
     yield (
-        f"- Splits by question: {split}, seed {made.get('seed')}; questions whose words have a Jaccard similarity of "
-        f"{made.get('similar', 1)} or more stand together; {apart} in two splits"
+        f"- Splits by question: {split}, seed {summary.get('seed')}; questions whose words have a Jaccard similarity of "
+        f"{summary.get('similar', 1)} or more stand together; {apart} in two splits"
     )
-    left = {name: n for name, n in made.items() if "left_out" in name and n}
-    yield f"- Left out: {_flat(left) or 'nothing'}"
+    left_out = {name: n for name, n in summary.items() if "left_out" in name and n}
+    yield f"- Left out: {_flat(left_out) or 'nothing'}"
     yield f"- `passages.json` of the passages has the SHA-256 `{digest}`"
 
 
 def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
     """The figures that have a value, and how many people there were; names stay out."""
-    for name, told in agreed.items():
-        if isinstance(told, Mapping) and "value" in told:
-            of = ", ".join(f"{what} {n:,}" for what, n in told.items() if what != "value" and isinstance(n, int))
-            value = f"{told['value']:.3f}" if isinstance(told["value"], float | int) else f"undefined ({told.get('undefined')})"
-            yield f"- {_words(name)}: {value}" + (f" ({of})" if of else "")
+    for name, figure in agreed.items():
+        if isinstance(figure, Mapping) and "value" in figure:
+            basis = ", ".join(f"{what} {n:,}" for what, n in figure.items() if what != "value" and isinstance(n, int))
+            value = (
+                f"{figure['value']:.3f}"
+                if isinstance(figure["value"], float | int)
+                else f"undefined ({figure.get('undefined')})"
+            )
+            yield f"- {_spaced(name)}: {value}" + (f" ({basis})" if basis else "")
     if isinstance(people := agreed.get("annotators"), Mapping):
         yield f"- annotators: {len(people):,}"
-        controls = [of.get("controls") or {} for of in people.values() if isinstance(of, Mapping)]
+        controls = [person.get("controls") or {} for person in people.values() if isinstance(person, Mapping)]
         right, shown = (sum(each.get(key) or 0 for each in controls) for key in ("right", "of"))
         if shown:
             yield f"- controls, whose label is known: {right:,} of {shown:,} judged right"
@@ -206,14 +214,14 @@ def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
         yield f"- counts: {_flat(counts)}"
 
 
-def _limits(statistics: Statistics, made: Mapping[str, Any], forms: Sequence[str], origin: Origin | None) -> Iterator[str]:
+def _limits(statistics: SplitCounts, summary: Mapping[str, Any], forms: Sequence[str], origin: Origin | None) -> Iterator[str]:
     yield "- A sentence that nobody judged counts as wrong: some of them answer. Retrieved negatives were not judged at all."
     yield "- Judged sentences are those that retrieval and rerankers ranked high: what these miss is missing here."
     yield "- Windows around one sentence overlap; a metric over them rewards finding any of them."
     yield "- Pages are as they were crawled: what they say may be wrong, dated, or personal."
-    if not made.get("documents_apart", True):
+    if not summary.get("documents_apart", True):
         yield "- A document may stand in two splits: a model may have met test passages in training."
-    if "asnq" in forms and (same := statistics.of(SPLITS, "same_text_as_before")):
+    if "asnq" in forms and (same := statistics.total(SPLITS, "same_text_as_before")):
         yield f"- `asnq/` has no ids: {same:,} questions follow one of the same text, and read as one question with it."
     if origin is None or origin.agreement is None:
         yield "- How far annotators agree is not known here."
@@ -221,8 +229,8 @@ def _limits(statistics: Statistics, made: Mapping[str, Any], forms: Sequence[str
 
 def _flat(values: Mapping[str, Any]) -> str:
     shown = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
-    return ", ".join(f"{_words(name)} {n:,}" if isinstance(n, int) else f"{_words(name)} {n}" for name, n in shown)
+    return ", ".join(f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in shown)
 
 
-def _words(name: str) -> str:
+def _spaced(name: str) -> str:
     return name.replace("_", " ").replace(".", " ")

@@ -1,8 +1,8 @@
 """The forms that a data set of passages is published in: a question's rows in, files that other tools read out.
 
 A form opens its files in a folder and takes the rows of one question after another, as `answermill passages` orders them:
-memory holds one question, and where a form must name each passage once, the ids. What was judged are the windows; passages
-that were only retrieved are hard negatives and stand in no judgements.
+memory holds one question, and the ids, if a form must name each passage once. Only windows were judged; passages
+that were only retrieved are hard negatives and are in no judgements.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Take: TypeAlias = Callable[[Split, Rows], None]
 
 def sentences(rows: Rows) -> list[LabelledCandidate]:
     """The sentences of a question's passages, each once, in the order in which they come first."""
-    found: dict[str, tuple[LabelledPassage, str, int]] = {}
+    first: dict[str, tuple[LabelledPassage, str, int]] = {}
     for row in rows:
         for sentence in row.sentences:
-            found.setdefault(sentence.sentence_id, (row, sentence.text, sentence.label))
+            first.setdefault(sentence.sentence_id, (row, sentence.text, sentence.label))
     return [
         LabelledCandidate(row.question_id, row.question, sentence_id, row.doc_id, row.title, position, text, label)
-        for position, (sentence_id, (row, text, label)) in enumerate(found.items())
+        for position, (sentence_id, (row, text, label)) in enumerate(first.items())
     ]
 
 
@@ -50,15 +50,15 @@ def asnq_classes(rows: Rows) -> list[tuple[LabelledCandidate, int]]:
     1: neither.
     """
     inside = {sentence.sentence_id for row in rows if row.label for sentence in row.sentences}
-    found = sentences(rows)
-    answers = {fold(each.text) for each in found if each.label}
+    candidates = sentences(rows)
+    answers = {fold(each.text) for each in candidates if each.label}
 
-    def of(each: LabelledCandidate) -> int:
+    def class_of(each: LabelledCandidate) -> int:
         if each.label:
             return 4
         return 3 if each.candidate_id in inside else 2 if fold(each.text) in answers else 1
 
-    return [(each, of(each)) for each in found]
+    return [(each, class_of(each)) for each in candidates]
 
 
 @contextmanager
@@ -66,11 +66,13 @@ def parquet(out: Path, name: str) -> Iterator[Take]:
     """passages/ and sentences/: LabelledPassage and LabelledCandidate rows, a file for each split."""
     with ExitStack() as files:
         passages = {each: files.enter_context(whole_file(out / f"passages/{each}.parquet", LabelledPassage)) for each in SPLITS}
-        of = {each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate)) for each in SPLITS}
+        candidates = {
+            each: files.enter_context(whole_file(out / f"sentences/{each}.parquet", LabelledCandidate)) for each in SPLITS
+        }
 
         def take(split: Split, rows: Rows) -> None:
             passages[split](rows)
-            of[split](sentences(rows))
+            candidates[split](sentences(rows))
 
         yield take
 
@@ -178,7 +180,7 @@ def _line(text: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """An id that stands in a table as it is. Raises JobError (65) for others."""
+    """An id that a table can hold. Raises JobError (65) for others."""
     if re.search(r'[\s"]', name) or not name:
         raise JobError(f"the id {name!r} has white space or quotes, which qrels cannot hold; leave out beir and trec", BAD_DATA)
     return name

@@ -23,7 +23,7 @@ from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.parquet_folder import read_batches, read_manifest
 from pipelines.execution.progress import progress
-from pipelines.publish.card import Card, Origin, Statistics
+from pipelines.publish.card import Card, Origin, SplitCounts
 from pipelines.publish.formats import FORMS, Rows, judged, sentences
 from pipelines.publish.training_passages import SUMMARY
 from schemas.atomic_files import sha256, write_text
@@ -43,30 +43,30 @@ class Counting:
     _text: tuple[Split | None, str] = (None, "")
 
     def take(self, split: Split, rows: Rows) -> None:
-        """Raises JobError (65) where a question comes again."""
+        """Raises JobError (65) if a question comes again."""
         question = rows[0].question_id
         if question in self.split_of:
-            raise JobError(f"question {question!r} stands in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
+            raise JobError(f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
         self.split_of[question] = split
         self._documents[split].update(row.doc_id for row in rows)
-        windows, of = judged(rows), sentences(judged(rows))
+        windows, candidates = judged(rows), sentences(judged(rows))
         counts = {
             "questions": 1,
             "answered": any(row.label for row in rows),
             "passages": len(windows),
             "passages_positive": sum(row.label for row in windows),
             "retrieved": len(rows) - len(windows),
-            "sentences": len(of),
-            "sentences_positive": sum(each.label for each in of),
+            "sentences": len(candidates),
+            "sentences_positive": sum(each.label for each in candidates),
             "same_text_as_before": (split, fold(rows[0].question)) == self._text,
         }
         self._text = (split, fold(rows[0].question))
         self.counts.update({(split, name): int(n) for name, n in counts.items()})
 
-    def statistics(self, annotated: Mapping[tuple[Split, str], int] | None) -> Statistics:
+    def statistics(self, annotated: Mapping[tuple[Split, str], int] | None) -> SplitCounts:
         documents: dict[str, int] = {name: len(ids) for name, ids in self._documents.items()}
         documents["total"] = len(set().union(*self._documents.values()))
-        return Statistics(self.counts, documents, annotated)
+        return SplitCounts(self.counts, documents, annotated)
 
 
 def publish(
@@ -78,8 +78,8 @@ def publish(
 ) -> Iterator[str]:
     """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
 
-    Raises JobError: 2 where no form is named, 66 where `data` or what `run` must have is missing, 65 where the files are not
-    those that passages.json counts, 73 where `out` is published already.
+    Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files are not those that
+    passages.json counts, 73 if `out` is published already.
     """
     if not forms or set(forms) - FORMS.keys():
         raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
@@ -121,34 +121,37 @@ def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
 
 def _summary(data: Path) -> dict[str, Any]:
     try:
-        found = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
-        {f"{name}_{what}": int(found[f"{name}_{what}"]) for name in SPLITS for what in ("questions", "passages", "positives")}
+        summary = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
+        {f"{name}_{what}": int(summary[f"{name}_{what}"]) for name in SPLITS for what in ("questions", "passages", "positives")}
     except FileNotFoundError:
         raise JobError(
-            f"{data / SUMMARY} is not there; run `answermill passages RUN --out {data}` first", INPUT_MISSING
+            f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first", INPUT_MISSING
         ) from None
     except (ValueError, KeyError, TypeError) as e:
         raise JobError(f"{data / SUMMARY} is not what `answermill passages` writes: {e!r}", BAD_DATA) from e
-    return dict(found)
+    return dict(summary)
 
 
 def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
     """Rows in are those that were written: by questions, passages and positives of each split."""
     for name in SPLITS:
         counts = {what: counting.counts[name, what] for what in ("questions", "passages", "passages_positive", "retrieved")}
-        found = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
-        wanted = tuple(summary[f"{name}_{what}"] for what in ("questions", "passages", "positives"))
-        if found != wanted:
-            told = "questions, passages, positives"
-            raise JobError(f"{data / name}.parquet has {found} {told}, but {SUMMARY} says {wanted}: make both again", BAD_DATA)
+        in_files = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
+        in_summary = tuple(summary[f"{name}_{what}"] for what in ("questions", "passages", "positives"))
+        if in_files != in_summary:
+            raise JobError(
+                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says {in_summary}: "
+                "run `answermill passages` again",
+                BAD_DATA,
+            )
 
 
 def origin_of(run: Path) -> Origin:
-    """What a run's folders say of where its data come from. Raises JobError (66) where it is no run."""
+    """Where the data of a run come from, by its manifests. Raises JobError (66) if it is no run."""
     manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
     ingested = manifests["documents"]
     if ingested is None:
-        raise JobError(f"{run / 'documents'} is not there or not complete; --run takes the folder of a run", INPUT_MISSING)
+        raise JobError(f"{run / 'documents'} does not exist or is not complete; --run takes the folder of a run", INPUT_MISSING)
     agreement = run / "collected/agreement.json"
     try:
         agreed = json.loads(agreement.read_text(encoding="utf-8")) if agreement.is_file() else None
@@ -159,7 +162,7 @@ def origin_of(run: Path) -> Origin:
 
 def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
     """Sentences that were judged, of the questions of each split: as collected, else as given to propagate."""
-    found: Counter[tuple[Split, str]] = Counter()
+    sentences_judged: Counter[tuple[Split, str]] = Counter()
     for name in ("collected/labels", "labels/sentences"):
         manifest = read_manifest(run / name)
         if manifest is not None:
@@ -167,6 +170,6 @@ def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split,
                 for batch in read_batches(run / name, part, ["question_id", "label"], rows=8_192):
                     for row in batch.to_pylist():
                         if (split := split_of.get(row["question_id"])) is not None:
-                            found[split, "positive" if row["label"] else "negative"] += 1
-            return found
+                            sentences_judged[split, "positive" if row["label"] else "negative"] += 1
+            return sentences_judged
     return None

@@ -37,10 +37,10 @@ def test_the_papers_row_stands_beside_ours(shared_data):
 def test_an_output_that_is_there_stays_and_a_failed_one_leaves_nothing(files, tmp_path):
     out = tmp_path / "set.parquet"
     out.write_text("precious")
-    with pytest.raises(JobError, match="is there already") as e:
+    with pytest.raises(JobError, match="exists already") as e:
         list(convert(files, None, {}, out))
     assert e.value.code == OUTPUT_EXISTS and out.read_text() == "precious"
-    with pytest.raises(JobError, match=r"2.tsv: question q1 stands in .*1.tsv already") as e:
+    with pytest.raises(JobError, match=r"2.tsv: question q1 is in .*1.tsv already") as e:
         files[1].write_text(TSV.format(1))
         list(convert(files, None, {}, tmp_path / "new" / "set.parquet"))
     assert e.value.code == BAD_DATA and list((tmp_path / "new").iterdir()) == []

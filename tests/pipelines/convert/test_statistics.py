@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import spacy
 
-from pipelines.convert.statistics import PUBLISHED, Statistics, rows, statistics_of
+from pipelines.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
 from pipelines.datasets import read_dataset
 from schemas.labels import LabelledCandidate
 
@@ -31,7 +31,7 @@ def test_lengths_are_means_over_questions_and_over_candidates():
 
 
 def test_sums_can_be_asked_for_at_any_time():
-    found = Statistics("blanks")
+    found = DatasetStatistics("blanks")
     assert found.over("all").average_candidates == found.over("all").answered == 0
     seen = []
     for candidate in candidates([[0, 1], [0]]):
@@ -42,11 +42,11 @@ def test_sums_can_be_asked_for_at_any_time():
 
 def test_an_unknown_counting_is_refused():
     with pytest.raises(ValueError, match="tokens is 'nltk'; known: spacy, blanks"):
-        Statistics("nltk")
+        DatasetStatistics("nltk")
 
 
 def test_the_table_prints_what_is_published_beside_what_is_counted():
-    lines = rows(statistics_of(candidates([[0, 1]])), PUBLISHED["wikiqa", "test"])
+    lines = table(statistics_of(candidates([[0, 1]])), PUBLISHED["wikiqa", "test"])
     assert len({len(line) for line in lines}) == 1
     assert lines[1].split() == ["all", "1", "2", "1", "100.00", "2.00", "1.00", "4.00", "3.00"]
     assert lines[4].split() == ["Cosinet", "T2", "(all)", "633", "6,165", "-", "38.39", "9.74", "-", "7.28", "25.36"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from indexing.annotation.splits import SPLITS
 from indexing.passages.text import fold
@@ -175,7 +176,10 @@ def test_trec_s_files_are_read_back(published):
 def test_the_card_has_the_table_and_what_to_know(published):
     card = (published / "README.md").read_text()
     _, head, text = card.split("---\n", 2)
-    assert 'pretty_name: "A \\"set\\": ours"' in head and "path: sentences/test.parquet" in head and "dev" not in head
+    known = yaml.safe_load(head)
+    assert (known["pretty_name"], known["license"], known["license_name"]) == (CARD.name, "other", CARD.licence)
+    files = [{"split": name, "path": f"sentences/{name}.parquet"} for name in ("train", "test")]  # dev has no question
+    assert known["configs"][1] == {"config_name": "sentences", "data_files": files} and "language" not in known
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")]
     assert table[0] == ["Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-"]
     assert table[1] == ["train", "2", "5", "6", "2", "4", "8", "2", "6"]
@@ -219,7 +223,7 @@ def test_what_cannot_be_published_is_refused(tmp_path):
 
 def test_a_question_twice_and_an_id_that_qrels_cannot_hold(tmp_path, monkeypatch):
     monkeypatch.setitem(DATA, "dev", [of_question("q1", "d9")])
-    refused(BAD_DATA, "question 'q1' stands in dev and in train", written(tmp_path / "data"), tmp_path / "out", ["dpr"], CARD)
+    refused(BAD_DATA, "question 'q1' is in dev and in train", written(tmp_path / "data"), tmp_path / "out", ["dpr"], CARD)
     monkeypatch.setitem(DATA, "dev", [of_question("q 9", "d9")])
     data = written(tmp_path / "blank")
     for form in ("beir", "trec"):
