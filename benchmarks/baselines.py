@@ -8,7 +8,7 @@ the paper's own, which a parser cut that cannot be had.
 from __future__ import annotations
 
 from benchmarks.harness import arguments, finish, say
-from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.evaluate import RankOptions, evaluate
 from ranking.baselines.overlap import RULES
 
 SETS = {"wikiqa": ("wikiqa/wikiqa-test.parquet", "cosinet"), "squad": ("squad/squad-sent-test.parquet", "blanks")}
@@ -23,7 +23,7 @@ def main() -> None:
     result: dict[str, float] = {}
     for name, (path, words) in SETS.items():
         for rule in RULES:
-            evaluation = evaluate(rule, options.data / path, metrics=("P@1", "MAP", "MRR"), words=words)
+            evaluation = evaluate(rule, options.data / path, metrics=("P@1", "MAP", "MRR"), ranker=RankOptions(words=words))
             key = f"{name}_{rule.lower().replace('+', '')}"
             result[f"{name}_questions"] = evaluation.kept
             for metric, (value, worst, best, _) in evaluation.means.items():
