@@ -1,18 +1,26 @@
-"""Label propagation at scale: `answermill propagate` of one and of four million labels, two worker processes, no windows.
+"""Label propagation at scale: the step `answermill propagate`, and its join against DuckDB's.
 
-The corpus is made up: 1 million passages of about five sentences, three to a document, in PARTS parts. Labels, in
-Parquet, are 15 to a question, as annotators get them: nine tenths name a sentence by id and give its text, the others its text
-alone; one in a hundred is of a sentence that is nowhere. `peak_gb_*` is the most memory that the command and its workers hold
-at one time (PSS), files mapped into memory included.
+The step has one and four million labels, two worker processes and no windows. The joins (benchmarks/label_join.py) have the
+same labels and one thread; DuckDB is measured if it is installed (it is no dependency of AnswerMill).
+
+The corpus is synthetic: 1 million passages of about five sentences, three to a document, in PARTS parts. Labels, in Parquet,
+are 15 to a question, as annotators get them: nine tenths name a sentence by id and give its text, the others give a text
+alone; one in a hundred is of a sentence that does not exist. `*peak_gb_*` is the most memory that a command and its workers
+hold at one time (PSS), files mapped into memory included; `*cpu_seconds_*` is processor time.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say
+from benchmarks.label_join import ENGINES
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from schemas.corpus import Passage, Sentence
@@ -32,8 +41,8 @@ WORDS = "the of and a in to was is for on as with by he that at from his it an w
 
 def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
     """Write passages/; the ids and texts of all their sentences."""
-    this = Step(run, "ingest", {"passages": Passage}, {}, {})
-    this.begin()
+    step = Step(run, "ingest", {"passages": Passage}, {}, {})
+    step.begin()
     random = np.random.default_rng(0)
     words = WORDS.split()
     pool = pa.array([" ".join(random.choice(words, random.integers(8, 30))) for _ in range(20_000)])
@@ -45,7 +54,7 @@ def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
         ids.append(sentence_id)
         texts.append(text)
         reports.append(Report(unit, {"passages": writer.part}))
-    this.finish(reports, {})
+    step.finish(reports, {})
     return pa.concat_arrays(ids), pa.concat_arrays(texts)
 
 
@@ -80,11 +89,11 @@ def write_labels(path: Path, labels: int, ids: pa.Array, texts: pa.Array) -> Non
     random = np.random.default_rng(1)
     names = ("question_id", "sentence_id", "sentence", "label")
     schema = pa.schema([*((name, pa.string()) for name in names[:3]), (names[3], pa.int8())])
-    at = random.permutation(len(ids))[:labels] if labels <= len(ids) else random.integers(len(ids), size=labels)
+    sentence = random.permutation(len(ids))[:labels] if labels <= len(ids) else random.integers(len(ids), size=labels)
     with pq.ParquetWriter(path, schema) as file:
         for first in range(0, labels, 100_000):
             number = np.arange(first, min(first + 100_000, labels))
-            place = pa.array(at[number])
+            place = pa.array(sentence[number])
             sentence_id = ids.take(place).to_pylist()
             for n in np.flatnonzero(number % 100 == 1):
                 sentence_id[n] = f"{number[n]:016x}@0"
@@ -110,42 +119,78 @@ def resident(process: int) -> int:
     return own + sum(resident(int(child)) for child in children)
 
 
-def measure(run: Path, labels: Path) -> tuple[float, float]:
-    """Seconds, and the peak in GB, of the command; what it wrote is removed."""
-    job = labels.with_suffix(".toml")
-    job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = 2\n', encoding="utf-8")
+def watch(command: Sequence[str | Path]) -> tuple[float, float, str]:
+    """Seconds, peak memory in GB (with that of its children), and standard output of a command."""
     began, peak = time.perf_counter(), 0
-    child = subprocess.Popen([sys.executable, "-m", "pipelines", "propagate", job, "--out", run], stdout=sys.stderr)
+    child = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True)
     while child.poll() is None:
         peak = max(peak, resident(child.pid))
         time.sleep(0.2)
+    output, _ = child.communicate()
     if child.returncode:
-        raise RuntimeError(f"answermill propagate ended with status {child.returncode}")
-    return time.perf_counter() - began, peak / 1e9
+        raise RuntimeError(f"{' '.join(map(str, command))} ended with status {child.returncode}")
+    return time.perf_counter() - began, peak / 1e9, output
+
+
+def measure_step(run: Path, labels: Path) -> tuple[float, float]:
+    """Seconds and peak memory in GB of `answermill propagate`."""
+    job = labels.with_suffix(".toml")
+    job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = 2\n', encoding="utf-8")
+    wall, peak, output = watch(["pipelines", "propagate", job, "--out", run])
+    say(output.strip())
+    return wall, peak
+
+
+def measure_joins(run: Path, sizes: Mapping[str, Path], rounds: int) -> dict[str, float]:
+    """Of each join and size: the median of the processor seconds, and the highest peak memory in GB; rounds interleaved."""
+    engines = [name for name in ENGINES if name == "own" or find_spec("duckdb")]
+    if len(engines) == 1:
+        say("duckdb is not installed; only our own join is measured. `pip install duckdb` to compare them")
+    seconds: dict[str, list[float]] = defaultdict(list)
+    peaks: dict[str, float] = defaultdict(float)
+    for _ in range(rounds):
+        for size, labels in sizes.items():
+            matches = set()
+            for name in engines:
+                with tempfile.TemporaryDirectory() as folder:
+                    wall, peak, output = watch(["benchmarks.label_join", name, run, labels, folder])
+                result = json.loads(output)
+                matches.add((result["pairs"], result["total"]))
+                key = f"{name}_join_{{}}_{size}"
+                seconds[key.format("cpu_seconds")].append(result["cpu_seconds"])
+                peaks[key.format("peak_gb")] = max(peaks[key.format("peak_gb")], peak)
+                say(f"{name}, {size}: {result['cpu_seconds']:.1f} s of processor time, {wall:.1f} s, {peak:.2f} GB")
+            if len(matches) != 1:
+                raise RuntimeError(f"the joins differ: {matches}")
+    return {key: statistics.median(values) for key, values in seconds.items()} | peaks
 
 
 def main() -> None:
-    given = arguments(
-        "propagation", __doc__ or "", needs_data=False, paths={"passages": "so many instead of a million, and labels alike"}
+    options = arguments(
+        "propagation",
+        __doc__ or "",
+        needs_data=False,
+        paths={"passages": "number of passages instead of a million; the numbers of labels change with it"},
     )
-    passages = int(str(given.passages or PASSAGES))
-    sizes = {"1m": passages, "4m": 4 * passages}
+    passages = int(str(options.passages or PASSAGES))
     result: dict[str, float | int | str] = {"passages": passages}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         ids, texts = write_passages(run, passages)
         result["sentences"] = len(ids)
         say(f"{passages:,} passages of {len(ids):,} sentences")
-        for name, labels in sizes.items():
-            write_labels(Path(folder) / f"{name}.parquet", labels, ids, texts)
+        files = {name: Path(folder) / f"{name}.parquet" for name in ("1m", "4m")}
+        for labels, path in zip((passages, 4 * passages), files.values(), strict=True):
+            write_labels(path, labels, ids, texts)
         del ids, texts
-        for name in sizes:
-            taken, peak = measure(run, Path(folder) / f"{name}.parquet")
+        for name, path in files.items():
+            wall, peak = measure_step(run, path)
             counts = Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts
-            say(f"{name}: {taken:.1f} s, {peak:.2f} GB; {dict(counts)}")
-            result |= {f"seconds_{name}": taken, f"peak_gb_{name}": peak, f"used_{name}": counts["used"]}
+            say(f"{name}: {wall:.1f} s, {peak:.2f} GB; {dict(counts)}")
+            result |= {f"seconds_{name}": wall, f"peak_gb_{name}": peak, f"used_{name}": counts["used"]}
             shutil.rmtree(run / "labels")
-    finish("propagation", result, given.save)
+        result |= measure_joins(run, files, options.rounds)
+    finish("propagation", result, options.save)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     sentences = sum(map(len, population.values()))
     estimates = []
     for seed in range(DRAWS):
-        rules = sampling.Rules(seed=seed)
+        rules = sampling.SamplingRules(seed=seed)
         judged = [
             Simulated(question, list(labels.values())[chosen.number], chosen.stratum, chosen.probability)
             for question, labels in population.items()

@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A coefficient, from what it was computed, and why it has no value where it has none."""
+    """A coefficient, the numbers of items and votes that it was computed from, and the reason if it has no value."""
 
     value: float | None
     items: int
@@ -97,11 +97,11 @@ def fleiss(table: npt.ArrayLike) -> Figure:
 def same_votes(table: Ints) -> tuple[int, Ints]:
     """The number of votes, 2 or more, that most items have (of several the greatest), and these items' rows of the table."""
     each = table.sum(1)
-    found = np.bincount(each[each >= 2])
-    if not found.size:
+    items_with = np.bincount(each[each >= 2])  # [votes]
+    if not items_with.size:
         return 0, table[:0]
-    wanted = len(found) - 1 - int(np.argmax(found[::-1]))
-    return wanted, table[each == wanted]
+    votes = len(items_with) - 1 - int(np.argmax(items_with[::-1]))
+    return votes, table[each == votes]
 
 
 def krippendorff(table: npt.ArrayLike) -> Figure:
@@ -131,7 +131,7 @@ def pairs(votes: Votes) -> dict[tuple[int, int], Figure]:
     order = np.lexsort((votes.annotators, votes.items))
     items, annotators, label = votes.items[order], votes.annotators[order], label[order]
     met: dict[tuple[int, int], npt.NDArray[np.float64]] = {}
-    for lag in range(1, len(items)):  # until no item has so many votes
+    for lag in range(1, len(items)):  # until no item has more than `lag` votes
         same = np.flatnonzero(items[:-lag] == items[lag:])
         if not same.size:
             break

@@ -19,8 +19,8 @@ Stratum = Literal["top", "random", "control"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """How many are chosen."""
+class SamplingRules:
+    """How many sentences of a question people judge."""
 
     top: int = 15
     random: int = 2
@@ -31,7 +31,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class SampledSentence:
     """A sentence to be judged; `number` is its place, from 0, in the order of the plan."""
 
     number: int
@@ -40,13 +40,13 @@ class Chosen:
     expected: int | None
 
 
-def choose(question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: Rules) -> list[Chosen]:
+def choose(question_id: str, sentences: Sequence[str], known: Mapping[str, int], rules: SamplingRules) -> list[SampledSentence]:
     """Of a question's sentences (ids, best first, each once) those to be judged, in an order that tells nothing.
 
     The first `top`, each with probability 1; of the M others a simple random sample of m, each with m / M; and of the
-    `known` others (id → label) as many controls as make up `control_share`, each with its chance. What is drawn twice is
-    one: random before control. A sentence that is known has its label expected in whichever stratum. Choices are by hashes
-    of seed, question and sentence, so they depend on no order but the plan's.
+    `known` others (id → label) as many controls as make up `control_share`, each with its chance. A sentence that is drawn
+    twice counts once, as random before control. A known sentence has its label as `expected`, whatever its stratum. Choices
+    are by hashes of seed, question and sentence, so they depend on no order but the plan's.
     """
     if len(set(sentences)) != len(sentences):
         raise ValueError(f"question {question_id}: a sentence comes twice")
@@ -55,17 +55,17 @@ def choose(question_id: str, sentences: Sequence[str], known: Mapping[str, int],
     def drawn(numbers: Iterable[int], many: int, purpose: str) -> list[int]:
         return sorted(numbers, key=lambda n: draw(rules.seed, purpose, question_id, sentences[n]))[:many]
 
-    found: dict[int, tuple[Stratum, float]] = dict.fromkeys(range(below.start), ("top", 1.0))
+    strata: dict[int, tuple[Stratum, float]] = dict.fromkeys(range(below.start), ("top", 1.0))
     random = drawn(below, rules.random, "random")
-    found |= {number: ("random", len(random) / len(below)) for number in random}
+    strata |= {number: ("random", len(random) / len(below)) for number in random}
     candidates = [number for number in below if sentences[number] in known]
-    wanted = min(len(candidates), len(found) * rules.control_share / (1 - rules.control_share))
-    whole = math.floor(wanted)
-    many = whole + (draw(rules.seed, "controls", question_id) < wanted - whole)  # so many on average
+    expected = min(len(candidates), len(strata) * rules.control_share / (1 - rules.control_share))
+    whole = math.floor(expected)
+    many = whole + (draw(rules.seed, "controls", question_id) < expected - whole)  # `expected` on average
     for number in drawn(candidates, many, "control"):
-        found.setdefault(number, ("control", wanted / len(candidates)))
-    order = sorted(found, key=lambda n: draw(rules.seed, "order", question_id, sentences[n]))
-    return [Chosen(n, *found[n], known.get(sentences[n])) for n in order]
+        strata.setdefault(number, ("control", expected / len(candidates)))
+    order = sorted(strata, key=lambda n: draw(rules.seed, "order", question_id, sentences[n]))
+    return [SampledSentence(n, *strata[n], known.get(sentences[n])) for n in order]
 
 
 def draw(seed: int, *names: str) -> float:
@@ -74,7 +74,7 @@ def draw(seed: int, *names: str) -> float:
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") / 2**64
 
 
-class Judged(Protocol):
+class JudgedSentence(Protocol):
     """A judged sentence, e.g. a ResolvedLabel."""
 
     @property
@@ -108,22 +108,22 @@ class Estimate:
     recall_se: float
 
 
-def estimate(judged: Iterable[Judged]) -> tuple[Estimate, dict[str, Estimate]]:
+def estimate(judged: Iterable[JudgedSentence]) -> tuple[Estimate, dict[str, Estimate]]:
     """Of all questions together, and of each. Controls do not count: they were not drawn from all.
 
     Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random part below the line; its
-    bias of the first order is taken off. Chosen sentences that nobody judged count as missing at random.
+    bias of the first order is taken off. SampledSentence sentences that nobody judged count as missing at random.
     """
-    rows: dict[str, list[Judged]] = {}
+    rows: dict[str, list[JudgedSentence]] = {}
     for row in judged:
         if row.stratum != "control":
             rows.setdefault(row.question_id, []).append(row)
-    sums = {question: _sums(of) for question, of in sorted(rows.items())}
-    each = {question: _estimate(1, *found) for question, found in sums.items()}
+    sums = {question: _sums(of_question) for question, of_question in sorted(rows.items())}
+    each = {question: _estimate(1, *values) for question, values in sums.items()}
     return _estimate(len(sums), *np.sum(list(sums.values()), axis=0, initial=0.0) if sums else np.zeros(4)), each
 
 
-def _sums(rows: Sequence[Judged]) -> tuple[float, float, float, float]:
+def _sums(rows: Sequence[JudgedSentence]) -> tuple[float, float, float, float]:
     """Sentences, correct in the top, correct below it, and the variance of that."""
     below = [row for row in rows if row.stratum != "top"]
     top = [row.label for row in rows if row.stratum == "top"]

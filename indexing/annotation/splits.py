@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 CLAIMS: tuple[Split, ...] = ("test", "dev", "train")
-"""Who takes first what two could have: test, so that what is measured is whole."""
+"""Which split takes first a key that two could have: test, so that the test set is complete."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _ROUNDING = 1e-9
@@ -39,12 +39,12 @@ def split(links: Mapping[str, Iterable[Key]], shares: Sequence[float], seed: int
     groups = connected(links)
     order = sorted(groups, key=lambda first: (-len(groups[first]), hashlib.sha256(f"{seed}:{first}".encode()).digest()))
     missing = {name: share * len(links) for name, share in zip(SPLITS, shares, strict=True)}  # questions
-    found: dict[str, Split] = {}
+    splits: dict[str, Split] = {}
     for first in order:
         name = max(SPLITS, key=lambda each: missing[each])
         missing[name] -= len(groups[first])
-        found |= dict.fromkeys(groups[first], name)
-    return found
+        splits |= dict.fromkeys(groups[first], name)
+    return splits
 
 
 def connected(links: Mapping[str, Iterable[Key]]) -> dict[str, list[str]]:
@@ -69,13 +69,13 @@ def connected(links: Mapping[str, Iterable[Key]]) -> dict[str, list[str]]:
 
 def owners(links: Mapping[str, Iterable[Key]], splits: Mapping[str, Split]) -> dict[Key, Split]:
     """Key → the split that it belongs to: of those of its questions the first in CLAIMS."""
-    found: dict[Key, Split] = {}
+    owner: dict[Key, Split] = {}
     for name in CLAIMS:
         for question, keys in links.items():
             if splits[question] == name:
                 for key in keys:
-                    found.setdefault(key, name)
-    return found
+                    owner.setdefault(key, name)
+    return owner
 
 
 def words_of(question: str) -> frozenset[str]:
@@ -117,11 +117,11 @@ def similar(sets: Sequence[Set[str]], threshold: float) -> Iterator[tuple[int, i
     for number in sorted(range(len(sets)), key=lambda n: (len(sets[n]), n)):
         elements, size = ordered[number], len(sets[number])
         least = math.ceil(threshold * size - _ROUNDING)
-        found: set[int] = set()
+        candidates: set[int] = set()
         for element in elements[: size - least + 1]:
-            found.update(other for other in index[element] if len(sets[other]) >= least)
+            candidates.update(other for other in index[element] if len(sets[other]) >= least)
             index[element].append(number)
-        for other in sorted(found):
+        for other in sorted(candidates):
             shared = len(sets[number] & sets[other])
             if shared / (size + len(sets[other]) - shared) >= threshold:
                 yield (min(other, number), max(other, number))

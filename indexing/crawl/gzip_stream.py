@@ -1,7 +1,7 @@
-"""The decompressed bytes of a file as one stream, plain or gzip, that goes on behind what is broken.
+"""The decompressed bytes of a file as one stream, plain or gzip, that goes on after broken parts.
 
-Members of a gzip file are told apart here, on isal: a member that does not inflate, or whose checksum is wrong, ends the
-stream until it is resumed at the next one that can be read.
+The members of a gzip file are separated here, with isal: a member that does not inflate, or whose checksum is wrong, ends the
+stream until it is resumed at the next member that can be read.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ CHUNK = 131_072
 
 
 class Fault(Exception):
-    """What lies ahead in the file cannot be read."""
+    """The next bytes of the file cannot be read."""
 
 
-class Input:
+class ByteStream:
     """The decompressed bytes of a file as one stream, and where in the file they come from.
 
     `ahead` holds the bytes that were read and not yet dropped; `position` is the decompressed position of its first.
     A gzip member that does not inflate leaves a `fault`: the stream ends there until `resume` is called, which goes on
-    at the next member. All bytes of the faulty member that are still ahead are unsure: its checksum was never reached.
+    at the next member. No byte of the faulty member that is still ahead is certain: its checksum was never reached.
     """
 
     def __init__(self, path: Path, compressed: bool, starts: bytes) -> None:
@@ -35,7 +35,7 @@ class Input:
         self.position = 0
         self.fault = ""
         self.fault_offset = 0  # in the file
-        self.fault_position = 0  # in the stream: the first byte that is unsure
+        self.fault_position = 0  # in the stream: the first byte that is uncertain
         self._file: BinaryIO = path.open("rb")
         self._compressed = compressed
         self._starts = starts  # what a member must inflate to, to be believed after a fault
@@ -48,26 +48,26 @@ class Input:
         self._file.close()
 
     def need(self, count: int) -> int:
-        """Read on until `count` bytes are ahead, or all there are; how many there are now, at most `count`."""
+        """Read on until `count` bytes are ahead, or the stream ends; returns how many are ahead, at most `count`."""
         while len(self.ahead) < count and self._fill():
             pass
         return min(count, len(self.ahead))
 
     def drop(self, count: int) -> int:
-        """Pass over `count` bytes, in flat memory; how many there were."""
-        left = count
-        while left > len(self.ahead):
-            left -= len(self.ahead)
+        """Skip `count` bytes, in constant memory; returns how many there were."""
+        remaining = count
+        while remaining > len(self.ahead):
+            remaining -= len(self.ahead)
             self.position += len(self.ahead)
             self.ahead.clear()
             if not self._fill():
-                return count - left
-        del self.ahead[:left]
-        self.position += left
+                return count - remaining
+        del self.ahead[:remaining]
+        self.position += remaining
         return count
 
     def offset(self) -> int:
-        """Where the next byte is in the file: of plain files its own place, of compressed ones its member's."""
+        """Offset in the file of the next byte, or of the gzip member that holds it."""
         if not self._compressed:
             return self.position
         while len(self._members) > 1 and self._members[1][0] <= self.position:
@@ -75,7 +75,7 @@ class Input:
         return self._members[0][1]
 
     def resume(self) -> None:
-        """Drop what is left of a faulty member, go to the next one that can be read."""
+        """Skip the rest of a faulty member and go to the next one that can be read."""
         self.drop(len(self.ahead))
         offset = self.fault_offset + 1
         self.fault = ""
@@ -85,13 +85,13 @@ class Input:
         while more := self._file.read(CHUNK):
             block = overlap + more
             begin = offset - len(overlap)
-            at = block.find(GZIP)
-            while at >= 0:
-                if self._readable(begin + at):
-                    self._file.seek(begin + at)
-                    self._offset, self._input = begin + at, b""
+            place = block.find(GZIP)
+            while place >= 0:
+                if self._readable(begin + place):
+                    self._file.seek(begin + place)
+                    self._offset, self._input = begin + place, b""
                     return
-                at = block.find(GZIP, at + 1)
+                place = block.find(GZIP, place + 1)
             overlap = block[-2:]
             offset += len(more)
             self._file.seek(offset)
@@ -117,7 +117,7 @@ class Input:
             return False
 
     def _inflate(self) -> bool:
-        """Some more bytes, until there are no more members."""
+        """Append some more bytes to `ahead`; False if there are no more members."""
         while True:
             if not self._input:
                 self._input = self._file.read(CHUNK)
@@ -162,7 +162,7 @@ class Input:
 
 
 def inflated_head(compressed: bytes, size: int = 4096) -> bytes:
-    """The first bytes of a gzip member; b'' where it does not inflate."""
+    """The first bytes of a gzip member; b'' if it does not inflate."""
     try:
         return bytes(isal_zlib.decompressobj(31).decompress(compressed, size))
     except _IsalError:
@@ -170,7 +170,8 @@ def inflated_head(compressed: bytes, size: int = 4096) -> bytes:
 
 
 def inflates(path: Path) -> bool:
-    stream = Input(path, True, b"")
+    """Whether a gzip file holds nothing, without a fault."""
+    stream = ByteStream(path, True, b"")
     try:
         return stream.need(1) == 0 and not stream.fault
     finally:

@@ -25,6 +25,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
 def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rejected:
+    """The page in the block of a WARC record with these header fields, or why it is refused."""
     content_type, charset, body = fields.get("content-type", ""), "", block
     if fields["warc-type"].lower() == "response" and (
         block.startswith(b"HTTP/") or content_type.startswith("application/http")
@@ -39,9 +40,9 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
             return place.rejected("broken_record", "HTTP header without an end")
         http = header_fields(block[: end.start()].partition(b"\n")[2])
         content_type = http.get("content-type", "")
-        found = _kind(content_type, b"")
-        if found and found not in _HTML and found != "text/plain":
-            return place.rejected("not_html", found)
+        declared_kind = _kind(content_type, b"")
+        if declared_kind and declared_kind not in _HTML and declared_kind != "text/plain":
+            return place.rejected("not_html", declared_kind)
         decoded = _decoded(block[end.end() :], http)
         if isinstance(decoded, tuple):
             return place.rejected(*decoded)
@@ -69,7 +70,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
 
 
 def _kind(content_type: str, body: bytes) -> str:
-    """The declared type; where it says nothing, that of the first bytes ('' of none)."""
+    """The declared media type; if none is declared, the one that the first bytes look like ('' for no bytes)."""
     declared = content_type.partition(";")[0].strip().lower()
     if "/" in declared and declared not in {"application/octet-stream", "unknown/unknown"}:
         return declared
@@ -79,8 +80,8 @@ def _kind(content_type: str, body: bytes) -> str:
 def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
     """The body without its transfer and content encodings, or (reason, detail).
 
-    Crawlers often store the decoded body under the server's headers, so a body that does not begin as its encoding
-    begins is taken as it is.
+    Crawlers often store the decoded body with the server's headers, so a body that does not begin as its encoding begins
+    is used as it is.
     """
     if "chunked" in http.get("transfer-encoding", "").lower() and _CHUNK_SIZE.match(body):
         try:
@@ -110,18 +111,19 @@ def _looks_like_text(body: bytes) -> bool:
 
 
 def _unchunked(body: bytes) -> bytes:
+    """The joined chunks of a chunked body. Raises ValueError with the offset of a chunk that is wrong."""
     pieces: list[bytes] = []
-    at = 0
-    while size := _CHUNK_SIZE.match(body, at):
+    offset = 0
+    while size := _CHUNK_SIZE.match(body, offset):
         length = int(size[1], 16)
         if length == 0:
             return b"".join(pieces)
         if size.end() + length > len(body):
-            raise ValueError(f"chunk of {length} bytes at {at}, where {len(body) - size.end()} are left")
+            raise ValueError(f"chunk of {length} bytes at {offset}, where {len(body) - size.end()} are left")
         pieces.append(body[size.end() : size.end() + length])
-        at = size.end() + length
-        at += 2 if body[at : at + 2] == b"\r\n" else body[at : at + 1] == b"\n"
-    raise ValueError(f"no chunk size at {at}: {body[at : at + 16]!r}")
+        offset = size.end() + length
+        offset += 2 if body[offset : offset + 2] == b"\r\n" else body[offset : offset + 1] == b"\n"
+    raise ValueError(f"no chunk size at {offset}: {body[offset : offset + 16]!r}")
 
 
 def _inflated(body: bytes, window: int) -> bytes:
@@ -135,12 +137,12 @@ def _inflated(body: bytes, window: int) -> bytes:
 
 def header_fields(lines: bytes) -> dict[str, str]:
     """'Name: value' lines; the first of a name counts, lines that start with a blank continue the one before."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in re.sub(rb"\r?\n[ \t]+", b" ", lines).splitlines():
         name, colon, value = line.partition(b":")
         if colon and _NAME.fullmatch(name):
-            found.setdefault(name.decode("ascii").lower(), _text(value.strip()))
-    return found
+            fields.setdefault(name.decode("ascii").lower(), _text(value.strip()))
+    return fields
 
 
 def _text(value: bytes) -> str:

@@ -1,8 +1,8 @@
 """Input files -> raw pages with where they came from: WARC and WET, JSONL, DPR's TSV, Parquet; all but Parquet also as .gz.
 
 A page is a response, resource or conversion record of a WARC file, a line, or a row, and each gives exactly one RawPage
-or Rejected: pages in = documents + rejects can be checked by counting. A file is read as one stream in flat memory. What
-is broken costs itself and nothing else:
+or Rejected: pages in = documents + rejects can be checked by counting. A file is read as one stream in
+constant memory. A broken part costs nothing but itself:
 - a gzip member that does not inflate, or whose checksum is wrong, is one reject; reading goes on at the next member;
 - a record whose length is wrong is one reject; reading goes on at the next line that starts a record;
 - nothing is inflated beyond MAX_BODY bytes, whatever it claims.
@@ -32,7 +32,7 @@ _UNSUPPORTED = {
 def read_pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
     """The pages of a file, in its order. `name` becomes source_file; `skipped` counts WARC records that are no pages.
 
-    The content decides the format, and the suffix where it cannot. A format that is known but not read gives one
+    The content decides the format, or the suffix if the content does not. A format that is known but not read gives one
     Rejected, so that a job goes on; an unknown one raises ValueError.
     """
     with path.open("rb") as file:

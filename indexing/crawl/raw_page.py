@@ -14,7 +14,7 @@ _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d
 
 @dataclass(frozen=True, slots=True)
 class RawPage:
-    """A page as the input has it: bytes to be decoded, or `text` where the format is Unicode already."""
+    """A page as the input has it: bytes to be decoded, or `text` if the format is Unicode already."""
 
     source_file: str
     source_offset: int  # as Document.source_offset
@@ -22,17 +22,17 @@ class RawPage:
     url: str
     date: str
     content_type: str  # 'text/html', 'application/xhtml+xml' or 'text/plain'
-    charset: str  # of the HTTP header; '' where it declares none
+    charset: str  # of the HTTP header; '' if it declares none
     body: bytes
     text: str | None
     title: str
-    doc_id: str  # '' where none is given
-    language: str = ""  # '' where none is given
+    doc_id: str  # '' if none is given
+    language: str = ""  # '' if none is given
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page is, and what is known of it, for its RawPage or Rejected."""
+    """Where a page is, for its RawPage or Rejected; as much as is known."""
 
     file: str
     offset: int
@@ -44,7 +44,7 @@ class Place:
 
 
 def date(value: str) -> str:
-    """The date as given, if it is ISO 8601 (a year alone is enough in WARC/1.1), else ''."""
+    """`value`, if it is ISO 8601 (a year alone is enough in WARC/1.1), else ''."""
     if not _DATE.fullmatch(value):
         return ""
     if len(value) >= 10:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.crawl.gzip_stream import Input
+from indexing.crawl.gzip_stream import ByteStream
 from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
 from schemas.corpus import Rejected
 
@@ -23,7 +23,7 @@ def line_pages(
     path: Path, compressed: bool, name: str, parse: Callable[[str], Any], header: bool = False
 ) -> Iterator[RawPage | Rejected]:
     """A page per line that is not blank; without the first line if it is a `header`."""
-    stream = Input(path, compressed, b"")
+    stream = ByteStream(path, compressed, b"")
     try:
         while True:
             place = Place(name, stream.position)
@@ -43,8 +43,8 @@ def line_pages(
         stream.close()
 
 
-def _line(stream: Input) -> tuple[bytes | None, int]:
-    """The next line, or None where it is too long to be read, and its size in bytes; (b'', 0) at the end."""
+def _line(stream: ByteStream) -> tuple[bytes | None, int]:
+    """(the next line, its size in bytes); the line is None if it is too long to be read. (b'', 0) at the end."""
     searched = 0
     while (end := stream.ahead.find(b"\n", searched)) < 0:
         searched = len(stream.ahead)
@@ -52,8 +52,8 @@ def _line(stream: Input) -> tuple[bytes | None, int]:
             break
     if end < 0 and searched > MAX_BODY:
         size = stream.drop(searched)
-        while (end := stream.ahead.find(b"\n")) < 0 and (there := len(stream.ahead) or stream.need(1)):
-            size += stream.drop(there)
+        while (end := stream.ahead.find(b"\n")) < 0 and (read := len(stream.ahead) or stream.need(1)):
+            size += stream.drop(read)
         return None, size + stream.drop(end + 1)
     size = end + 1 if end >= 0 else searched
     line = bytes(stream.ahead[:size])
@@ -72,6 +72,7 @@ def _line_page(place: Place, line: bytes, parse: Callable[[str], Any]) -> RawPag
 
 
 def tsv_row(columns: list[str], line: str) -> dict[str, str]:
+    """Column → cell of a line. Raises ValueError if the line has another number of cells."""
     try:
         values = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"))
     except csv.Error as e:
@@ -82,11 +83,12 @@ def tsv_row(columns: list[str], line: str) -> dict[str, str]:
 
 
 def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
+    """A page for each row; a file that cannot be read to its end gives one reject there."""
     row = 0
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            wanted = [c for c in file.schema_arrow.names if c in _COLUMNS]
-            for batch in file.iter_batches(batch_size=256, columns=wanted):
+            columns = [c for c in file.schema_arrow.names if c in _COLUMNS]
+            for batch in file.iter_batches(batch_size=256, columns=columns):
                 for values in batch.to_pylist():
                     yield _row_page(Place(name, row), values)
                     row += 1
@@ -119,7 +121,7 @@ def _row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
 
 
 def _string(value: Any) -> str:
-    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' of anything else."""
+    """Strings and whole numbers as strings, without the lone surrogates that JSON can hold; '' for anything else."""
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, (str, int)):

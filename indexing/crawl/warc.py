@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from indexing.crawl.gzip_stream import CHUNK, Input
+from indexing.crawl.gzip_stream import CHUNK, ByteStream
 from indexing.crawl.http_response import BLANK_LINE, header_fields, page
 from indexing.crawl.raw_page import MAX_BODY, Place, RawPage
 from schemas.corpus import Rejected
@@ -27,7 +27,8 @@ _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 
 
 def warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    stream = Input(path, compressed, b"WARC/")
+    """As `read_pages`, of a file that is known to be WARC; `compressed` by gzip or not."""
+    stream = ByteStream(path, compressed, b"WARC/")
     try:
         while True:
             while stream.need(64) and (blanks := len(_BLANKS.match(stream.ahead)[0])):  # type: ignore[index]
@@ -42,8 +43,8 @@ def warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) -
         stream.close()
 
 
-def _faulty_member(stream: Input, name: str, skipped: Counter[str]) -> Iterator[Rejected]:
-    """The end of a member that could not be inflated; its header is often there, and says what was lost."""
+def _faulty_member(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[Rejected]:
+    """The end of a gzip member that does not inflate; its header can often be read and says what was lost."""
     fields = _warc_fields(_header(stream)) or {}
     place = _place(name, stream.fault_offset, fields)
     fault = stream.fault
@@ -55,7 +56,7 @@ def _faulty_member(stream: Input, name: str, skipped: Counter[str]) -> Iterator[
         yield place.rejected("broken_record", fault)
 
 
-def _record(stream: Input, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+def _record(stream: ByteStream, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
     """One record; afterwards the stream is at the next, or at a fault."""
     offset = stream.offset()
     header = _header(stream)
@@ -86,13 +87,13 @@ def _record(stream: Input, name: str, skipped: Counter[str]) -> Iterator[RawPage
     elif block is None:
         yield place.rejected("too_large", f"{claimed} bytes; at most {MAX_BODY}")
     elif cut := fields.get("warc-truncated"):
-        # Text that ends in the middle of a sentence, or of a tag, would not be told from the page's own end.
+        # Nothing would show later that the text ends in the middle of a sentence, or of a tag.
         yield place.rejected("truncated", f"WARC-Truncated: {cut}")
     else:
         yield page(place, fields, block)
 
 
-def _header(stream: Input) -> bytes:
+def _header(stream: ByteStream) -> bytes:
     """The bytes of the WARC header with the blank line that ends it, or as much as there is."""
     stream.need(4096)
     end = BLANK_LINE.search(stream.ahead)
@@ -103,7 +104,7 @@ def _header(stream: Input) -> bytes:
 
 
 def _warc_fields(header: bytes) -> dict[str, str] | None:
-    """The fields of a whole WARC header, names in lower case; None where it is none."""
+    """The fields of a whole WARC header, names in lower case; None if it is none."""
     start = _START.match(header)
     if start is None or not header.endswith(b"\n"):
         return None
@@ -114,15 +115,15 @@ def _place(name: str, offset: int, fields: Mapping[str, str]) -> Place:
     return Place(name, offset, fields.get("warc-record-id", ""), fields.get("warc-target-uri", "").strip("<>"))
 
 
-def _block(stream: Input, length: int) -> tuple[bytes | None, str]:
-    """(block, '') of the length its header claims; (None, '') if it is too large; or why it cannot be believed.
+def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
+    """(block, '') of the length that its header claims; (None, '') if it is too large; (None, why) if the length is wrong.
 
-    A record ends with two line ends, or at least the next record or the end of the file follows. Where that is not so,
-    the length was wrong: if a record starts inside what was claimed, it is the next one.
+    A record ends with two line ends, or at least the next record or the end of the file follows. Otherwise the length is
+    wrong: if a record starts within the claimed length, reading goes on there.
     """
-    there = stream.need(min(length, MAX_BODY + _MAX_HEADER))
+    ahead = stream.need(min(length, MAX_BODY + _MAX_HEADER))
     inside = None
-    if length <= there:
+    if length <= ahead:
         if _ends_well(stream, length):
             block = bytes(stream.ahead[:length])
             stream.drop(length)
@@ -132,43 +133,43 @@ def _block(stream: Input, length: int) -> tuple[bytes | None, str]:
         wrong = f"Content-Length {length}: no record starts after it"
     else:
         inside = _NEXT.search(stream.ahead)
-        wrong = f"Content-Length {length}: the file ends after {there} bytes"
+        wrong = f"Content-Length {length}: the file ends after {ahead} bytes"
     if inside:
         stream.drop(inside.start() + 1)
         return None, f"Content-Length {length}: the next record starts after {inside.start() + 1} bytes"
-    if length > there >= MAX_BODY:
+    if length > ahead >= MAX_BODY:
         dropped = stream.drop(length)
         return None, "" if dropped == length else f"Content-Length {length}: the file ends after {dropped} bytes"
-    stream.drop(min(length, there))
+    stream.drop(min(length, ahead))
     if not stream.fault:
         _to_next_record(stream)
     return None, wrong
 
 
-def _ends_well(stream: Input, length: int) -> bool:
+def _ends_well(stream: ByteStream, length: int) -> bool:
     """Whether a record starts after `length` bytes, or the file ends; reads into the next gzip member to know."""
     size = 32
     while True:
-        there = stream.need(length + size)
+        ahead = stream.need(length + size)
         if stream.ahead.startswith(b"\r\n\r\n", length):
             return True  # whatever follows
         if stream.fault and stream.fault_position >= stream.position + length:
             return True  # the next member is the faulty one
         rest = bytes(stream.ahead[length : length + size]).lstrip(b"\r\n")
-        if len(rest) >= 5 or there < length + size:
-            return rest.startswith(b"WARC/") or not rest or (length == 0 and there == 0)
+        if len(rest) >= 5 or ahead < length + size:
+            return rest.startswith(b"WARC/") or not rest or (length == 0 and ahead == 0)
         size *= 2
 
 
-def _to_next_record(stream: Input) -> None:
-    """Pass over what is no record, to the next line that starts one; at least one byte."""
+def _to_next_record(stream: ByteStream) -> None:
+    """Skip to the next line that starts a record; at least one byte."""
     stream.drop(1)
     while True:
-        there = stream.need(CHUNK)
+        ahead = stream.need(CHUNK)
         if found := _NEXT.search(stream.ahead):
             stream.drop(found.start() + 1)
             return
-        stream.drop(max(1, there - 64))
-        if there < CHUNK:
+        stream.drop(max(1, ahead - 64))
+        if ahead < CHUNK:
             stream.drop(64 if not stream.fault else 0)
             return

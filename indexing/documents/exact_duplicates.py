@@ -1,7 +1,7 @@
 """Exact duplicates over the whole corpus, as pure functions over compact arrays.
 
-A document is 16 bytes here, so that a hundred million of them are sorted in memory and no text is moved. The first
-occurrence in (file order, place in the file) stays, whatever the order in which the files were worked off.
+A document is 16 bytes here, so that a hundred million of them can be sorted in memory, and no text is moved. The first
+occurrence in (file order, place in the file) stays, whatever the order in which the files were read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def text_keys(text_hashes: Iterable[str]) -> Keys:
 
 
 def id_keys(doc_ids: Iterable[str]) -> Keys:
-    """16 bytes of each `Document.doc_id`, hashed: an id that is given twice is found by the same `losers`."""
+    """16 bytes of each `Document.doc_id`, hashed: so that `losers` finds repeated ids as well."""
     return _rows(hashlib.sha256(doc_id.encode()).digest()[:16] for doc_id in doc_ids)
 
 

@@ -1,8 +1,8 @@
 """HTML -> title and main text, by Resiliparse in a child process that can be killed.
 
 A page of some 40 KB of misnested tags keeps Resiliparse busy for 10 to 40 s, and no Python signal handler runs meanwhile.
-So the child arms a timer of its own CPU seconds before each page, and leaves the signal at its default: the kernel ends
-the process, and the parent sees a closed pipe, starts another child at the next page, and goes on. The limit is CPU
+So the child arms a timer of its CPU seconds before each page, and leaves the signal at its default: the kernel ends the
+process, and the parent sees a closed pipe, starts another child at the next page, and goes on. The limit is CPU
 time, not wall time, so that a busy machine does not refuse other pages than an idle one.
 
 A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before it.
@@ -62,7 +62,7 @@ class Extractor:
             title = b"" if first == _REFUSED else _take(answers, first)
             text = _take(answers, _size(answers))
         except (BrokenPipeError, EOFError):
-            raise self._buried(child) from None
+            raise self._cause_of_death(child) from None
         if first == _REFUSED:
             raise ExtractionFailed("extraction_crashed", text.decode("utf-8"))
         return title.decode("utf-8"), text.decode("utf-8")
@@ -86,8 +86,8 @@ class Extractor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
-        here = str(Path(__file__).resolve().parents[2])
-        paths = os.pathsep.join([here, *(p for p in sys.path if p)])
+        own_code = str(Path(__file__).resolve().parents[2])
+        paths = os.pathsep.join([own_code, *(p for p in sys.path if p)])
         code = f"from indexing.documents.main_text import serve; serve({self._deadline_s!r}, {self._memory_gb!r})"
         self._child = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -103,7 +103,7 @@ class Extractor:
                     fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
         return self._child
 
-    def _buried(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
+    def _cause_of_death(self, child: subprocess.Popen[bytes]) -> ExtractionFailed:
         """Why the child died."""
         self._child = None
         _close(child)

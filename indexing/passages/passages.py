@@ -45,7 +45,7 @@ class Splitter:
         self._extra = {key: more for key, pieces in rules if (more := len(pieces) - len(_UNIT.findall(key))) > 0}
 
     def sentences(self, doc_id: str, text: str) -> list[Sentence]:
-        """The sentences of a text; one of more than max_tokens tokens is cut into sentences of their own."""
+        """The sentences of a text; one of more than max_tokens tokens is cut into several."""
         return [Sentence(f"{doc_id}@{start}", start, end, text[start:end]) for start, end in self._spans(text)]
 
     def split(self, document: Document) -> list[Passage]:
@@ -94,7 +94,7 @@ class Splitter:
     def _packed(self, sentences: Sequence[Sentence]) -> Iterator[tuple[int, int, Sequence[Sentence]]]:
         """Whole sentences, passages of about equal length near `words` words, by the bound never above max_tokens.
 
-        What is left is planned anew for each passage, as n passages of the same length, so that no small rest remains.
+        For each passage, the remaining sentences are planned anew as n passages of equal length, so that no small rest remains.
         """
         words = [len(s.text.split()) for s in sentences]
         words_after = list(accumulate(reversed(words), initial=0))[::-1]  # [i]: words of sentences i and later
@@ -102,15 +102,15 @@ class Splitter:
         tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
         first = 0
         while first < len(sentences):
-            left = words_after[first]
-            passages = max(1, round(left / self._words), math.ceil(tokens_after[first] / self._max_tokens))
-            target = left / passages
+            remaining = words_after[first]  # words
+            passages = max(1, round(remaining / self._words), math.ceil(tokens_after[first] / self._max_tokens))
+            target = remaining / passages
             last = first + 1  # sentences first .. last - 1
-            taken = words[first]
-            while last < len(sentences) and (passages == 1 or taken + words[last] / 2 <= target):
+            size = words[first]
+            while last < len(sentences) and (passages == 1 or size + words[last] / 2 <= target):
                 if tokens_after[first] - tokens_after[last + 1] > self._max_tokens:
                     break
-                taken += words[last]
+                size += words[last]
                 last += 1
             yield sentences[first].start, sentences[last - 1].end, sentences[first:last]
             first = last
@@ -127,7 +127,7 @@ class Splitter:
     # Tokens.
 
     def _bound(self, text: str) -> int:
-        """No fewer than the spaCy tokens of the text: units, line ends (a token each), and what the exceptions add."""
+        """An upper bound of the spaCy tokens of the text: units, line ends (a token each), and what the exceptions add."""
         units = _UNIT.findall(text)
         count = len(units)
         if "  " in text or not text.isprintable():
@@ -157,6 +157,7 @@ class Splitter:
 
 
 def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:
+    """The span in pieces of at most `size` characters, cut at blanks if possible."""
     while end - start > size:
         edge = start + _at_blank(text[start : start + size], size)
         if (span := stripped(text, start, edge)) is not None:
@@ -167,8 +168,8 @@ def _short_enough(text: str, start: int, end: int, size: int) -> Iterator[Span]:
 
 
 def _at_blank(text: str, edge: int) -> int:
-    """The end of the last white space in the half before `edge`, or `edge` where there is none."""
-    for at in range(edge, edge // 2, -1):
-        if text[at - 1].isspace():
-            return at
+    """The end of the last white space in the half before `edge`, or `edge` if there is none."""
+    for place in range(edge, edge // 2, -1):
+        if text[place - 1].isspace():
+            return place
     return edge

@@ -1,7 +1,7 @@
-"""Well-formed questions (WQA §3.2): a text in, why it is refused, or nothing, out.
+"""Well-formed questions (WQA §3.2): a text in; the reason why it is refused, or None, out.
 
-The rules look at a text's form and know no grammar: a question begins as one, has some words, is one sentence, and nothing in
-it was left to be filled in. Case and a question mark at the end are not asked for: web queries have neither.
+The rules look at a text's form and know no grammar: a question begins as one, has some words, is one sentence, and holds no
+placeholder. Upper case and a question mark at the end are not required: web queries have neither.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-Sentences: TypeAlias = Callable[[str], int]
-"""How many sentences a text has: of `Splitter.sentences`."""
+CountSentences: TypeAlias = Callable[[str], int]
+"""A text → its number of sentences."""
 
 
 def _words(words: str) -> frozenset[str]:
@@ -51,8 +51,8 @@ class QuestionRules:
     max_words: int = 30
 
 
-def refusal(text: str, sentences: Sentences, rules: QuestionRules | None = None) -> str | None:
-    """Why a text is no well-formed question, in one word; None where it is one.
+def refusal(text: str, count_sentences: CountSentences, rules: QuestionRules | None = None) -> str | None:
+    """Why a text is no well-formed question, in one word; None if it is one.
 
     'no_letter', 'markup' (a URL or HTML), 'placeholder' (____, [BLANK], <...>, {...}, XXX, '...'), 'upper_case', 'too_short',
     'too_long', 'unbalanced' (brackets or quotes), 'not_a_question', 'statement' (begins as a question, ends as none) or
@@ -60,7 +60,7 @@ def refusal(text: str, sentences: Sentences, rules: QuestionRules | None = None)
     """
     rules, text = rules or QuestionRules(), " ".join(text.split())
     words = [word.casefold().replace("’", "'") for word in _WORD.findall(text)]
-    found = {
+    reasons = {
         "no_letter": not any(character.isalpha() for character in text),
         "markup": _URL.search(text) or _HTML.search(text),
         "placeholder": _PLACEHOLDER.search(text),
@@ -71,8 +71,8 @@ def refusal(text: str, sentences: Sentences, rules: QuestionRules | None = None)
         "not_a_question": not words or not begins_as_question(words),
         "statement": words and words[0] not in REQUESTS and text.rstrip("\"'”’)")[-1:] in tuple(".!:;,"),
     }
-    reason = next((reason for reason, holds in found.items() if holds), None)
-    return reason or ("several_sentences" if sentences(text) > 1 else None)
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    return reason or ("several_sentences" if count_sentences(text) > 1 else None)
 
 
 def begins_as_question(words: list[str]) -> bool:

@@ -1,8 +1,10 @@
 """A text -> its sentences, each an exact span of it: text[start:end] is the sentence.
 
 Sentences cover every character that is not white space exactly once, and none crosses a line: after extraction, a line
-is a block of the page. Inside a line, rules of ours stand in for spaCy's sentencizer, which ends a sentence after every
-'.', '!' and '?' token, so also after "No.", "Fig." and the initials of a name, and before a closing quote's "he said".
+is a block of the page. Inside a line, a sentence ends by the rules below.
+
+`python -m benchmarks.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1 is 97.0 here,
+96.8 by BlingFire, 96.2 by pySBD, 95.9 by spaCy's sentencizer and 94.4 by syntok; only BlingFire is as fast.
 """
 
 from __future__ import annotations
@@ -64,34 +66,34 @@ def sentence_spans(text: str) -> Iterator[Span]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where sentences end, ascending: at each line end, and where the rules say so; white space may follow."""
+    """Offsets after which a new sentence may begin, ascending: the end of each line, and the ends that the rules find in it."""
     line = 0
     while line <= len(text):
         line_end = text.find("\n", line)
         line_end = line_end if line_end >= 0 else len(text)
         start = line
-        for found in _END.finditer(text, line, line_end):
-            if found.end() < line_end and _is_end(text, start, line_end, found):
-                yield found.end()
-                start = found.end()
+        for end_marks in _END.finditer(text, line, line_end):
+            if end_marks.end() < line_end and _is_end(text, start, line_end, end_marks):
+                yield end_marks.end()
+                start = end_marks.end()
         yield line_end
         line = line_end + 1
 
 
-def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
+def _is_end(text: str, start: int, line_end: int, end_marks: re.Match[str]) -> bool:
     """Whether a sentence that began at `start` ends with these marks, inside a line."""
-    after = _WORD_AFTER.match(text, found.end(), line_end)
+    after = _WORD_AFTER.match(text, end_marks.end(), line_end)
     assert after is not None  # it matches the empty word
-    following = text[found.end() : line_end].lstrip()[:1] if len(after["word"]) == 0 else ""
+    following = text[end_marks.end() : line_end].lstrip()[:1] if len(after["word"]) == 0 else ""
     word = after["word"]
     if (not word and following in _CONTINUES) or word[:1] in _CONTINUES:
         return False
-    if found["wide"]:
+    if end_marks["wide"]:
         return True
-    marks = text[found.start() : found.start("closing")]
-    closing = found["closing"]
+    marks = text[end_marks.start() : end_marks.start("closing")]
+    closing = end_marks["closing"]
     goes_on = word[:1].islower() and not word[1:2].isupper()  # 'he said', but 'iPhones are'
-    before = _WORD_BEFORE.search(text, max(start, found.start() - 40), found.start())
+    before = _WORD_BEFORE.search(text, max(start, end_marks.start() - 40), end_marks.start())
     last = before[0] if before else ""
     if marks[0] == "…" or marks.startswith(".."):
         return not goes_on and word != "I"
@@ -102,9 +104,9 @@ def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
         return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _SHORTENED
     if last in _TITLES or last in _LATIN:
         return False
-    if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[found.end() : line_end].lstrip()[:8]):
+    if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[end_marks.end() : line_end].lstrip()[:8]):
         return False
-    if last.isdigit() and len(last) <= 3 and not text[start : found.start() - len(last)].strip(_OPENING + " \t"):
+    if last.isdigit() and len(last) <= 3 and not text[start : end_marks.start() - len(last)].strip(_OPENING + " \t"):
         return False  # '1. Introduction' at the start of a line
     initial = len(last) == 1 and last.isupper()
     if initial or _DOTTED.fullmatch(last) or last in _MAYBE_LAST:
@@ -113,7 +115,7 @@ def _is_end(text: str, start: int, line_end: int, found: re.Match[str]) -> bool:
 
 
 def stripped(text: str, start: int, end: int) -> Span | None:
-    """The span without white space at its edges; None where nothing is left."""
+    """The span without white space at its edges; None if nothing remains."""
     part = text[start:end]
     body = part.strip()
     if not body:

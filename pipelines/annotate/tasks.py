@@ -15,7 +15,7 @@ from typing import Any
 import apache_beam as beam
 import pyarrow.compute as pc
 
-from indexing.annotation.sampling import Chosen, Rules, choose, draw
+from indexing.annotation.sampling import SampledSentence, SamplingRules, choose, draw
 from pipelines.annotate import packs
 from pipelines.annotate.known_labels import KnownLabels
 from pipelines.annotate.run_packs import PACKS, read_guidelines, text_digest, write_packs
@@ -132,8 +132,8 @@ def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: K
     """Choose the tasks of one part's questions, show each in its passage, write them, report."""
     counted = ("questions", "sentences", "passages", "tasks", *STRATA, "known", "controls_found", "scores_beyond_0_1")
     counts = dict.fromkeys(counted, 0)
-    rules = Rules(settings.top, settings.random, settings.control_share, settings.seed)
-    chosen: list[tuple[dict[str, Any], Chosen]] = []
+    rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
+    chosen: list[tuple[dict[str, Any], SampledSentence]] = []
     for question_id, rows in groupby(_scored_rows(step.run / "scored", scored), key=itemgetter("question_id")):
         candidates = list(rows)
         sentences = [row for row in candidates if row["unit"] == "sentence"]
@@ -158,7 +158,7 @@ def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: K
     step.reports.write(Report(unit, {"tasks": writer.part}, counts))
 
 
-def make_task(row: Mapping[str, Any], chosen: Chosen, start: int, text: str, settings: Annotate) -> Task:
+def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:
     """The task of a row of scored/, shown in the passage with this text, which starts at `start` of its document.
 
     In 'dpr' mode a sentence may run over the end of the passage that it starts in, which is then shown with all of it.

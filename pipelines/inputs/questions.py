@@ -1,12 +1,13 @@
-"""Questions: a file of many in; those that a run asks, and the others with the reason why not, out (WQA §3.2)."""
+"""A file of questions in; the questions that a run asks, and the others with the reason why not, out (WQA §3.2)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from indexing.passages.passages import Splitter
 from indexing.passages.question_rules import QuestionRules, refusal
@@ -15,79 +16,80 @@ from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.inputs.tables import GivenQuestion, read_given_questions
 from schemas.corpus import Question, Rejected
 
+Refusal: TypeAlias = Callable[[GivenQuestion], str | None]
+"""A question → the reason why it is refused, or None."""
+
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The questions of a file, each in one of the two, in the file's order."""
+class QuestionChoice:
+    """The questions of a file: each is asked or rejected. Both are in the file's order."""
 
     questions: tuple[Question, ...]
     rejects: tuple[Rejected, ...]
 
     @property
     def reasons(self) -> Counter[str]:
+        """Reason → number of rejects."""
         return Counter(reject.reason for reject in self.rejects)
 
 
-def choose(file: Path, settings: Retrieve) -> Chosen:
-    """The questions of a file that the settings want.
+def choose(file: Path, settings: Retrieve) -> QuestionChoice:
+    """The questions of a file that the settings ask for.
 
-    Raises JobError: 65 and 66 where the file cannot be read, 65 where a score is missing or no question is left, 78 where the
-    bounds cannot be meant.
+    Raises JobError: 65 or 66 if the file cannot be read, 65 if a score is missing or no question remains, 78 if the bounds on
+    a question's words are the wrong way round.
     """
     least, most = settings.question_words
     if least > most:
-        raise JobError(f"retrieve.question_words = [{least}, {most}]: the first is the least", SETTINGS)
-    given = read_given_questions(file)
-    why = _why(settings, file)
-    reasons = [why(each) for each in given]
-    left = {each.question.question_id for each, reason in zip(given, reasons, strict=True) if reason is None}
-    taken = sample(left, settings.max_questions, settings.question_seed)
+        raise JobError(f"retrieve.question_words = [{least}, {most}]: the first number must not exceed the second", SETTINGS)
+    rows = read_given_questions(file)
+    refuse = _refusal(settings, file)
+    reasons = [refuse(row) for row in rows]
+    accepted = {row.question.question_id for row, reason in zip(rows, reasons, strict=True) if reason is None}
+    sampled = sample(accepted, settings.max_questions, settings.question_seed)
     asked, rejects = [], []
-    for each, reason in zip(given, reasons, strict=True):
-        if reason is None and each.question.question_id in taken:
-            asked.append(each.question)
+    for row, reason in zip(rows, reasons, strict=True):
+        if reason is None and row.question.question_id in sampled:
+            asked.append(row.question)
         else:
-            detail = each.question.text if each.well_formed is None else f"{each.well_formed:g}: {each.question.text}"
-            rejects.append(Rejected(file.name, each.number, each.question.question_id, "", reason or "not_sampled", detail))
-    made = Chosen(tuple(asked), tuple(rejects))
+            detail = row.question.text if row.well_formed is None else f"{row.well_formed:g}: {row.question.text}"
+            rejects.append(Rejected(file.name, row.number, row.question.question_id, "", reason or "not_sampled", detail))
+    choice = QuestionChoice(tuple(asked), tuple(rejects))
     if not asked:
-        raise JobError(f"{file}: no question is left of {len(given)}: {told(made.reasons)}", BAD_DATA)
-    return made
+        raise JobError(f"{file}: no question is left of {len(rows)}: {describe(choice.reasons)}", BAD_DATA)
+    return choice
 
 
-def told(reasons: Counter[str]) -> str:
+def describe(reasons: Counter[str]) -> str:
     """Reasons for people, the most frequent first."""
-    return ", ".join(f"{n:,} {reason}" for reason, n in sorted(reasons.items(), key=lambda each: (-each[1], each[0])))
+    ordered = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{n:,} {reason}" for reason, n in ordered)
 
 
 def sample(ids: set[str], size: int, seed: int) -> set[str]:
-    """So many of the ids, all where `size` is 0 or more than there are: those whose hash with the seed is smallest."""
+    """`size` of the ids, those whose hash with the seed is smallest; all of them if `size` is 0 or exceeds their number."""
     if not size or size >= len(ids):
         return ids
-    return set(sorted(ids, key=lambda each: hashlib.sha256(f"{seed}:{each}".encode()).digest())[:size])
+    return set(sorted(ids, key=lambda question_id: hashlib.sha256(f"{seed}:{question_id}".encode()).digest())[:size])
 
 
-def _why(settings: Retrieve, file: Path) -> Callable[[GivenQuestion], str | None]:
-    """What tells why a question is refused; nothing is loaded where nothing is asked for."""
-    checks: list[Callable[[GivenQuestion], str | None]] = []
+def _refusal(settings: Retrieve, file: Path) -> Refusal:
+    """The checks that the settings ask for, as one; spaCy is loaded only if one of them needs it."""
+    checks: list[Refusal] = []
     least = settings.question_scores_above
     if least is not None:
 
-        def by_score(given: GivenQuestion) -> str | None:
-            if given.well_formed is None:
+        def by_score(row: GivenQuestion) -> str | None:
+            if row.well_formed is None:
                 raise JobError(
-                    f"{file}:{given.number}: no `well_formed`, which retrieve.question_scores_above = {least} asks for; "
+                    f"{file}:{row.number}: no `well_formed`, which retrieve.question_scores_above = {least} asks for; "
                     "give every question a number from 0 to 1",
                     BAD_DATA,
                 )
-            return None if given.well_formed > least else "low_score"
+            return None if row.well_formed > least else "low_score"
 
         checks.append(by_score)
     if settings.question_rules == "well_formed":
         splitter, rules = Splitter(), QuestionRules(*settings.question_words)
-        checks.append(lambda given: refusal(given.question.text, lambda text: len(splitter.sentences("", text)), rules))
-    return lambda given: _first(checks, given)
-
-
-def _first(checks: Sequence[Callable[[GivenQuestion], str | None]], given: GivenQuestion) -> str | None:
-    return next((reason for check in checks if (reason := check(given)) is not None), None)
+        checks.append(lambda row: refusal(row.question.text, lambda text: len(splitter.sentences("", text)), rules))
+    return lambda row: next((reason for check in checks if (reason := check(row)) is not None), None)

@@ -1,4 +1,4 @@
-"""The small tables that people bring: questions, labels and splits, as TSV, JSONL or Parquet, plain or gzip."""
+"""The small tables that people provide: questions, labels and splits, as TSV, JSONL or Parquet, plain or gzip."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ QUESTION_TEXT = ("text", "question", "query")
 
 @dataclass(frozen=True, slots=True)
 class GivenQuestion:
-    """A question as people gave it: its line (row of Parquet) from 1, and what a model said of its form, from 0 to 1."""
+    """A row of a file of questions: its line (or row of Parquet) from 1, the question, and how well-formed a model found it,
+    from 0 to 1."""
 
     number: int
     question: Question
@@ -37,14 +38,15 @@ class GivenQuestion:
 
 
 def read_questions(path: Path) -> list[Question]:
-    """The questions of a file, in its order, without what else stands there. Raises JobError as `read_given_questions` does."""
-    return [given.question for given in read_given_questions(path)]
+    """The questions of a file, in its order, without their lines and scores. Raises JobError as `read_given_questions` does."""
+    return [row.question for row in read_given_questions(path)]
 
 
 def read_given_questions(path: Path) -> list[GivenQuestion]:
-    """The questions of a file, in its order. Where no row has an id, the row's number (from 1) is its id.
+    """The questions of a file, in its order. The id of a row without one is its line, or row of Parquet, from 1.
 
-    Raises JobError: 66 where the file is missing, 65 with the line where a row is wrong, an id comes twice, or none is there.
+    Raises JobError: 66 if the file is missing; 65, with the line, if a row is wrong or an id comes twice, or if there is no
+    question.
     """
     questions: list[GivenQuestion] = []
     lines: dict[str, int] = {}
@@ -52,10 +54,10 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
         text = _first(row, QUESTION_TEXT)
         if text is None or not str(text).strip():
             raise JobError(f"{path}:{line}: no question; give one of the columns {', '.join(QUESTION_TEXT)}", BAD_DATA)
-        given = _first(row, QUESTION_ID)
-        question_id = str(line if given is None else given)
+        own_id = _first(row, QUESTION_ID)
+        question_id = str(line if own_id is None else own_id)
         if question_id in lines:
-            raise JobError(f"{path}:{line}: question id {question_id!r} stands in line {lines[question_id]} already", BAD_DATA)
+            raise JobError(f"{path}:{line}: question id {question_id!r} is in line {lines[question_id]} already", BAD_DATA)
         lines[question_id] = line
         score = _score(path, line, row.get("well_formed"))
         questions.append(GivenQuestion(line, Question(question_id, str(text).strip()), score))
@@ -64,15 +66,16 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
     return questions
 
 
-def _score(path: Path, line: int, given: Any) -> float | None:
-    if given in (None, ""):
+def _score(path: Path, line: int, cell: Any) -> float | None:
+    """The number in a cell `well_formed`; None if it is empty. Raises JobError (65) if it is no number from 0 to 1."""
+    if cell in (None, ""):
         return None
     try:
-        score = float(given)
+        score = float(cell)
     except (TypeError, ValueError):
         score = math.nan
     if not 0 <= score <= 1:
-        raise JobError(f"{path}:{line}: well_formed is {given!r}; it must be a number from 0 to 1", BAD_DATA)
+        raise JobError(f"{path}:{line}: well_formed is {cell!r}; it must be a number from 0 to 1", BAD_DATA)
     return score
 
 
@@ -87,10 +90,10 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
         missing = pc.or_(pc.or_(pc.is_null(question_id), pc.is_null(label)), pc.and_(pc.is_null(sentence_id), pc.is_null(text)))
         wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
         if (row := wrong.index(True).as_py()) >= 0:
-            told = f"label {label[row].as_py()!r}; it must be 0 or 1"
+            problem = f"label {label[row].as_py()!r}; it must be 0 or 1"
             if missing[row].as_py():
-                told = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
-            raise JobError(f"{path}:{line[row]}: {told}", BAD_DATA)
+                problem = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
+            raise JobError(f"{path}:{line[row]}: {problem}", BAD_DATA)
         columns = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
         yield pa.RecordBatch.from_arrays(columns, schema=GIVEN_LABEL)
         rows += len(table)
@@ -114,16 +117,16 @@ def _label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Itera
         yield from _parquet_label_columns(path)
         return
     rows = _rows(path)
-    while held := list(islice(rows, _LABELS_AT_ONCE)):
-        made = {"number": pa.array([line for line, _ in held], pa.int64())}
+    while chunk := list(islice(rows, _LABELS_AT_ONCE)):
+        columns = {"number": pa.array([line for line, _ in chunk], pa.int64())}
         for name, own in _LABEL_COLUMNS.items():
-            values = [_first(row, own) for _, row in held]
-            made[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
-        yield pa.table(made), partial(_names, held)
+            values = [_first(row, own) for _, row in chunk]
+            columns[name] = pa.array([None if value is None else str(value) for value in values], pa.string())
+        yield pa.table(columns), partial(_names, chunk)
 
 
-def _names(held: Sequence[tuple[int, Mapping[str, Any]]], row: int) -> Iterable[str]:
-    return map(str, held[row][1])
+def _names(chunk: Sequence[tuple[int, Mapping[str, Any]]], row: int) -> Iterable[str]:
+    return map(str, chunk[row][1])
 
 
 def _parquet_label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int], Iterable[str]]]]:
@@ -131,14 +134,14 @@ def _parquet_label_columns(path: Path) -> Iterator[tuple[pa.Table, Callable[[int
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            wanted = [name for own in _LABEL_COLUMNS.values() for name in own if name in names]
-            for batch in file.iter_batches(batch_size=_LABELS_AT_ONCE, columns=wanted):
-                made = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
+            present = [name for own in _LABEL_COLUMNS.values() for name in own if name in names]
+            for batch in file.iter_batches(batch_size=_LABELS_AT_ONCE, columns=present):
+                columns = {"number": pa.array(range(first, first + batch.num_rows), pa.int64())}
                 for name, own in _LABEL_COLUMNS.items():
-                    there = [pc.cast(batch.column(each), pa.string()) for each in own if each in wanted]
+                    texts = [pc.cast(batch.column(column), pa.string()) for column in own if column in present]
                     empty = pa.nulls(batch.num_rows, pa.string())
-                    made[name] = pc.coalesce(*(pc.if_else(pc.equal(each, ""), empty, each) for each in there), empty)
-                yield pa.table(made), lambda n: names
+                    columns[name] = pc.coalesce(*(pc.if_else(pc.equal(text, ""), empty, text) for text in texts), empty)
+                yield pa.table(columns), lambda n: names
                 first += batch.num_rows
     except pa.ArrowInvalid as e:
         raise JobError(f"{path}: not readable as parquet: {e}", BAD_DATA) from e
@@ -159,18 +162,18 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
 
 def read_splits(path: Path) -> dict[str, Split]:
     """Question id → its split, of a file. Raises JobError as `read_questions` does."""
-    found: dict[str, Split] = {}
+    splits: dict[str, Split] = {}
     for line, row in _rows(path, header=("question_id", "split")):
-        given = _first(row, QUESTION_ID)
+        question_id = _first(row, QUESTION_ID)
         name = next((name for name in SPLITS if row.get("split") == name), None)
-        if given is None or name is None:
-            told = f"question id {given!r} and split {row.get('split')!r}"
-            raise JobError(f"{path}:{line}: {told}; give question_id, and as split {', '.join(SPLITS)}", BAD_DATA)
-        if found.setdefault(str(given), name) != name:
-            raise JobError(f"{path}:{line}: question id {given!r} is in {found[str(given)]} already, {name} here", BAD_DATA)
-    if not found:
+        if question_id is None or name is None:
+            cells = f"question id {question_id!r} and split {row.get('split')!r}"
+            raise JobError(f"{path}:{line}: {cells}; give question_id, and as split {', '.join(SPLITS)}", BAD_DATA)
+        if (other := splits.setdefault(str(question_id), name)) != name:
+            raise JobError(f"{path}:{line}: question id {question_id!r} is in {other} already, {name} here", BAD_DATA)
+    if not splits:
         raise JobError(f"{path}: no question in it", BAD_DATA)
-    return found
+    return splits
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
@@ -178,7 +181,7 @@ def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
 
 
 def _rows(path: Path, header: tuple[str, ...] = ()) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line from 1, row) of any of the formats; `header` names the columns of a TSV file that has no header of its own."""
+    """(line from 1, row) of a file in any of the formats; `header` names the columns of a TSV file without a header line."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
@@ -226,8 +229,8 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
                     continue
                 names = header
                 if len(cells) != len(names):
-                    wanted = f"; without one it must have the columns {', '.join(header)}" if header else ""
-                    raise JobError(f"{path}:{line}: no header line{wanted}", BAD_DATA)
+                    columns = f"; without one it must have the columns {', '.join(header)}" if header else ""
+                    raise JobError(f"{path}:{line}: no header line{columns}", BAD_DATA)
             if len(cells) != len(names):
                 raise JobError(f"{path}:{line}: {len(cells)} cells where the header has {len(names)}", BAD_DATA)
             yield line, dict(zip(names, cells, strict=True))

@@ -21,7 +21,7 @@ from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Step, total
-from pipelines.inputs.questions import Chosen, choose, told
+from pipelines.inputs.questions import QuestionChoice, choose, describe
 from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from pipelines.steps.shard_search import (
     BLOCKS_PER_SEARCH,
@@ -54,7 +54,7 @@ def settings_of(job: Job) -> Retrieve:
     return job.retrieve
 
 
-def choose_questions(job: Job) -> Chosen:
+def choose_questions(job: Job) -> QuestionChoice:
     """The questions that are searched, and those that are not. Raises JobError as `questions.choose` does."""
     settings = settings_of(job)
     return choose(job.path(settings.questions), settings)
@@ -133,7 +133,7 @@ def define(
     )
 
 
-def write_rejects(choice: Chosen, step: Step, unit: int) -> Report:
+def write_rejects(choice: QuestionChoice, step: Step, unit: int) -> Report:
     """Write the questions that are not searched to questions_rejects/, as the unit after the last block."""
     writer = PartWriter(step.run / "questions_rejects", Rejected, unit)
     with writer:
@@ -150,7 +150,7 @@ def summary(run: Path) -> str:
     if counts["questions_rejects"]:
         reasons = Counter({k.removeprefix("rejected."): n for k, n in counts.items() if k.startswith("rejected.")})
         questions = (
-            f"{counts['questions_given']:,} given = {questions} + {counts['questions_rejects']:,} rejects ({told(reasons)})"
+            f"{counts['questions_given']:,} given = {questions} + {counts['questions_rejects']:,} rejects ({describe(reasons)})"
         )
     return (
         f"retrieve   {questions}, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.annotation.sampling import Rules, choose, draw, estimate
+from indexing.annotation.sampling import SamplingRules, choose, draw, estimate
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def ids(many: int) -> list[str]:
 @given(st.integers(0, 40), st.integers(1, 20), st.integers(0, 5), st.sets(st.integers(0, 39)), st.integers(0, 3))
 def test_the_top_is_whole_and_the_rest_is_sampled_once_each(many, top, random, labelled, seed):
     known = {f"d@{n}": n % 2 for n in labelled}
-    chosen = choose("q", ids(many), known, Rules(top, random, 0.3, seed))
+    chosen = choose("q", ids(many), known, SamplingRules(top, random, 0.3, seed))
     assert len({each.number for each in chosen}) == len(chosen)
     by = {name: sorted(each.number for each in chosen if each.stratum == name) for name in ("top", "random", "control")}
     below = max(many - top, 0)
@@ -42,7 +42,7 @@ def test_the_top_is_whole_and_the_rest_is_sampled_once_each(many, top, random, l
 
 
 def test_a_sample_depends_on_no_order_below_the_top():
-    rules, sentences = Rules(top=3, random=4), ids(30)
+    rules, sentences = SamplingRules(top=3, random=4), ids(30)
     again = [*sentences[:3], *reversed(sentences[3:])]
     first = {(sentences[each.number], each.stratum) for each in choose("q", sentences, {}, rules)}
     assert first == {(again[each.number], each.stratum) for each in choose("q", again, {}, rules)}
@@ -54,7 +54,7 @@ def test_the_order_shown_tells_no_stratum():
     places = {"top": [], "random": [], "control": []}
     for q in range(400):
         known = {f"d@{n}": 1 for n in range(10, 60)}
-        for place, each in enumerate(choose(f"q{q}", ids(60), known, Rules(8, 8, 1 / 3))):
+        for place, each in enumerate(choose(f"q{q}", ids(60), known, SamplingRules(8, 8, 1 / 3))):
             places[each.stratum].append(place)
     assert all(len(of) > 2000 for of in places.values())
     means = [np.mean(of) for of in places.values()]
@@ -63,11 +63,11 @@ def test_the_order_shown_tells_no_stratum():
 
 def test_controls_are_drawn_with_the_probability_that_they_state():
     """8 tasks and a fifth of controls: 2 of 5 known. And 17 tasks and 5 %: 0.89 of 5."""
-    for rules, mean in ((Rules(6, 2, 0.2), 2.0), (Rules(15, 2, 0.05), 17 / 19)):
+    for rules, mean in ((SamplingRules(6, 2, 0.2), 2.0), (SamplingRules(15, 2, 0.05), 17 / 19)):
         known = {f"d@{n}": 0 for n in range(40, 45)}
         drawn: dict[int, int] = {}
         for seed in range(3000):
-            for each in choose("q", ids(60), known, Rules(rules.top, rules.random, rules.control_share, seed)):
+            for each in choose("q", ids(60), known, SamplingRules(rules.top, rules.random, rules.control_share, seed)):
                 if each.stratum == "control":
                     assert each.probability == pytest.approx(mean / 5)
                     drawn[each.number] = drawn.get(each.number, 0) + 1
@@ -78,7 +78,7 @@ def test_controls_are_drawn_with_the_probability_that_they_state():
 
 def test_a_sentence_that_comes_twice_is_refused():
     with pytest.raises(ValueError, match="question q: a sentence comes twice"):
-        choose("q", ["a@1", "a@1"], {}, Rules())
+        choose("q", ["a@1", "a@1"], {}, SamplingRules())
 
 
 def test_a_draw_lies_evenly_between_0_and_1():
@@ -90,14 +90,14 @@ def test_a_draw_lies_evenly_between_0_and_1():
 POPULATION = np.random.default_rng(7)
 SIZES = POPULATION.integers(4, 45, size=50)
 LABELS = [(POPULATION.random(size) < np.maximum(0.5 * 0.8 ** np.arange(size), 0.06)).astype(int) for size in SIZES]
-RULES = Rules(top=5, random=6)
+RULES = SamplingRules(top=5, random=6)
 """50 questions of 4 to 44 sentences, half of the first ones correct and 6 % of the last."""
 
 
 def draw_labels(seed: int) -> list[Row]:
     rows = []
     for q, labels in enumerate(LABELS):
-        for each in choose(f"q{q}", ids(len(labels)), {}, Rules(RULES.top, RULES.random, seed=seed)):
+        for each in choose(f"q{q}", ids(len(labels)), {}, SamplingRules(RULES.top, RULES.random, seed=seed)):
             rows.append(Row(f"q{q}", int(labels[each.number]), each.stratum, each.probability))
     return rows
 

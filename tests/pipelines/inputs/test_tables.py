@@ -46,7 +46,7 @@ def test_questions_without_ids_are_numbered(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("q.tsv", "question_id\ttext\n1\tWho?\n1\tWhy?\n", r"q.tsv:3: question id '1' stands in line 2 already"),
+        ("q.tsv", "question_id\ttext\n1\tWho?\n1\tWhy?\n", r"q.tsv:3: question id '1' is in line 2 already"),
         ("q.tsv", "question_id\ttext\n1\t \n", r"q.tsv:2: no question"),
         ("q.tsv", "question_id\ttext\n1\tWho?\tWhy?\n", r"q.tsv:2: 3 cells where the header has 2"),
         ("q.tsv", "Who?\n", r"q.tsv:1: no header line; without one it must have the columns question_id, text"),
