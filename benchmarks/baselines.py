@@ -8,7 +8,8 @@ the paper's own, which a parser cut that cannot be had.
 from __future__ import annotations
 
 from benchmarks.harness import arguments, finish, say
-from pipelines.evaluate.evaluate import RankOptions, evaluate
+from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.rank import RankOptions
 from ranking.baselines.overlap import RULES
 
 SETS = {"wikiqa": ("wikiqa/wikiqa-test.parquet", "cosinet"), "squad": ("squad/squad-sent-test.parquet", "blanks")}

@@ -209,7 +209,10 @@ def rows_of(test: str, tables: dict[str, ExitScores]) -> Iterator[tuple[str, flo
 
 def main() -> None:
     given = arguments(
-        "cascade_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/cascade_quality"}
+        "cascade_quality",
+        __doc__ or "",
+        paths={"work": "folder of the trainings, which stay; out/cascade_quality"},
+        smoke=False,
     )
     data, work = given.data.resolve(), (given.work or Path("out/cascade_quality")).resolve()
     work.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ import torch
 import transformers
 from sentence_transformers import CrossEncoder
 
-from benchmarks.harness import arguments, finish, peak_gb, say, seconds
+from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cascade.cascade import Cascade
@@ -237,17 +237,20 @@ def name_of(precision: torch.dtype) -> str:
 
 
 def main() -> None:
-    given = arguments("cascade_speed", __doc__ or "", paths={"checkpoint": "a trained cascade; the shipped one"})
+    options = arguments("cascade_speed", __doc__ or "", paths={"checkpoint": "a trained cascade; the shipped one"})
+    if options.smoke:
+        shrink(globals(), QUESTIONS=4, CANDIDATES=10, BATCHES=(16, 32), TRIAL=10, ROBERTA_QUESTIONS=1, ROBERTA_CANDIDATES=6)
+        shrink(globals(), ROBERTA=replace(ROBERTA, width=96, inner=192, vocabulary=31_000))
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    model, tokeniser = load(given.checkpoint or SHIPPED / "cascade", "cascade", find_model)
-    lists = lists_of(given.data / SET, QUESTIONS, CANDIDATES)
-    result = beside_predict(model, tokeniser, lists, given.rounds)
+    model, tokeniser = load(options.checkpoint or SHIPPED / "cascade", "cascade", find_model)
+    lists = lists_of(options.data / SET, QUESTIONS, CANDIDATES)
+    result = beside_predict(model, tokeniser, lists, options.rounds)
     few = [RankedList(ranked.question, ranked.candidates[:ROBERTA_CANDIDATES]) for ranked in lists[:ROBERTA_QUESTIONS]]
-    result |= roberta(Tokeniser(find_model(DEFAULT)), few, given.rounds)
-    finish("cascade_speed", result | {"peak_gb": peak_gb()}, given.save)
+    result |= roberta(Tokeniser(find_model(DEFAULT)), few, options.rounds)
+    finish("cascade_speed", result | {"peak_gb": peak_gb()}, options.save)
 
 
 if __name__ == "__main__":

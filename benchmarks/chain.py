@@ -25,7 +25,7 @@ import numpy as np
 import torch
 
 from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, say, seconds, shrink
 from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import load
@@ -119,11 +119,13 @@ def with_hashing(
 
 
 def main() -> None:
-    given = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
+    options = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
+    if options.smoke:
+        shrink(globals(), DEPTH=3, QUESTIONS=2)
     torch.set_num_threads(1)
     plan = load_plan(load(SAMPLE))
     with tempfile.TemporaryDirectory() as folder:
-        found = job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)
+        found = job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)
     lists, golds = [to_passages(ranked) for ranked, _ in found], [gold for _, gold in found]
     began = time.perf_counter()
     passed = list(stage_by_stage(plan, lists))
@@ -143,9 +145,9 @@ def main() -> None:
         name = "peasi" if without == PEASI else without[0].replace(".", "_")
         result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
         say(f"without {name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
-    if given.hashing:
-        result |= with_hashing(plan, lists, golds, given.hashing, given.rounds)
-    finish("chain", result, given.save)
+    if options.hashing:
+        result |= with_hashing(plan, lists, golds, options.hashing, options.rounds)
+    finish("chain", result, options.save)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,20 @@ suffix. Matrix products are in bfloat16, which halves the time: an hour each.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from benchmarks.cosinet_quality import SEEDS, VECTORS, WORK, Run, beside_the_paper, parameters, rate, summary, train_all
-from benchmarks.harness import arguments, finish
+from benchmarks import cosinet_quality
+from benchmarks.cosinet_quality import (
+    SEEDS,
+    SMOKE_FORMS,
+    VECTORS,
+    WORK,
+    Run,
+    beside_the_paper,
+    parameters,
+    rate,
+    summary,
+    train_all,
+)
+from benchmarks.harness import arguments, finish, shrink
 from ranking.cosinet.heads import FORMS
 
 PAPER = {  # MAP, MRR (Table 4)
@@ -23,13 +33,15 @@ PAPER = {  # MAP, MRR (Table 4)
 
 
 def main() -> None:
-    given = arguments("compare_aggregate_quality", __doc__ or "", paths=WORK, choices={"vectors": tuple(VECTORS)})
-    suffix = "" if given.vectors == "minilm" else f"_{given.vectors}"
-    todo = [Run("wikiqa", given.vectors, "compare_aggregate", form, seed, rate(form)) for seed in SEEDS for form in FORMS]
-    made = train_all(given.data, todo, given.work or Path("out/compare_aggregate_quality"))
-    result = {**parameters("compare_aggregate", "ca_"), **summary(made)}
+    options = arguments("compare_aggregate_quality", __doc__ or "", paths=WORK, choices={"vectors": tuple(VECTORS)})
+    if options.smoke:
+        shrink(vars(cosinet_quality), FORMS=SMOKE_FORMS, VECTORS={"minilm": VECTORS["minilm"]})
+        shrink(globals(), SEEDS=range(1), FORMS=SMOKE_FORMS)
+    suffix = "" if options.vectors == "minilm" else f"_{options.vectors}"
+    todo = [Run("wikiqa", options.vectors, "compare_aggregate", form, seed, rate(form)) for seed in SEEDS for form in FORMS]
+    result = {**parameters("compare_aggregate", "ca_"), **summary(train_all(options, todo, "compare_aggregate_quality"))}
     beside_the_paper(result, PAPER, "ca_", suffix)
-    finish(f"compare_aggregate_quality{suffix}", result, given.save)
+    finish(f"compare_aggregate_quality{suffix}", result, options.save)
 
 
 if __name__ == "__main__":

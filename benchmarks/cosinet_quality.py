@@ -13,6 +13,7 @@ What is trained stands in --work, a file for each training, and is not trained a
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import tempfile
@@ -24,7 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.harness import arguments, finish, processes, revision, say
+from benchmarks.harness import arguments, finish, processes, revision, say, shrink, work_folder
 from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.heads import FORMS, Form
@@ -35,6 +36,7 @@ from ranking.word_vectors.vector_files import read
 from schemas.labels import LabelledCandidate
 
 SEEDS = range(5)
+SMOKE_FORMS: tuple[Form, ...] = ("pointwise", "birnn")
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "4000000000", "MALLOC_TRIM_THRESHOLD_": "16000000000", "MALLOC_TOP_PAD_": "200000000"}
 """glibc gives large arrays back to the system and fetches them anew, which costs Compare-Aggregate a sixth of its time."""
 VECTORS = {
@@ -137,39 +139,41 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
     return run, found | {f"{run.data}_dev_map": 100 * history.best.dev}
 
 
-Found = list[tuple[Run, dict[str, float]]]
+Results = list[tuple[Run, dict[str, float]]]
 
 
-def train_all(folder: Path, todo: Sequence[Run], work: Path) -> Found:
-    """What each run found, in the order of `todo`; of those in `work` by this revision, what was found then."""
-    work.mkdir(parents=True, exist_ok=True)
-    os.environ |= KEEP_MEMORY
-    made = {run: found for run in todo if (found := _kept(work, run)) is not None}
-    with processes() as pool:
-        running = [pool.submit(one, folder, run) for run in todo if run not in made]
-        say(f"{len(made)} of {len(todo)} are trained")
-        for done in as_completed(running):
-            run, found = done.result()
-            made[run] = found
-            _file(work, run).write_text(json.dumps({"revision": revision(), **found}), encoding="utf-8")
-            told = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
-            say(f"{len(made)} of {len(todo)}: {' '.join(map(str, run))}: {told}")
-    return [(run, made[run]) for run in todo]
+def train_all(options: argparse.Namespace, todo: Sequence[Run], name: str) -> Results:
+    """The figures of each run, in the order of `todo`. They are kept in --work, and runs that this revision has done are not
+    done again."""
+    with work_folder(options, name) as work:
+        os.environ |= KEEP_MEMORY
+        figures = {run: kept for run in todo if (kept := _kept(work, run)) is not None}
+        with processes(inline=options.smoke) as pool:
+            running = [pool.submit(one, options.data, run) for run in todo if run not in figures]
+            say(f"{len(figures)} of {len(todo)} are trained")
+            for done in as_completed(running):
+                run, values = done.result()
+                figures[run] = values
+                _file(work, run).write_text(json.dumps({"revision": revision(), **values}), encoding="utf-8")
+                text = ", ".join(f"{key} {value:.2f}" for key, value in values.items())
+                say(f"{len(figures)} of {len(todo)}: {' '.join(map(str, run))}: {text}")
+    return [(run, figures[run]) for run in todo]
 
 
 def _kept(work: Path, run: Run) -> dict[str, float] | None:
+    """The figures of a run that this revision has done."""
     try:
-        found = json.loads(_file(work, run).read_text(encoding="utf-8"))
+        figures = json.loads(_file(work, run).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return found if found.pop("revision") == revision() else None
+    return figures if figures.pop("revision") == revision() else None
 
 
 def _file(work: Path, run: Run) -> Path:
     return work / f"{'-'.join(map(str, run))}.json"
 
 
-def summary(results: Found) -> dict[str, float]:
+def summary(results: Results) -> dict[str, float]:
     """Mean, deviation and number of seeds for each metric, variant and kind of vectors."""
     made: dict[tuple[str, str], list[dict[str, float]]] = {}
     for run, found in results:
@@ -195,21 +199,23 @@ def parameters(name: str, prefix: str = "") -> dict[str, float]:
 def beside_the_paper(
     result: Mapping[str, float], paper: Mapping[str, tuple[float, float]], prefix: str = "", suffix: str = ""
 ) -> None:
-    for form, (map_, mrr) in paper.items():
+    for form, (map_, mrr) in ((form, figures) for form, figures in paper.items() if form in FORMS):
         variant = f"{prefix}{form}{suffix}"
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {form:<10} MAP / MRR {ours}; the paper {map_} / {mrr}")
 
 
 def main() -> None:
-    given = arguments("cosinet_quality", __doc__ or "", paths=WORK, choices={"learn": ("wikiqa", "squad")})
-    made = train_all(given.data, list(runs(given.learn)), given.work or Path("out/cosinet_quality"))
-    if given.learn == "squad":
-        finish("cosinet_quality_squad", summary(made), given.save)
+    options = arguments("cosinet_quality", __doc__ or "", paths=WORK, choices={"learn": ("wikiqa", "squad")})
+    if options.smoke:
+        shrink(globals(), SEEDS=range(1), FORMS=SMOKE_FORMS, VECTORS={"minilm": VECTORS["minilm"]})
+    results = train_all(options, list(runs(options.learn)), "cosinet_quality")
+    if options.learn == "squad":
+        finish("cosinet_quality_squad", summary(results), options.save)
         return
-    result = {**parameters("cosinet"), **summary(made)}
+    result = {**parameters("cosinet"), **summary(results)}
     beside_the_paper(result, PAPER)
-    finish("cosinet_quality", result, given.save)
+    finish("cosinet_quality", result, options.save)
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ bfloat16, one dev evaluation at the end.
 
 from __future__ import annotations
 
-import multiprocessing
 import statistics
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, processes, say, seconds, shrink
 from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.cosinet import Cosinet, CosinetModel
@@ -34,7 +32,7 @@ from ranking.word_vectors.embeddings import derive
 from ranking.word_vectors.words import Lexicon
 from schemas.ranked import RankedList
 
-PLAIN_LISTS, BLOCK, PROCESSES = 200, 64, 2
+PLAIN_LISTS, BLOCK, PROCESSES, EPOCHS = 200, 64, 2, 3
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 
 
@@ -84,31 +82,34 @@ def beside_the_plain(path: Path, rounds: int) -> tuple[float, float, float]:
 
 
 def train_seconds(data: Path, threads: int) -> float:
-    """Wall seconds of 3 epochs on WikiQA, texts to rows included, word vectors not."""
+    """Wall seconds of EPOCHS epochs on WikiQA, texts to rows included, word vectors not."""
     torch.set_num_threads(threads)
     learn, dev = (list(by_question(read_dataset(data / f"wikiqa/wikiqa-{split}.parquet"))) for split in ("train", "dev"))
     embeddings = derive(vocabulary([*learn, *dev]), find_model("all-MiniLM-L6-v2"), "all-MiniLM-L6-v2")
     torch.manual_seed(0)
     began = time.perf_counter()
     task = ListTask("cosinet", "birnn", embeddings, learn, lambda folder, *_: folder.mkdir(parents=True), batch=4)
+    recipe = Recipe(epochs=EPOCHS, precision="bf16", evaluate_every=EPOCHS * task.steps)
     with tempfile.TemporaryDirectory() as folder:
-        train(task, Dev(dev), Recipe(epochs=3, precision="bf16", evaluate_every=3 * task.steps), Path(folder), "benchmark")
+        train(task, Dev(dev), recipe, Path(folder), "benchmark")
     return time.perf_counter() - began
 
 
 def main() -> None:
-    given = arguments("cosinet_speed", __doc__ or "")
+    options = arguments("cosinet_speed", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), EPOCHS=1)
     result: dict[str, float | int | str] = {"form": load_model(SHIPPED / "cosinet", CosinetModel, find_model)[0].form}
     rates: dict[str, list[float]] = {name: [] for name in SETS}
-    for _ in range(given.rounds):
+    for _ in range(options.rounds):
         for name, path in SETS.items():
-            with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
-                start = time.time() + 25  # both have loaded by then
-                made = list(pool.map(score_part, [given.data / path] * PROCESSES, range(PROCESSES), [start] * PROCESSES))
-            rates[name].append(sum(pairs for pairs, _ in made) / max(taken for _, taken in made))
+            with processes(PROCESSES, inline=options.smoke) as pool:
+                start = 0.0 if options.smoke else time.time() + 25  # both have loaded by then
+                parts = list(pool.map(score_part, [options.data / path] * PROCESSES, range(PROCESSES), [start] * PROCESSES))
+            rates[name].append(sum(pairs for pairs, _ in parts) / max(taken for _, taken in parts))
             say(f"{name}: {rates[name][-1]:,.0f} pairs/s from text, {PROCESSES} processes")
-    fast, plain, difference = beside_the_plain(given.data / SETS["wikiqa"], given.rounds)
-    taken = {threads: [train_seconds(given.data, threads) for _ in range(given.rounds)] for threads in (1, 2)}
+    fast, plain, difference = beside_the_plain(options.data / SETS["wikiqa"], options.rounds)
+    taken = {threads: [train_seconds(options.data, threads) for _ in range(options.rounds)] for threads in (1, 2)}
     say(f"training: {taken}")
     result |= {
         "pairs_per_s": statistics.median(rates["squad"]),
@@ -121,7 +122,7 @@ def main() -> None:
         "train_seconds_1_thread": statistics.median(taken[1]),
         "train_seconds_2_threads": statistics.median(taken[2]),
     }
-    finish("cosinet_speed", result, given.save)
+    finish("cosinet_speed", result, options.save)
 
 
 if __name__ == "__main__":

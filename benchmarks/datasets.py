@@ -12,7 +12,7 @@ import tempfile
 import tracemalloc
 from pathlib import Path
 
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, say, seconds, shrink
 from pipelines.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
 from pipelines.datasets import read_dataset
 
@@ -80,6 +80,8 @@ def stream(rounds: int, result: dict[str, float | int | str]) -> None:
 
 def main() -> None:
     options = arguments("datasets", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), QUESTIONS=10, PER_QUESTION=20)
     result: dict[str, float | int | str] = {}
     for split in ("train", "dev", "test"):
         report(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, say, shrink
 from indexing.shards.dense import Encoder, load_encoder
 from indexing.shards.padded import PaddedTransformer
 from pipelines.steps.models import use_threads
@@ -50,9 +50,11 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    given = arguments("dense_encoding", __doc__ or "")
+    options = arguments("dense_encoding", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), PASSAGES=6, QUESTIONS=2, WORDS=20)
     use_threads()
-    texts = passages(given.data)
+    texts = passages(options.data)
     questions = [text.split(".")[0] for _, text in texts[:QUESTIONS]]
     encoders: dict[str, Encoder] = {"packed": load_encoder(PackedTransformer), "padded": load_encoder(PaddedTransformer)}
     vectors = {name: encoder.encode_passages(texts) for name, encoder in encoders.items()}  # also warms them up
@@ -62,14 +64,14 @@ def main() -> None:
     }
     result: dict[str, float | int | str] = {
         "passages": len(texts),
-        "rounds": given.rounds,
+        "rounds": options.rounds,
         "precision": encoders["packed"].precision,
         "torch": torch.__version__,
         "largest_difference": float(np.abs(vectors["packed"] - vectors["padded"]).max()),
     }
     for what, (count, work) in works.items():
         taken: dict[str, list[float]] = {name: [] for name in encoders}
-        for number in range(given.rounds):
+        for number in range(options.rounds):
             for name in sorted(encoders, reverse=bool(number % 2)):
                 taken[name].append(seconds(lambda name=name, work=work: work(encoders[name])))  # type: ignore[misc]
             say(f"{what} round {number + 1}: " + ", ".join(f"{name} {count / taken[name][-1]:.1f}/s" for name in taken))
@@ -78,7 +80,7 @@ def main() -> None:
         result[f"{what}_ratio"] = statistics.median(
             slow / fast for slow, fast in zip(taken["padded"], taken["packed"], strict=True)
         )
-    finish("dense_encoding", result, given.save)
+    finish("dense_encoding", result, options.save)
 
 
 if __name__ == "__main__":

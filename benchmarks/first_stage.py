@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.retrieval import is_right, questions
 from indexing.shards import bm25, jvm
 from indexing.shards.dense import find_model
@@ -155,14 +155,16 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 
 
 def main() -> None:
-    given = arguments("first_stage", __doc__ or "")
+    options = arguments("first_stage", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), DEPTH=3, JOB_QUESTIONS=2, SLOW_QUESTIONS=2)
     torch.set_num_threads(1)
     encoder = EncodedOnce(dense_encoder())
     cosinet, overlap, similarity = load_reranker("cosinet", model=find_model), Overlap(), Similarity(encoder)
     result: dict[str, float | int | str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        sets = {name: labelled(given.data / path) for name, path in SETS.items()} | {
-            "job": job(given.data.resolve(), Path(folder))
+        sets = {name: labelled(options.data / path) for name, path in SETS.items()} | {
+            "job": job(options.data.resolve(), Path(folder), DEPTH, JOB_QUESTIONS)
         }
     for name, lists in sets.items():
         prefix = "" if name == "job" else f"{name}_"
@@ -181,7 +183,7 @@ def main() -> None:
             found = recalls(reranker.rerank, mine)
             say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in found.items()))
             result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in found.items()}
-    finish("first_stage", result, given.save)
+    finish("first_stage", result, options.save)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What every benchmark does the same way: its command line, the machine, and the flat JSON object at its end."""
+"""What all benchmarks share: the command line, the record of the machine, and the flat JSON object at the end."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ import re
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
+from benchmarks.smoke_data import small_data
+
+P, T = ParamSpec("P"), TypeVar("T")
 RESULTS = Path(__file__).with_name("results")
 
 
@@ -26,27 +31,68 @@ def arguments(
     needs_data: bool = True,
     paths: Mapping[str, str] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
+    smoke: bool = True,
 ) -> argparse.Namespace:
-    """--data (a folder of measuring data; must be there where it is needed), --save, --rounds, `paths`, option → help, and
-    `choices`, option → values, the default first.
+    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths`, option → help,
+    and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1; a benchmark that
+    cannot be made small has `smoke` False, and no such option.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
+    if smoke:
+        parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
     for option, meaning in (paths or {}).items():
         parser.add_argument(f"--{option}", type=Path, help=meaning)
     for option, values in (choices or {}).items():
         parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
-    given = parser.parse_args()
-    if needs_data and not given.data.is_dir():
-        parser.error(f"no folder {given.data}; give the measuring data with --data")
-    return given
+    options = parser.parse_args()
+    if needs_data and not options.data.is_dir():
+        parser.error(f"no folder {options.data}; give the measuring data with --data")
+    if smoke and options.smoke:
+        if options.save:
+            parser.error("--smoke measures nothing, so there is nothing to --save; leave one out")
+        options.rounds = 1
+        if needs_data:
+            options.data = small_data(options.data.resolve())
+    return options
+
+
+def shrink(module: dict[str, Any], **constants: Any) -> None:
+    """Give constants of a benchmark's module (its `globals()`) token values, for --smoke."""
+    if unknown := constants.keys() - module.keys():
+        raise KeyError(f"{module['__name__']} has no {', '.join(sorted(unknown))}")
+    module.update(constants)
 
 
 @contextmanager
-def processes(number: int = 2) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes. Where the block fails, what none of them has begun is not begun."""
+def work_folder(options: argparse.Namespace, name: str) -> Iterator[Path]:
+    """The folder --work, or out/NAME, which stays with what was trained in it; with --smoke a new one, which is removed."""
+    if options.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+        return
+    work: Path = (options.work or Path("out") / name).resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    yield work
+
+
+class Inline(Executor):
+    """Runs each task at once in this process: for --smoke, where a process takes longer to start than its task."""
+
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_result(function(*args, **kwargs))
+        return future
+
+
+@contextmanager
+def processes(number: int = 2, inline: bool = False) -> Iterator[Executor]:
+    """Fresh processes, or none with `inline`. If the block fails, tasks that none of them has begun are cancelled."""
+    if inline:
+        yield Inline()
+        return
     with ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as pool:
         try:
             yield pool
@@ -56,7 +102,7 @@ def processes(number: int = 2) -> Iterator[ProcessPoolExecutor]:
 
 
 def tell(waiting: Iterable[Future[str]]) -> None:
-    """Say each result as it comes; the first failure is raised at once."""
+    """Print each result when it is there; the first failure is raised at once."""
     for done in as_completed(list(waiting)):
         say(done.result())
 
@@ -64,8 +110,8 @@ def tell(waiting: Iterable[Future[str]]) -> None:
 def trained_by(work: Path) -> str:
     """The commits that the checkpoints in the folders of `work` were trained by, as their cards name them."""
     cards = "".join(card.read_text(encoding="utf-8") for card in work.glob("*/README.md"))
-    found = re.findall(r"^A checkpoint of AnswerMill .*commit (\w+(?:, changed)?);", cards, re.MULTILINE)
-    return " ".join(sorted({commit.replace(", changed", "+") for commit in found}))
+    commits = re.findall(r"^A checkpoint of AnswerMill .*commit (\w+(?:, changed)?);", cards, re.MULTILINE)
+    return " ".join(sorted({commit.replace(", changed", "+") for commit in commits}))
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.harness import arguments, finish, processes, revision, say, trained_by
+from benchmarks.harness import arguments, finish, processes, revision, say, shrink, trained_by, work_folder
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
@@ -159,12 +159,18 @@ def measured(data: Path, folder: Path, of: Run) -> dict[str, float]:
 
 
 def main() -> None:
-    given = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
-    data, work = given.data.resolve(), (given.work or Path("out/hashing_quality")).resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
+    if options.smoke:
+        shrink(globals(), SETS={name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()})
+    with work_folder(options, "hashing_quality") as work:
+        result = trained_and_measured(options.data.resolve(), work, options.smoke)
+    finish("hashing_quality", result, options.save)
+
+
+def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
     prepare(data, work)
     made: dict[tuple[str, str], list[dict[str, float]]] = {(of.data, of.variant): [] for of in runs()}
-    with processes() as pool:
+    with processes(inline=smoke) as pool:
         waiting = [pool.submit(one, data, work, of) for of in runs()]
         for done in as_completed(waiting):
             of, found, told = done.result()
@@ -182,8 +188,7 @@ def main() -> None:
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
-    result |= {f"{name}_seeds": of.seeds for name, of in SETS.items()} | {"trained_by": trained_by(work)}
-    finish("hashing_quality", result, given.save)
+    return result | {f"{name}_seeds": of.seeds for name, of in SETS.items()} | {"trained_by": trained_by(work)}
 
 
 if __name__ == "__main__":

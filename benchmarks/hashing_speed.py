@@ -20,13 +20,14 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from benchmarks.harness import arguments, finish, peak_gb, say
+from benchmarks.harness import arguments, finish, peak_gb, say, shrink
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.hashing.bits import Attention, Codes, pack, sizes, unpack
 from ranking.transformer.encoder import LayeredEncoder
@@ -103,7 +104,9 @@ def over(slow: list[float], quick: list[float]) -> float:
 
 @torch.inference_mode()
 def main() -> None:
-    given = arguments("hashing_speed", __doc__ or "", needs_data=False)
+    options = arguments("hashing_speed", __doc__ or "", needs_data=False)
+    if options.smoke:
+        shrink(globals(), CANDIDATES=6, ENCODED=3, LENGTHS=(64, 200), BERT=replace(BERT, layers=1, vocabulary=31_000))
     torch.set_num_threads(1)
     torch.manual_seed(0)
     bodies = {384: LayeredEncoder.load(find_model(DEFAULT)), 768: LayeredEncoder(BERT)}
@@ -116,7 +119,7 @@ def main() -> None:
             result[f"mb_float_d{width}_l{length}"] = stored.floats / 1e6
             result[f"mb_packed_d{width}_l{length}"] = stored.bits / 1e6
             for hidden in HIDDEN:
-                taken, difference = measure(encoder, length, hidden, given.rounds)
+                taken, difference = measure(encoder, length, hidden, options.rounds)
                 differences.append(difference)
                 key = f"d{width}_l{length}_m{hidden}"
                 for name, each in taken.items():
@@ -133,7 +136,7 @@ def main() -> None:
     }
     result["memory_ratio"] = paper.floats / paper.bits
     result["max_difference"] = max(differences)
-    finish("hashing_speed", result | {"peak_gb": peak_gb()}, given.save)
+    finish("hashing_speed", result | {"peak_gb": peak_gb()}, options.save)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, say, seconds, shrink
 from pipelines.evaluate.evaluate import evaluate
 from ranking.evaluation.metrics import Judged, measure
 
@@ -24,7 +24,9 @@ QUESTIONS, CANDIDATES, TIED = 5_000, 100, 10_000
 
 
 def main() -> None:
-    given = arguments("metrics", __doc__ or "", needs_data=False)
+    options = arguments("metrics", __doc__ or "", needs_data=False)
+    if options.smoke:
+        shrink(globals(), QUESTIONS=50, CANDIDATES=10, TIED=100)
     generator = np.random.default_rng(0)
     n = QUESTIONS * CANDIDATES
     question = np.repeat(np.arange(QUESTIONS), CANDIDATES)
@@ -50,9 +52,9 @@ def main() -> None:
         names = {"question_id": ids[0], "candidate_id": ids[1]}
         pq.write_table(pa.table({**names, "score": score}), scores)
         pq.write_table(pa.table({**names, "label": label}), labels)
-        for n_round in range(given.rounds):
+        for n_round in range(options.rounds):
             with seconds(arrays):
-                made = measure(judged)
+                values = measure(judged)
             with seconds(one_tie):
                 measure(tied)
             with seconds(theirs):
@@ -60,7 +62,7 @@ def main() -> None:
             with seconds(files):
                 evaluated = evaluate(str(scores), labels, protocol="raw")
             say(f"round {n_round + 1}: arrays {arrays[-1]:.2f} s, ir-measures {theirs[-1]:.2f} s, files {files[-1]:.2f} s")
-    if abs(evaluated.means["MAP"][0] - float(made["MAP"].expected.mean())) > 1e-12:
+    if abs(evaluated.means["MAP"][0] - float(values["MAP"].expected.mean())) > 1e-12:
         raise SystemExit("the files and the arrays gave different values")
     finish(
         "metrics",
@@ -71,7 +73,7 @@ def main() -> None:
             "ir_measures_seconds_5000x100": statistics.median(theirs),
             "over_ir_measures": statistics.median(t / a for a, t in zip(arrays, theirs, strict=True)),
         },
-        given.save,
+        options.save,
     )
 
 

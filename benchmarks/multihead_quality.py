@@ -246,7 +246,10 @@ def beside(rows: Questions, columns: Sequence[Floats]) -> Scored:
 
 def main() -> None:
     given = arguments(
-        "multihead_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/multihead_quality"}
+        "multihead_quality",
+        __doc__ or "",
+        paths={"work": "folder of the trainings, which stay; out/multihead_quality"},
+        smoke=False,
     )
     began = time.monotonic()
     data, work = given.data.resolve(), (given.work or Path("out/multihead_quality")).resolve()

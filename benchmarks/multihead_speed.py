@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import torch
 
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
-from benchmarks.harness import arguments, finish, peak_gb
+from benchmarks.harness import arguments, finish, peak_gb, shrink
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.pointwise import Pointwise
@@ -54,10 +54,12 @@ def runs(lists: Sequence[RankedList]) -> Runs:
 
 
 def main() -> None:
-    given = arguments("multihead_speed", __doc__ or "")
+    options = arguments("multihead_speed", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), QUESTIONS=3, CANDIDATES=8)
     torch.set_num_threads(1)
-    lists = lists_of(given.data / SET, QUESTIONS, CANDIDATES)
-    taken = timed(runs(lists), given.rounds)
+    lists = lists_of(options.data / SET, QUESTIONS, CANDIDATES)
+    taken = timed(runs(lists), options.rounds)
     pairs = sum(len(ranked.candidates) for ranked in lists)
     result: dict[str, float | int | str] = {"pairs": pairs}
     result |= {f"{name}_pairs_per_s": pairs / statistics.median(each) for name, each in taken.items()}
@@ -69,7 +71,7 @@ def main() -> None:
         "pruned_over_body": over(taken["pruned"], taken["body"]),
         "peak_gb": peak_gb(),
     }
-    finish("multihead_speed", result, given.save)
+    finish("multihead_speed", result, options.save)
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def passes(tree: Path, *tests: str) -> bool:
 
 
 def main() -> None:
-    given = arguments("mutations", __doc__ or "", needs_data=False)
+    given = arguments("mutations", __doc__ or "", needs_data=False, smoke=False)
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, say, seconds, shrink
 from indexing.shards.dense import find_model
 from pipelines.steps.models import device_of
 from ranking.plan import to_passages
@@ -30,15 +30,17 @@ DEPTH, QUESTIONS = 43, 20
 
 
 def main() -> None:
-    given = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
+    options = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
+    if options.smoke:
+        shrink(globals(), DEPTH=3, QUESTIONS=2)
     torch.set_num_threads(1)
     device = device_of("auto")
     as2, pr, easi = (
         load_reranker(name, checkpoint, model=find_model, device=device)
-        for name, checkpoint in (("cascade", None), ("peasi.pr", given.checkpoint), ("peasi.easi", given.checkpoint))
+        for name, checkpoint in (("cascade", None), ("peasi.pr", options.checkpoint), ("peasi.easi", options.checkpoint))
     )
     with tempfile.TemporaryDirectory() as folder:
-        sentences = [ranked for ranked, _ in job(given.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
+        sentences = [ranked for ranked, _ in job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
     passages = [to_passages(ranked) for ranked in sentences]
     best = [RankedList(ranked.question, ranked.candidates[:1]) for ranked in pr.rerank(passages)]
     stages: dict[str, tuple[Callable[[], object], Callable[[], Counter[str]]]] = {
@@ -50,7 +52,7 @@ def main() -> None:
     result: dict[str, float | int | str] = {"questions": len(sentences)}
     for _, costs in stages.values():
         costs()
-    for n in range(given.rounds):
+    for n in range(options.rounds):
         for name, (work, costs) in stages.items():
             with seconds(times[name]):
                 work()
@@ -66,7 +68,7 @@ def main() -> None:
     result["predictions_ratio"] = float(result["predictions_all"]) / float(result["predictions_as2"])
     result["token_ratio"] = float(result["tokens_as2"]) / float(result["tokens_all"])
     result["time_ratio"] = float(result["ms_as2"]) / float(result["ms_all"])
-    finish("peasi_cost", result, given.save)
+    finish("peasi_cost", result, options.save)
 
 
 if __name__ == "__main__":

@@ -245,7 +245,9 @@ def selective(
 
 
 def main() -> None:
-    given = arguments("peasi_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/peasi_quality"})
+    given = arguments(
+        "peasi_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/peasi_quality"}, smoke=False
+    )
     data, work = given.data.resolve(), (given.work or Path("out/peasi_quality")).resolve()
     work.mkdir(parents=True, exist_ok=True)
     prepare(data, work)

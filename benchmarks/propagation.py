@@ -172,7 +172,7 @@ def main() -> None:
         needs_data=False,
         paths={"passages": "number of passages instead of a million; the numbers of labels change with it"},
     )
-    passages = int(str(options.passages or PASSAGES))
+    passages = int(str(options.passages or (1_600 if options.smoke else PASSAGES)))
     result: dict[str, float | int | str] = {"passages": passages}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"

@@ -51,11 +51,11 @@ def without_peasi(run: Path) -> dict[str, str]:
 
 
 def main() -> None:
-    given = arguments("sample", __doc__ or "", needs_data=False)
+    options = arguments("sample", __doc__ or "", needs_data=False, smoke=False)
     taken: list[float] = []
     peak = 0.0
     found: list[dict[str, str]] = []
-    for _ in range(given.rounds):
+    for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
             with seconds(taken):
                 child = subprocess.Popen([sys.executable, "-m", "pipelines", "sample", "--out", folder], stdout=sys.stderr)
@@ -64,7 +64,7 @@ def main() -> None:
                 raise RuntimeError(f"answermill sample ended with status {status}")
             peak = max(peak, used.ru_maxrss / 1e6)
             run = Path(folder) / "run"
-            found = [answers(run), without_peasi(run)] if len(taken) == given.rounds else []
+            found = [answers(run), without_peasi(run)] if len(taken) == options.rounds else []
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
         "peak_gb": peak,
@@ -72,7 +72,7 @@ def main() -> None:
     }
     for name, best in zip(("", "_without_peasi"), found, strict=True):
         result |= {f"right{name}": right(best), f"p1{name}": right(best) / len(gold())}
-    finish("sample", result, given.save)
+    finish("sample", result, options.save)
 
 
 if __name__ == "__main__":

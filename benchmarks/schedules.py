@@ -31,22 +31,23 @@ AIMS = Aims(delta=0.05, epsilon=0.1)
 
 def main() -> None:
     paths = {"checkpoint": "a trained cascade with five exits; the shipped one", "plot": "folder for the plot and the tables"}
-    given = arguments("schedules", __doc__ or "", paths=paths)
+    options = arguments("schedules", __doc__ or "", paths=paths)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         for split in ("dev", "test"):
-            lists = questions(given.data / f"squad/squad-sent-{split}.parquet")[DEV_QUESTIONS:][:QUESTIONS]
+            every = questions(options.data / f"squad/squad-sent-{split}.parquet")
+            lists = every[:QUESTIONS] if options.smoke else every[DEV_QUESTIONS:][:QUESTIONS]
             rows = [row for rows in lists for row in rows]
             pq.write_table(LabelledCandidate.table(rows), Path(folder) / f"{split}.parquet")
         dev, test = Path(folder) / "dev.parquet", Path(folder) / "test.parquet"
-        tuned = tune_files(str(given.checkpoint or SHIPPED / "cascade"), dev, AIMS, held_out=test)
+        tuned = tune_files(str(options.checkpoint or SHIPPED / "cascade"), dev, AIMS, held_out=test)
     for line in tuned.lines():
         say(line)
-    if given.plot is not None:
-        tuned.write(given.plot)
+    if options.plot is not None:
+        tuned.write(options.plot)
     schedules = grid(AIMS.shares, tuned.table.exits)
     taken: list[float] = []
-    for _ in range(given.rounds):
+    for _ in range(options.rounds):
         with seconds(taken):
             replay(tuned.table, schedules)
     assert tuned.held is not None
@@ -64,7 +65,7 @@ def main() -> None:
         "held_out_p1_none": float(tuned.held.metrics["P@1"][list(tuned.chosen).index("none")]),
         "held_out_p1": float(tuned.held.metrics["P@1"][place]),
     }
-    finish("schedules", result, given.save)
+    finish("schedules", result, options.save)
 
 
 if __name__ == "__main__":

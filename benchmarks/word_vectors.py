@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, say, shrink
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.heads import NumberedList, rerank
@@ -41,6 +41,7 @@ DROPPED = (0, 1, 2, 3, 4, 5, 8)
 LAYER_DROPPED, DIMENSION = 3, 300
 CURRENT, EQUAL = "input_3", 0.5
 BATCH = 256  # words
+PIECES = 100_000  # the most that go through the transformer, each alone: all of them
 
 
 class ByRelatedness:
@@ -75,7 +76,7 @@ def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
 
     ends = tokenizer.cls_token_id, tokenizer.sep_token_id
     layers = outputs(model, list(pieces.values()), ends)  # [layers, words, hidden]
-    each_alone = outputs(model, [[number] for number in plain], ends)  # [layers, pieces, hidden]
+    each_alone = outputs(model, [[number] for number in plain[:PIECES]], ends)  # [layers, pieces, hidden]
     for layer, (vectors, alone) in enumerate(zip(layers, each_alone, strict=True), 1):
         yield f"layer_{layer}_raw", encode_words(pieces, of(pieces, vectors))
         kept = all_but_the_top(alone.astype(np.float64), DIMENSION, LAYER_DROPPED)
@@ -109,9 +110,11 @@ def equals(means: Mapping[str, float]) -> list[str]:
 
 
 def main() -> None:
-    given = arguments("word_vectors", __doc__ or "")
+    options = arguments("word_vectors", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), DROPPED=(0, 3), PIECES=400)
     torch.set_num_threads(1)
-    questions = {name: list(by_question(read_dataset(given.data / path))) for name, path in SETS.items()}
+    questions = {name: list(by_question(read_dataset(options.data / path))) for name, path in SETS.items()}
     devs = {name: Dev(rows) for name, rows in questions.items()}
     result: dict[str, float | str] = {
         f"{name}_questions": sum(any(row.label for row in each) for each in rows) for name, rows in questions.items()
@@ -127,7 +130,7 @@ def main() -> None:
     result |= {"best": max(means, key=lambda way: means[way]), "equal": ", ".join(equal), "simplest": equal[0]}
     result["chosen"] = CURRENT if CURRENT in equal else equal[0]
     say(f"best {result['best']}; equal to it {result['equal']}; chosen {result['chosen']}")
-    finish("word_vectors", result, given.save)
+    finish("word_vectors", result, options.save)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def made_set() -> tuple[Judged, np.ndarray]:
 
 
 def main() -> None:
-    given = arguments("wrong_ways", __doc__ or "", needs_data=False)
+    options = arguments("wrong_ways", __doc__ or "", needs_data=False)
     judged, texts = made_set()
     by_text = judged.regrouped(texts)
     result: dict[str, float] = {"questions": judged.questions}
@@ -48,7 +48,7 @@ def main() -> None:
             result[f"{key}_{metric.lower().replace('@', '')}"] = 100 * float(getattr(values, order)[kept].mean())
         map_, mrr = result[f"{key}_map"], result[f"{key}_mrr"]
         say(f"{key:<25} MAP {map_:5.1f}  MRR {mrr:5.1f}  over {kept.sum()} questions")
-    finish("wrong_ways", result, given.save)
+    finish("wrong_ways", result, options.save)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,67 @@
+"""Every benchmark still runs: with --smoke, on a token copy of the measuring data, in this process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import benchmarks
+
+TRAINING = "dozens of trainings of a whole transformer"
+JOB = "the steps of a job in processes of their own, which the end-to-end tests run too"
+LONG = {
+    "cascade_quality": TRAINING,
+    "hashing_quality": TRAINING,
+    "multihead_quality": TRAINING,
+    "peasi_quality": TRAINING,
+    "ingest": JOB,
+    "propagation": JOB,
+    "retrieval": JOB,
+    "mutations": "runs parts of these tests",
+    "sample": JOB,
+    "wqa": JOB,
+}
+"""Benchmarks that take longer than a test may, with the reason."""
+NO_COMMAND = {"harness", "smoke_data", "peasi_data"}
+NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND - LONG.keys())
+
+
+@pytest.fixture
+def apart(monkeypatch: pytest.MonkeyPatch):
+    """--smoke shrinks constants and may set variables of the environment: neither is left behind."""
+    before, threads = dict(os.environ), None
+    if "torch" in sys.modules:
+        threads = sys.modules["torch"].get_num_threads()
+    yield
+    for name in [name for name in sys.modules if name.startswith("benchmarks.") and name != "benchmarks.smoke_data"]:
+        del sys.modules[name]
+    os.environ.clear()
+    os.environ.update(before)
+    if threads is not None:
+        sys.modules["torch"].set_num_threads(threads)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_benchmark_runs_on_token_data(name: str, shared_data: Path, apart, monkeypatch, capsys) -> None:
+    saved = {path: path.stat().st_mtime_ns for path in Path(benchmarks.__path__[0], "results").iterdir()}
+    monkeypatch.setattr(sys, "argv", [name, "--smoke", "--data", str(shared_data)])
+    importlib.import_module(f"benchmarks.{name}").main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert result and not any(isinstance(value, dict | list) for value in result.values())
+    assert saved == {path: path.stat().st_mtime_ns for path in Path(benchmarks.__path__[0], "results").iterdir()}
+
+
+def test_the_list_is_of_all_benchmarks() -> None:
+    assert len(NAMES) > 15
+    for name in LONG:
+        assert importlib.util.find_spec(f"benchmarks.{name}")
+
+
+def test_contributing_names_every_benchmark() -> None:
+    words = (Path(benchmarks.__path__[0]).parent / "CONTRIBUTING.md").read_text(encoding="utf-8").split()
+    assert [name for name in (*NAMES, *LONG) if f"benchmarks.{name}" not in words] == []
