@@ -20,6 +20,7 @@ from pipelines.__main__ import main
 from pipelines.cli.command_line import command_line
 from pipelines.config.job_file import Job, keys
 from pipelines.config.training_file import TrainJob
+from pipelines.sample.best_answers import best_answers
 from pipelines.steps.chain import folders
 from ranking.registry import RERANKERS
 
@@ -105,6 +106,11 @@ def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monk
     for line in lines:
         stable = line.partition(", 0.4 MB;")[0].partition("; cascade took")[0]
         assert stable in README and stable in PAGES[ROOT / "docs" / "quickstart.md"]
+
+
+def test_the_answers_in_the_readme_are_those_that_the_sample_command_shows(sample_run):
+    shown = "\n".join(best_answers(sample_run))
+    assert shown in README and shown in PAGES[ROOT / "docs" / "quickstart.md"]
 
 
 def test_every_job_and_training_file_is_valid():
