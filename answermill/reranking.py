@@ -112,7 +112,7 @@ def _job(settings: dict[str, Any]) -> Job:
 
 
 def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: bool) -> RankedList:
-    """Each text as a passage of its own, in one sentence or cut into its sentences; positions count from 0."""
+    """Each text as one passage, in one sentence or cut into its sentences; positions count from 0."""
     passages = (_passage(n, text, split) for n, text in enumerate(texts))
     candidates = (
         Candidate(Hit(question_id, question, rank, 1 / rank, None, None, None, None, passage), None, rank - 1)

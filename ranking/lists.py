@@ -13,8 +13,8 @@ from schemas.ranked import Candidate, Hit, RankedList
 def ranked_list(candidates: Sequence[LabelledCandidate]) -> RankedList:
     """The candidates of one question, in their original order, as sentences; those of one document are its passage.
 
-    Where the data set does not say the document, each candidate is a passage of its own. Raises ValueError where there is
-    no candidate, or where they are of several questions.
+    If the data set does not say the document, each candidate is a passage by itself. Raises ValueError if there is no
+    candidate, or if the candidates belong to several questions.
     """
     if not candidates or len({c.question_id for c in candidates}) > 1:
         raise ValueError(f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give one's")
@@ -31,7 +31,7 @@ def ranked_list(candidates: Sequence[LabelledCandidate]) -> RankedList:
 
 
 def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:
-    """The passages of one question, in their order. Raises ValueError where there is none, or where they are of several."""
+    """The passages of one question, in their order. Raises ValueError if there is none, or if they belong to several."""
     if not passages or len({p.question_id for p in passages}) > 1:
         raise ValueError(f"{len(passages)} passages of {len({p.question_id for p in passages})} questions; give one's")
     question = Question(passages[0].question_id, passages[0].question)

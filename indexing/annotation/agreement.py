@@ -30,18 +30,18 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """`right` of `of`, and the Wilson interval of that share; None of nothing."""
+    """`right` of `total`, and the Wilson interval of that share; None of nothing."""
 
     right: int
-    of: int
+    total: int
 
     @property
     def value(self) -> float | None:
-        return self.right / self.of if self.of else None
+        return self.right / self.total if self.total else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        return wilson(self.right, self.of) if self.of else None
+        return wilson(self.right, self.total) if self.total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,9 @@ def annotators(votes: Votes, expected: Ints) -> dict[int, Annotator]:
     }
 
 
-def wilson(right: int, of: int) -> tuple[float, float]:
+def wilson(right: int, total: int) -> tuple[float, float]:
     """The 95 % Wilson score interval of a share, of one item or more."""
-    interval = binomtest(right, of).proportion_ci(0.95, method="wilson")
+    interval = binomtest(right, total).proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
 
 
@@ -186,14 +186,14 @@ def weight(controls: Share) -> float:
     The weight of a vote in the likeliest of two labels, if annotators err independently; one who is no better than chance has
     no weight.
     """
-    return max(0.0, math.log((controls.right + 1) / (controls.of - controls.right + 1)))
+    return max(0.0, math.log((controls.right + 1) / (controls.total - controls.right + 1)))
 
 
 def weights(controls: Sequence[Share]) -> list[float]:
     """The weight of each annotator; who has judged no control gets the mean of the others, and 1 where nobody has."""
-    known = [weight(share) for share in controls if share.of]
+    known = [weight(share) for share in controls if share.total]
     mean = sum(known) / len(known) if known else 1.0
-    return [weight(share) if share.of else mean for share in controls]
+    return [weight(share) if share.total else mean for share in controls]
 
 
 def resolve(votes: Sequence[tuple[int, float]]) -> tuple[int | None, float]:

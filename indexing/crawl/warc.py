@@ -166,8 +166,8 @@ def _to_next_record(stream: ByteStream) -> None:
     stream.drop(1)
     while True:
         ahead = stream.need(CHUNK)
-        if found := _NEXT.search(stream.ahead):
-            stream.drop(found.start() + 1)
+        if match := _NEXT.search(stream.ahead):
+            stream.drop(match.start() + 1)
             return
         stream.drop(max(1, ahead - 64))
         if ahead < CHUNK:

@@ -221,9 +221,9 @@ def _tally(rows: pa.Table, group: Ints) -> pa.Table:
     """The rows of each group as one row with the columns of `GivenLabels.texts`; rows and groups as from `_grouped`."""
     label, number, by_text = (rows[name].to_numpy() for name in ("label", "number", "by_text"))
     leaders = np.flatnonzero(np.diff(group, prepend=-1))
-    given, given_number = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)
-    given[group[by_text]], given_number[group[by_text]] = label[by_text], number[by_text]
-    columns: dict[str, NDArray[Any]] = {"given": given, "number": given_number}
+    label_by_text, number_by_text = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)
+    label_by_text[group[by_text]], number_by_text[group[by_text]] = label[by_text], number[by_text]
+    columns: dict[str, NDArray[Any]] = {"given": label_by_text, "number": number_by_text}
     for value, name in ((1, "one"), (0, "zero")):
         votes = np.flatnonzero(label == value)[::-1]  # backwards, so that the first is written last
         columns[f"{name}s"] = np.bincount(group[votes], minlength=len(leaders))

@@ -32,9 +32,9 @@ class LabelsById:
     """Numbers of the labels without an entry, because the sentence has another text than they give."""
 
 
-def labels_by_id(sentences: SentenceTable, given: GivenLabels) -> LabelsById:
+def labels_by_id(sentences: SentenceTable, given_labels: GivenLabels) -> LabelsById:
     """The labels by id whose sentence is among these and has the text that the label gives, if it gives one."""
-    joined = given.ids.join(sentences.sentence_id)
+    joined = given_labels.ids.join(sentences.sentence_id)
     if joined is None:
         return LabelsById(_NO_INTS, _NO_STRINGS, _NO_INTS, _NO_INTS, _NO_INTS)
     sentence, rows = joined
@@ -65,9 +65,9 @@ class LabelsByText:
     """[2, n]: as in LabelledSentences, but of labels of the text only."""
 
 
-def labels_by_text(sentences: SentenceTable, given: GivenLabels) -> LabelsByText:
+def labels_by_text(sentences: SentenceTable, given_labels: GivenLabels) -> LabelsByText:
     """The labels of the texts of these sentences."""
-    joined = given.texts.join(fold_all(sentences.text)) if given.has_texts else None
+    joined = given_labels.texts.join(fold_all(sentences.text)) if given_labels.has_texts else None
     if joined is None:
         none = np.zeros((2, 0), np.int64)
         return LabelsByText(_NO_INTS, _NO_STRINGS, _NO_INTS, _NO_INTS, none, none)
@@ -79,9 +79,9 @@ def labels_by_text(sentences: SentenceTable, given: GivenLabels) -> LabelsByText
     return LabelsByText(sentence, array_of(rows["question_id"]), label.astype(np.int64), number, votes, first_lines)
 
 
-def labels_to_spread(sentences: SentenceTable, given: GivenLabels) -> pa.RecordBatch:
+def labels_to_spread(sentences: SentenceTable, given_labels: GivenLabels) -> pa.RecordBatch:
     """The labels by id of these sentences, the first of each question and sentence: rows of SPREAD_LABEL for `spread`."""
-    by_id = labels_by_id(sentences, given)
+    by_id = labels_by_id(sentences, given_labels)
     question = codes(by_id.question_id)[1]
     order = np.lexsort((by_id.number, question, by_id.sentence))
     first = order[differs(by_id.sentence[order], question[order])]

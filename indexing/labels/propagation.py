@@ -124,14 +124,14 @@ class LabelledSentences:
         return pa.Table.from_arrays(columns, schema=DocumentLabel.schema())
 
 
-def label_sentences(sentences: SentenceTable, given: GivenLabels) -> LabelledSentences:
+def label_sentences(sentences: SentenceTable, given_labels: GivenLabels) -> LabelledSentences:
     """Look up the labels of these sentences, and decide the label of each question and sentence.
 
     An example with one question: line 1 labels the sentence with id d@0 as 1, line 2 the text 'Yes.' as 0, and d@0 and d@5
     both read 'Yes.'. The row of d@0 has by_id 1, by_text 0, votes (1, 0), first_lines (2, 1), label 1 and line 1: the label by
     id decides. The row of d@5 has by_id NONE, by_text 0, votes (1, 0), first_lines (2, 0), label 0 and line 2.
     """
-    by_id, by_text = labels_by_id(sentences, given), labels_by_text(sentences, given)
+    by_id, by_text = labels_by_id(sentences, given_labels), labels_by_text(sentences, given_labels)
     questions, question = codes(pa.concat_arrays([by_id.question_id, by_text.question_id]))
     sentence = np.concatenate([by_id.sentence, by_text.sentence])
     _, first, row = np.unique(sentence * max(len(questions), 1) + question, return_index=True, return_inverse=True)

@@ -3,7 +3,7 @@
 The paper says that a sliding window makes them, that the labelled sentence takes positions 1 to 5, and that a passage has
 at most 200 tokens. The rest is settled here: a window is a run of whole sentences of one document, over line ends too,
 that begins with the labelled sentence or up to `places` - 1 sentences before it, and extends to the right by as many
-sentences as fit. It exists if the labelled sentence is in it; so a sentence too long to fit is a window of its own.
+sentences as fit. It exists if the labelled sentence is in it; so a sentence too long to fit is a window by itself.
 """
 
 from __future__ import annotations

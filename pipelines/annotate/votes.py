@@ -160,7 +160,7 @@ class AnnotatorAgreement:
         yield f"{'annotator':<{width}}  tasks  correct  as the others  controls  right (95 % interval)    weight"
         for name, each in self.annotators.items():
             others = "-" if each.with_others.value is None else f"{each.with_others.value:.1%}"
-            controls = f"{each.controls.right}/{each.controls.of}" if each.controls.of else "-"
+            controls = f"{each.controls.right}/{each.controls.total}" if each.controls.total else "-"
             interval = each.controls.interval
             right = f"{each.controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
             shares = f"{each.items:>5,}  {each.positive / each.items:>7.1%}  {others:>13}"
@@ -177,7 +177,7 @@ def _figure_json(figure: Figure) -> dict[str, Any]:
 
 
 def _share_json(share: Share) -> dict[str, Any]:
-    return {"right": share.right, "of": share.of, "share": share.value, "interval_95": share.interval}
+    return {"right": share.right, "of": share.total, "share": share.value, "interval_95": share.interval}
 
 
 def _figure_text(figure: Figure) -> str:

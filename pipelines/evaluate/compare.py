@@ -117,18 +117,18 @@ def compare_files(
     if len(protocols) > 1:
         raise JobError(f"{a} and {b} are of different protocols: {', '.join(sorted(protocols))}", BAD_DATA)
     names = list(dict.fromkeys(row.metric for row in sides[0]))
-    made = {}
+    comparisons = {}
     for metric in names:
         keys = [key for key in of_a if key[0] == metric]
         values = [np.array([side[key].value for key in keys]) for side in (of_a, of_b)]
-        made[metric] = compare(values[0], values[1], rounds, seed)
+        comparisons[metric] = compare(values[0], values[1], rounds, seed)
     flips = [
         Flip(row.question_id, row.question, row.value, of_b[key].value)
         for key, row in of_a.items()
         if key[0] == FLIPS_BY and abs(row.value - of_b[key].value) > EQUAL
     ]
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
-    return Compared(a, b, protocols.pop(), len(of_a) // len(names), made, tuple(flips))
+    return Compared(a, b, protocols.pop(), len(of_a) // len(names), comparisons, tuple(flips))
 
 
 def _or_none(value: float | None) -> str:

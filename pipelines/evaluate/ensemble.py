@@ -39,13 +39,13 @@ def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Sco
     label = dict(zip(ids, known.value.tolist(), strict=True)) if len(ids) == len(known) else {}
     if not label:
         raise JobError(f"{labels}: a candidate is labelled twice", BAD_DATA)
-    there = [pair for pair in ids if all(pair in column for column in columns)]
-    if not there:
+    complete = [pair for pair in ids if all(pair in column for column in columns)]
+    if not complete:
         raise JobError(f"{scores}: no candidate of {labels} has a score of all of {', '.join(stages)}", BAD_DATA)
     numbers: dict[str, int] = {}
-    question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in there], np.int64)
-    made = np.array([[column[pair] for column in columns] for pair in there], np.float64)
-    return Scored(question, np.array([label[pair] for pair in there], np.int64), made), len(ids) - len(there)
+    question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in complete], np.int64)
+    values = np.array([[column[pair] for column in columns] for pair in complete], np.float64)
+    return Scored(question, np.array([label[pair] for pair in complete], np.int64), values), len(ids) - len(complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def tune_ensemble(
     trials: int = 0,
     seed: int = 0,
 ) -> Ensemble:
-    """Weights by the whole grid, or by so many trials of Optuna. Raises JobError: 69 where that is needed and missing."""
+    """Weights by the whole grid, or by that many trials of Optuna. Raises JobError: 69 where that is needed and missing."""
     try:
         check_metric(metric)
     except ValueError as e:

@@ -47,9 +47,9 @@ def plot(files: Sequence[Path], cost: Floats, value: Floats, metric: str, front:
         line = [(100 * float(cost[i]), 100 * float(value[i])) for i in front]
         axes.plot(*zip(*line, strict=True), "-", drawstyle="steps-post", color=_COLOURS["front"], linewidth=1.5, label=_FRONT)
         for mark in marks:
-            at = [100 * float(cost[mark.number])], [100 * float(value[mark.number])]
+            point = [100 * float(cost[mark.number])], [100 * float(value[mark.number])]
             axes.plot(
-                *at,
+                *point,
                 mark.shape,
                 color=mark.colour,
                 label=mark.name,

@@ -54,7 +54,7 @@ class Aims:
 
     def __post_init__(self) -> None:
         if not self.shares or not all(0 <= share < 1 for share in self.shares):
-            raise JobError(f"--grid {_told(self.shares)}: give shares of at least 0 and below 1, e.g. 0.1,0.2,0.3", USAGE)
+            raise JobError(f"--grid {_written(self.shares)}: give shares of at least 0 and below 1, e.g. 0.1,0.2,0.3", USAGE)
         if not self.budget > 0:
             raise JobError(f"--budget {self.budget:g}: give a cost above 0, where 1 is the monolithic model's", USAGE)
         if self.metric not in METRICS:
@@ -119,7 +119,7 @@ class Tuned:
     def lines(self) -> Iterator[str]:
         """The tables for people; costs, metrics and loss in percent."""
         counts = f"{len(self.table.question_ids):,} questions, {self.replayed.answerable:,} answerable"
-        exits = f"exits after layers {_told(self.table.exits)} of {self.table.depth}"
+        exits = f"exits after layers {_written(self.table.exits)} of {self.table.depth}"
         yield f"{self.dev}: {counts}, {len(self.table.question):,} candidates; {exits}"
         yield f"{len(self.replayed.schedules):,} schedules. In percent: layers × candidates (cost) and layers × tokens; 100 is"
         yield "all through all layers; the metrics; answerable questions that lost every correct candidate"
@@ -135,14 +135,14 @@ class Tuned:
             yield from self._rows(self.held, range(len(self.chosen)))
 
     def _rows(self, replayed: Replayed, numbers: Sequence[int]) -> Iterator[str]:
-        drops = [_told(schedule) for schedule in self.chosen.values()]
-        widths = max(map(len, self.chosen)) + 2, max(len(told) for told in (*drops, "drops")) + 2
+        drops = [_written(schedule) for schedule in self.chosen.values()]
+        widths = max(map(len, self.chosen)) + 2, max(len(drop) for drop in (*drops, "drops")) + 2
         heads = ("cost", "tokens", *METRICS, "lost")
         yield f"{'':<{widths[0]}}{'drops':<{widths[1]}}" + "".join(f"{head:>9}" for head in heads)
-        for name, told, number in zip(self.chosen, drops, numbers, strict=True):
+        for name, drop, number in zip(self.chosen, drops, numbers, strict=True):
             figures = _figures(replayed, number)
             cells = [figures[key] for key in ("cost", "token_cost", *METRICS, "loss")]
-            yield f"{name:<{widths[0]}}{told:<{widths[1]}}" + "".join(f"{100 * cell:>9.2f}" for cell in cells)
+            yield f"{name:<{widths[0]}}{drop:<{widths[1]}}" + "".join(f"{100 * cell:>9.2f}" for cell in cells)
 
     def write(self, out: Path) -> None:
         """Write the folder; schedules.json is removed first and written last."""
@@ -153,10 +153,10 @@ class Tuned:
         values = self.replayed.metrics[self.aims.metric]
         marks = [Mark(self.number("none"), "nothing dropped", "o", "#1f4e79")]
         marks += [Mark(self.number(f"uniform_{share}"), f"α = {share} everywhere", shape) for share, shape in UNIFORM.items()]
-        told = f"best at cost ≤ {100 * self.aims.budget:g} %"
-        marks.append(Mark(self.number("budget"), f"{told}: {_told(self.chosen['budget'])}", "*", "#b00020"))
-        told = f"loses all with P ≤ {self.aims.delta:g}" if self.guaranteed.p is not None else "no guarantee"
-        marks.append(Mark(self.number("guarantee"), f"{told}: {_told(self.chosen['guarantee'])}", "P", "#2e7d32"))
+        aim = f"best at cost ≤ {100 * self.aims.budget:g} %"
+        marks.append(Mark(self.number("budget"), f"{aim}: {_written(self.chosen['budget'])}", "*", "#b00020"))
+        aim = f"loses all with P ≤ {self.aims.delta:g}" if self.guaranteed.p is not None else "no guarantee"
+        marks.append(Mark(self.number("guarantee"), f"{aim}: {_written(self.chosen['guarantee'])}", "P", "#2e7d32"))
         files = [out / "cost.svg", out / "cost.png"]
         plot(files, self.replayed.cost, values, self.aims.metric, self.replayed.front(values), marks)
         write_text(out / "schedules.json", json.dumps(self.summary(), indent=1, ensure_ascii=False) + "\n")
@@ -193,8 +193,8 @@ def tune(
 ) -> Tuned:
     """Replay every schedule of the grid, and the uniform ones, on the dev set; choose; try the chosen on the held-out set.
 
-    Raises JobError: 2 where no schedule can be within the budget, the grid is too large or the held-out set is the dev set;
-    65 where the data or the model's scores are of no use.
+    Raises JobError: 2 if no schedule can be within the budget, the grid is too large, or the held-out set is the dev set;
+    65 if the data or the model's scores are unusable.
     """
     if held_out is not None and held_out.resolve() == dev.resolve():
         raise JobError(f"--held-out {held_out} is the dev set; what was chosen on it cannot be checked on it", USAGE)
@@ -235,7 +235,7 @@ def _schedules(model: ExitModel, aims: Aims) -> list[Schedule]:
     deep = len(model.exits) - 1
     check(model.exits, (0.0,) * deep)
     if (count := len(set(aims.shares)) ** deep) > MOST:
-        raise JobError(f"--grid {_told(aims.shares)}: {count:,} schedules for {deep + 1} exits; {MOST:,} is the most", USAGE)
+        raise JobError(f"--grid {_written(aims.shares)}: {count:,} schedules for {deep + 1} exits; {MOST:,} is the most", USAGE)
     extra = [(share,) * deep for share in (0.0, *UNIFORM)]
     return sorted({*grid(aims.shares, model.exits), *extra})
 
@@ -244,8 +244,8 @@ def _check_budget(model: ExitModel, aims: Aims, schedules: Sequence[Schedule], c
     """Before the model runs: costs follow from the lists' lengths alone, and the last schedule drops most."""
     least = sum(cost(k, model.exits, schedules[-1]) for k in counts) / (model.depth * sum(counts))
     if least > aims.budget:
-        told = f"the cheapest schedule, {_told(schedules[-1])}, costs {least:.3f}"
-        raise JobError(f"--budget {aims.budget:g}: {told}; raise it, or give a larger share in --grid", USAGE)
+        cheapest = f"the cheapest schedule, {_written(schedules[-1])}, costs {least:.3f}"
+        raise JobError(f"--budget {aims.budget:g}: {cheapest}; raise it, or give a larger share in --grid", USAGE)
 
 
 def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandidate]]) -> ExitScores:
@@ -253,10 +253,10 @@ def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandid
     rows: list[ExitRows] = []
     with progress("tune", len(lists), lambda: len(rows)):
         for first in range(0, len(lists), _LISTS):
-            rows += model.exit_scores([ranked_list(of) for of in lists[first : first + _LISTS]])
-    labels = [[row.label for row in of] for of in lists]
+            rows += model.exit_scores([ranked_list(candidates) for candidates in lists[first : first + _LISTS]])
+    labels = [[row.label for row in candidates] for candidates in lists]
     try:
-        return ExitScores.of(model.exits, model.depth, [of[0].question_id for of in lists], labels, rows)
+        return ExitScores.of(model.exits, model.depth, [candidates[0].question_id for candidates in lists], labels, rows)
     except ValueError as e:
         raise JobError(f"{file}: {e}", BAD_DATA) from e
 
@@ -271,5 +271,5 @@ def _parquet(file: Path, record: type[Record], rows: Sequence[Record]) -> None:
     pq.write_table(record.table(rows), file, compression="zstd", write_page_checksum=True)
 
 
-def _told(values: Sequence[float]) -> str:
+def _written(values: Sequence[float]) -> str:
     return " ".join(f"{value:g}" for value in values)

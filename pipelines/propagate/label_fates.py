@@ -31,7 +31,7 @@ def fates_file(step: Step, unit: int) -> Path:
     return step.work / f"fates-{unit:05d}.npy"
 
 
-def reject(given: GivenLabels, step: Step, units: int, largest: int, file: str) -> Report:
+def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file: str) -> Report:
     """Write the labels that were not used to labels/rejects, by line, with the reason.
 
     `largest` is the largest number of a label; `file` is the name of their file. Returns the report of one more unit, whose
@@ -42,12 +42,12 @@ def reject(given: GivenLabels, step: Step, units: int, largest: int, file: str) 
         numbers, fates = np.load(fates_file(step, unit), allow_pickle=False)
         for value in (CHANGED, USED):
             fate[numbers[fates == value]] = value
-    repeated, first = given.repeated()
+    repeated, first = given_labels.repeated()
     fate[repeated] = REPEATED
     counts: Counter[str] = Counter()
     writer = PartWriter(step.run / "labels/rejects", Rejected, units)
     with writer:
-        for batch in given.read():
+        for batch in given_labels.read():
             is_used = fate[batch.column("number").to_numpy()] == USED
             counts["used"] += int(is_used.sum())
             for row in batch.filter(pa.array(~is_used)).to_pylist():

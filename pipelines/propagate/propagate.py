@@ -100,8 +100,8 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return summary(run) + " (complete)"
     step.begin()
     source, settings = LabelSource.of(job, run), _section(job)
-    given = GivenLabels(step.work / "labels")
-    labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given.folder))
+    given_labels = GivenLabels(step.work / "labels")
+    labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
     parts = parts_of(run, settings.windows != "none")
 
     def do(pass_: Step, work: beam.DoFn) -> None:
@@ -112,11 +112,11 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if settings.same_text:
         spreading = replace(step, name="propagate/found", outputs={})
         spreading.begin()
-        do(spreading, FindLabelsToSpread(given, spreading))
-        _once(step.work / "spread-labels.json", lambda: (given.spread(_labels_to_spread(spreading, len(parts))),))
-    do(step, LabelPart(given, settings, step))
+        do(spreading, FindLabelsToSpread(given_labels, spreading))
+        _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
+    do(step, LabelPart(given_labels, settings, step))
     reports = list(step.reports.read().values())
-    rejects = reject(given, step, len(parts), largest, source.name)
+    rejects = reject(given_labels, step, len(parts), largest, source.name)
     counts = total([*reports, rejects])
     counts["labels"] = labels
     if labels != counts["used"] + counts["rejects"]:
@@ -137,8 +137,8 @@ def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
 class FindLabelsToSpread(beam.DoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
-    def __init__(self, given: GivenLabels, step: Step) -> None:
-        self._given, self._step = given, step
+    def __init__(self, given_labels: GivenLabels, step: Step) -> None:
+        self._given, self._step = given_labels, step
 
     def process(self, part: PassagePart) -> None:
         rows = 0
@@ -167,8 +167,8 @@ def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
 class LabelPart(beam.DoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
-    def __init__(self, given: GivenLabels, settings: Propagate, step: Step) -> None:
-        self._given, self._settings, self._step = given, settings, step
+    def __init__(self, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
+        self._given, self._settings, self._step = given_labels, settings, step
 
     def setup(self) -> None:
         self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
@@ -177,7 +177,9 @@ class LabelPart(beam.DoFn):
         label_part(part, self._given, self._settings, self._splitter, self._step)
 
 
-def label_part(passages: PassagePart, given: GivenLabels, settings: Propagate, splitter: Splitter | None, step: Step) -> None:
+def label_part(
+    passages: PassagePart, given_labels: GivenLabels, settings: Propagate, splitter: Splitter | None, step: Step
+) -> None:
     """Label the sentences of a part of passages/, and what holds them.
 
     Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's report.
@@ -195,7 +197,7 @@ def label_part(passages: PassagePart, given: GivenLabels, settings: Propagate, s
         for writer in writers.values():
             open_files.enter_context(writer)
         for sentences in passages.sentences():
-            labelled = label_sentences(sentences, given)
+            labelled = label_sentences(sentences, given_labels)
             for name, table in labelled.tables().items():
                 writers[f"labels/{name}"].write_table(table)
             writers["labels/conflicts"].write(conflicts(labelled))

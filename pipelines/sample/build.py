@@ -135,8 +135,8 @@ def read_questions(pages: Mapping[str, Page], sources: Path = SOURCES) -> list[d
 def labels(questions: list[dict[str, Any]]) -> Iterator[str]:
     """The lines of `labels.tsv` under its header: each sentence once per question, gold before wrong."""
     for question in questions:
-        for label, found in ((1, question["gold"]), (0, question.get("wrong", []))):
-            for sentence in dict.fromkeys(entry["sentence"] for entry in found):
+        for label, entries in ((1, question["gold"]), (0, question.get("wrong", []))):
+            for sentence in dict.fromkeys(entry["sentence"] for entry in entries):
                 yield f"{question['id']}\t{sentence}\t{label}"
 
 

@@ -89,7 +89,7 @@ class ExitScores:
         rows: Sequence[ExitRows],
     ) -> ExitScores:
         """From labels and rows per question, both in the order of the question's list."""
-        counts = [len(of) for of in labels]
+        counts = [len(question) for question in labels]
         for name, count, row in zip(question_ids, counts, rows, strict=True):
             if row.scores.shape != (count, len(exits)) or len(row.tokens) != count:
                 raise ValueError(
@@ -102,7 +102,7 @@ class ExitScores:
             depth,
             tuple(question_ids),
             np.repeat(np.arange(len(counts)), counts),
-            np.array([label for of in labels for label in of], np.int64),
+            np.array([label for question in labels for label in question], np.int64),
             np.concatenate([np.empty(0, np.int64), *(np.arange(count) for count in counts)]),
             np.concatenate([np.empty(0, np.int64), *(row.tokens for row in rows)]).astype(np.int64),
             np.array(rounded, np.float64).reshape(scores.shape),

@@ -40,7 +40,7 @@ def sizes(k: int, drops: Sequence[float]) -> list[int]:
 
 
 def check(exits: Sequence[int], drops: Sequence[float]) -> None:
-    """Raises ValueError, with the values and what to do, where exits and drops cannot be meant."""
+    """Raises ValueError, with the values and what to do, if exits and drops are inconsistent."""
     if not exits or exits[0] < 1 or any(b <= a for a, b in pairwise(exits)):
         raise ValueError(f"exits = {list(exits)}; give layers, counted from 1, each deeper than the one before")
     if len(drops) != len(exits) - 1:
@@ -54,7 +54,7 @@ def check(exits: Sequence[int], drops: Sequence[float]) -> None:
 
 
 def cost(k: int, exits: Sequence[int], drops: Sequence[float], shared: bool = True) -> int:
-    """Layers × candidates for k candidates. With `shared` False each exit is a model of its own that starts at layer 1 again:
+    """Layers × candidates for k candidates. With `shared` False each exit is a separate model that starts at layer 1 again:
     the sequential ranker SR of §4.2."""
     check(exits, drops)
     return sum(layers * n for layers, n in zip(_layers(exits, shared), sizes(k, drops), strict=True))

@@ -37,11 +37,11 @@ class Scored:
 
 def simplex(models: int, parts: int) -> list[tuple[float, ...]]:
     """All weights that are multiples of 1 / parts and whose sum is 1; the most even first."""
-    made = []
+    grid = []
     for bars in combinations(range(parts + models - 1), models - 1):
         edges = (-1, *bars, parts + models - 1)
-        made.append(tuple((b - a - 1) / parts for a, b in pairwise(edges)))
-    return sorted(made, key=lambda weights: (round(sum(w * w for w in weights), 9), weights))
+        grid.append(tuple((b - a - 1) / parts for a, b in pairwise(edges)))
+    return sorted(grid, key=lambda weights: (round(sum(w * w for w in weights), 9), weights))
 
 
 def tuned(
@@ -78,8 +78,8 @@ def agreement(heads: Scored, teachers: Scored) -> Floats:
 
 def _answers(scored: Scored) -> Ints:
     """[questions, models]: the row of each model's first candidate of each question."""
-    made = []
+    firsts = []
     for column in scored.scores.T:
         order = np.lexsort((np.arange(len(column)), -column, scored.question))
-        made.append(order[np.unique(scored.question[order], return_index=True)[1]])
-    return np.stack(made, 1)
+        firsts.append(order[np.unique(scored.question[order], return_index=True)[1]])
+    return np.stack(firsts, 1)

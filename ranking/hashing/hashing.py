@@ -49,12 +49,12 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) ->
     pairs = tokeniser.pairs([(answer,) for answer in answers])
     lengths = pairs.lengths
     ends = np.cumsum(lengths)
-    made = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
+    packed = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
     for rows in pairs.batches(CODE_TOKENS):
         bits = pack(model.kept(pairs.pack(rows).to(model.encoder.words.weight.device)))
         for row, part in zip(rows, np.split(bits, np.cumsum(lengths[rows])[:-1]), strict=True):
-            made[ends[row] - lengths[row] : ends[row]] = part
-    return Encoded(made, lengths, pairs.cut)
+            packed[ends[row] - lengths[row] : ends[row]] = part
+    return Encoded(packed, lengths, pairs.cut)
 
 
 class AnswerCoder:

@@ -102,8 +102,8 @@ def _regress(x: Floats, y: Floats) -> Floats:
 def answer_logit(passage: Floats, log_p: Floats) -> Floats:
     """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1]."""
     log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
-    made: Floats = -np.log(np.expm1(-log_product))[:, None]
-    return made
+    logits: Floats = -np.log(np.expm1(-log_product))[:, None]
+    return logits
 
 
 UNCALIBRATED = Calibration((1.0,), 0.0)  # the product itself

@@ -67,7 +67,7 @@ class PassageTask:
         seed: int = 0,
     ) -> None:
         """`dev`: what the confidence is calibrated on when the model is saved. `tokens`: of a batch. `classifier_rate`:
-        multiple of the learning rate, for what stands on the transformers. Raises ValueError where there is nothing to learn
+        multiple of the learning rate, for the layers on top of the transformers. Raises ValueError if there is nothing to learn
         from: no passage with a correct sentence or, for PR, none without; for EASI, no correct sentence that is not cut off;
         and where a window of as many sentences as slots could not be read."""
         self.model, self._tokeniser, self._save, self._seed = model, tokeniser, save, seed

@@ -129,7 +129,7 @@ class HashTask:
         random = np.random.default_rng([self._options.seed, epoch])
         order = random.permutation(len(self._right))
         for rows in cut(self._lengths, order, self.steps, random):
-            question, right = (np.array([of[row] for row in rows], np.int64) for of in (self._question, self._right))
+            question, right = (np.array([numbers[row] for row in rows], np.int64) for numbers in (self._question, self._right))
             yield Triplets(question, right, [self._draw(row, random) for row in rows])
 
     def _draw(self, triplet: int, random: np.random.Generator) -> Numbers:

@@ -36,7 +36,7 @@ class FileReport:
     """Lines or records that hold a word."""
     words: int = 0
     """Words of the vocabulary, or of the file if no vocabulary was given."""
-    found: int = 0
+    known: int = 0
     """Words among them that have a vector."""
     unknown_tokens: float | None = None
     """Share of the vocabulary's tokens whose word has no vector; None if the vocabulary has no counts."""
@@ -57,7 +57,7 @@ class FileReport:
     @property
     def unknown_types(self) -> float:
         """Share of the vocabulary's words that have no vector."""
-        return 1 - self.found / self.words
+        return 1 - self.known / self.words
 
     def skip(self, reason: str, in_use: bool = False) -> None:
         """Count the entry at `place` as skipped."""
@@ -84,7 +84,7 @@ class FileReport:
         notes = [f"{count:,} {what}" for count, what in others if count]
         notes += [f"skipped {count:,} ({reason})" for reason, count in sorted(self.skipped.items())]
         return (
-            f"{self.path}: {self.form}, {self.dimension} numbers a word; {self.found:,} of {self.words:,} words found, "
+            f"{self.path}: {self.form}, {self.dimension} numbers a word; {self.known:,} of {self.words:,} words found, "
             f"unknown {self.unknown_types:.1%} of the words{tokens}; "
             + "; ".join([f"{self.entries:,} entries", *notes])
             + (f", e.g. {'; '.join(self.examples)}" if self.examples else "")
@@ -145,7 +145,7 @@ def read(
     names = tuple(sorted(best))
     embeddings = Embeddings(names, np.stack([np.zeros(report.dimension, np.float32), *(best[word][1] for word in names)]))
     known = {word for word in words or names if embeddings.rows([word])[0]}
-    report.words, report.found = len(names if words is None else words), len(known)
+    report.words, report.known = len(names if words is None else words), len(known)
     if isinstance(vocabulary, Mapping) and vocabulary:
         tokens_found = sum(count for word, count in vocabulary.items() if word.lower() in known)
         report.unknown_tokens = 1 - tokens_found / sum(vocabulary.values())

@@ -117,7 +117,7 @@ def test_every_form_gives_the_same_embeddings(content: bytes, tmp_path: Path) ->
     embeddings, report = read(write(tmp_path, content), ["sun", "sea", "sky"])
     assert embeddings.words == ("sea", "sky", "sun")
     assert embeddings.vectors[1:].tolist() == np.array([THREE[w] for w in embeddings.words], np.float32).tolist()
-    assert (report.entries, report.found, report.dimension, dict(report.skipped)) == (3, 3, 3, {})
+    assert (report.entries, report.known, report.dimension, dict(report.skipped)) == (3, 3, 3, {})
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -207,7 +207,7 @@ def test_a_number_of_two_digits_or_more_is_looked_up_as_numberbatch_writes_it(tm
     embeddings, report = read(path, ["1990", "1984", "24th", "7", "8"])
     found = [lookup(embeddings, word)[0] for word in ("1990", "2001", "1984", "24th", "7", "8")]
     assert found == [1, 1, 4, 2, 3, 0]
-    assert (report.words, report.found) == (5, 4)
+    assert (report.words, report.known) == (5, 4)
 
 
 def test_only_the_words_in_use_are_kept_and_their_numbers_alone_are_read(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_large_file_takes_no_more_memory_than_the_words_in_use(tmp_path: Path)
 
 def test_the_report_counts_unknown_words_by_type_and_by_token(tmp_path: Path) -> None:
     _, report = read(write(tmp_path, as_text(THREE)), {"sea": 6, "sky": 2, "moon": 1, "star": 1})
-    assert (report.words, report.found, report.unknown_types) == (4, 2, 0.5)
+    assert (report.words, report.known, report.unknown_types) == (4, 2, 0.5)
     assert report.unknown_tokens == pytest.approx(0.2)
     line = str(report)
     assert "2 of 4 words found" in line
