@@ -3,7 +3,9 @@
 The table's rows, sorted by the hash of their key, are in Arrow IPC files of about ROWS rows each, cut by the hash. A look-up
 maps one file at a time into memory. It is exact: a hash only says where to look, the keys themselves are compared.
 
-DuckDB's join of the same labels takes no less time and more memory: `python -m benchmarks.propagation` measures both.
+`python -m benchmarks.propagation` measures it against DuckDB, part by part of five million sentences as a worker has them. With
+a million labels DuckDB takes a tenth less processor time and 1.6 times the memory; with four million, over a third more time
+and more than twice the memory, because it reads the table of labels again for each part.
 """
 
 from __future__ import annotations

@@ -81,10 +81,15 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
             BAD_DATA,
             r"no question is left of 2: 1 not_a_question, 1 placeholder",
         ),
-        (rows(), {"question_words": [5, 4]}, SETTINGS, r"retrieve.question_words = \[5, 4\]: the first is the least"),
+        (
+            rows(),
+            {"question_words": [5, 4]},
+            SETTINGS,
+            r"question_words = \[5, 4\]: the first number must not exceed the second",
+        ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(tmp_path, given, settings, code, says):
+def test_settings_and_files_that_leave_no_question_are_refused(tmp_path, given, settings, code, says):
     with pytest.raises(JobError, match=says) as e:
         choose(file_of(tmp_path, given), Retrieve(questions="", **settings))
     assert e.value.code == code
