@@ -27,7 +27,7 @@ LONG = {
     "wqa": JOB,
 }
 """Benchmarks that take longer than a test may, with the reason."""
-NO_COMMAND = {"harness", "smoke_data", "peasi_data"}
+NO_COMMAND = {"harness", "label_join", "peasi_data", "smoke_data"}
 NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND - LONG.keys())
 
 

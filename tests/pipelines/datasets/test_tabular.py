@@ -143,7 +143,7 @@ def wiki(*rows):
             r"d.tsv:3: question 'Q' has another text than at 2",
         ),
         ("wikiqa", wiki(("", "q", "D-0", "a", 0)), r"d.tsv:2: no question id"),
-        ("wikiqa", wiki(("Q", " ", "D-0", "a", 0)), r"d.tsv:2: no question$"),
+        ("wikiqa", wiki(("Q", " ", "D-0", "a", 0)), r"(?m)d.tsv:2: no question$"),
         ("asnq", WIKI, r"d.tsv:1: 7 cells; there must be 3"),
         ("asnq", "q\ta\t1\nq\ta\t0\n", r"d.tsv:2: label '0'; it must be one of 1, 2, 3, 4"),
         ("asnq", "q\ta\t4\nq\ta", r"d.tsv:2: 2 cells; there must be 3"),
