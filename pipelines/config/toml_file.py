@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+import types
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
@@ -85,9 +87,23 @@ def _keys(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
 
 def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
     """A field's name, type, default and meaning."""
-    kind = str(field.annotation).replace("typing.", "")
-    kind = getattr(field.annotation, "__name__", kind) if "[" not in kind else kind
-    return name, kind, "required" if field.is_required() else repr(field.default), field.description or ""
+    return name, _written(field.annotation), "required" if field.is_required() else repr(field.default), field.description or ""
+
+
+def _written(annotation: Any) -> str:
+    """A type as people write it, without its bounds: `list[int]`, `'auto' | 'cpu'`, `float | None`."""
+    inner = get_args(annotation)
+    match get_origin(annotation):
+        case None:
+            return "None" if annotation is type(None) else annotation.__name__
+        case typing.Annotated:
+            return _written(inner[0])
+        case typing.Literal:
+            return " | ".join(map(repr, inner))
+        case typing.Union | types.UnionType:
+            return " | ".join(map(_written, inner))
+        case origin:
+            return f"{origin.__name__}[{', '.join(map(_written, inner))}]"
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
