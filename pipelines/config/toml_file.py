@@ -91,7 +91,7 @@ def _key(name: str, field: FieldInfo) -> tuple[str, str, str, str]:
 
 
 def _written(annotation: Any) -> str:
-    """A type as people write it, without its bounds: `list[int]`, `'auto' | 'cpu'`, `float | None`."""
+    """A type as people write it, without its bounds: `list[int]`, `'auto' or 'cpu'`, `float or None`."""
     inner = get_args(annotation)
     match get_origin(annotation):
         case None:
@@ -99,9 +99,9 @@ def _written(annotation: Any) -> str:
         case typing.Annotated:
             return _written(inner[0])
         case typing.Literal:
-            return " | ".join(map(repr, inner))
+            return " or ".join(map(repr, inner))
         case typing.Union | types.UnionType:
-            return " | ".join(map(_written, inner))
+            return " or ".join(map(_written, inner))
         case origin:
             return f"{origin.__name__}[{', '.join(map(_written, inner))}]"
 

@@ -161,7 +161,7 @@ def keys() -> Iterator[tuple[str, str, str, str]]:
         rerankers: dict[tuple[str, str, str, str], list[str]] = {}
         for name, training in by_name.items():
             for key, kind, default, meaning in section_keys(training.settings):
-                values = " | ".join(by_name) if key == "reranker" else kind
+                values = " or ".join(by_name) if key == "reranker" else kind
                 rerankers.setdefault((key, values, default, meaning), []).append(name)
         for (key, kind, default, meaning), names in rerankers.items():
             yield f"{section}.{key}", kind, default, meaning if len(names) == len(by_name) else f"{', '.join(names)}: {meaning}"

@@ -94,14 +94,14 @@ def test_every_key_says_what_it_means():
     listed = list(keys())
     assert len(listed) > 30
     assert all(meaning for _, _, _, meaning in listed)
-    assert ("rerank.stages[].keep", "int | None", "None", "candidates kept per question; all if absent") in listed
+    assert ("rerank.stages[].keep", "int or None", "None", "candidates kept per question; all if absent") in listed
 
 
 def test_types_of_keys_are_written_without_what_only_pydantic_understands() -> None:
     kinds = {key: kind for key, kind, _, _ in keys()}
     assert kinds["retrieve.question_words"] == "list[int]"
-    assert kinds["retrieve.sources"] == "list['bm25' | 'dense']"
-    assert kinds["retrieve.question_scores_above"] == "float | None"
-    assert kinds["workers.device"] == "'auto' | 'cpu' | 'cuda'"
+    assert kinds["retrieve.sources"] == "list['bm25' or 'dense']"
+    assert kinds["retrieve.question_scores_above"] == "float or None"
+    assert kinds["workers.device"] == "'auto' or 'cpu' or 'cuda'"
     assert kinds["ingest.require_title"] == "bool"
     assert not [kind for kind in kinds.values() if "FieldInfo" in kind or "Annotated" in kind]

@@ -77,7 +77,7 @@ def test_a_wrong_file_is_refused_with_the_key(tmp_path: Path, text: str, says: s
 def test_every_key_is_listed_once_for_all_rerankers_that_share_it() -> None:
     listed = {(key, meaning.partition(":")[0]): kind for key, kind, _, meaning in keys()}
     names = [key for key, _ in listed]
-    assert listed["transformer.reranker", "model to train"] == "cascade | multihead | pointwise"
+    assert listed["transformer.reranker", "model to train"] == "cascade or multihead or pointwise"
     assert names.count("transformer.limit") == 1 and names.count("transformer.exits") == 2
     assert ("transformer.heads", "multihead") in listed and ("transformer.sampling", "cascade, multihead") in listed
     assert {key.partition(".")[0] for key in names} == {"transformer", "model", "hashing", "peasi", "distil", "data", "train"}
