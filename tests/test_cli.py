@@ -199,7 +199,7 @@ def test_doctor_finds_what_the_sample_needs(capsys):
 
 def test_keys_and_columns_list_everything(capsys):
     call("keys")
-    assert "rerank.stages[].keep\n    int | None, default None\n" in capsys.readouterr().out
+    assert "rerank.stages[].keep\n    int or None, default None\n" in capsys.readouterr().out
     call("columns")
     assert "passage.sentences.start" in capsys.readouterr().out
 
