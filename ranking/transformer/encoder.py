@@ -5,7 +5,8 @@ run(h, 4, 6) is run(h, 0, 6). huggingface.py knows what the families call their 
 
 What is row-wise (the linear layers, normalisation, GELU) is computed in inference window by window, each of a fixed number of
 rows, since libraries choose their kernels by shape: so a text's encoding does not depend on the other texts of its batch. The
-last rows go through a smaller window if this machine computes the very same bits with it, which is tried once per shape.
+last rows go through a smaller window if this machine computes the very same bits with it, and with as many threads as it has,
+which is tried once per shape.
 Attention is computed per run of texts of one length, on CUDA over all texts at once.
 """
 
@@ -258,21 +259,29 @@ def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -
     """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the largest.
 
     Tried here once, on random numbers, with each linear layer of this shape: a window counts as the same if its first rows and
-    its last rows come out equal, bit for bit, to those of the largest window.
+    its last rows come out equal, bit for bit, to those of the largest window computed by one thread. So the number of threads
+    changes no bit either: if it would in the largest window, the process goes on with one thread, and a warning says so.
     """
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator().manual_seed(0)
     width, inner = shape.width, shape.inner
     linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (width, inner), (inner, width)]
+    same = [largest, *smaller]
     with torch.no_grad(), torch.autocast(device, enabled=False):
         for n_in, n_out in linears:
             drawn = (torch.randn(size, generator=random) for size in ((largest, n_in), (n_out, n_in), (n_out,)))
             rows, weight, bias = (x.to(device, dtype) for x in drawn)
+            torch.set_num_threads(1)
             whole = F.linear(rows, weight, bias)
-            smaller = [
+            torch.set_num_threads(threads)
+            same = [
                 size
-                for size in smaller
+                for size in same
                 if torch.equal(F.linear(rows[:size], weight, bias), whole[:size])
                 and torch.equal(F.linear(rows[-size:], weight, bias), whole[-size:])
             ]
-    return largest, *smaller
+    if largest in same:
+        return tuple(same)
+    warnings.warn(f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=2)
+    torch.set_num_threads(1)
+    return exact_windows(device, dtype, shape, 1)

@@ -383,6 +383,38 @@ def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
     assert list(module._windows(100, (64,))) == [(0, 64), (64, 64)]
 
 
+@pytest.fixture
+def restored_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+    exact_windows.cache_clear()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_the_number_of_threads_changes_no_bit(minilm: Path, precision: torch.dtype, restored_threads: None) -> None:
+    texts = [(question, " ".join([answer] * n)) for n in (1, 2, 5, 17) for question, answer in PAIRS]
+    tokens = Tokeniser(minilm).pairs(texts).pack()
+    encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
+    encodings = []
+    with torch.inference_mode():
+        for threads in (1, 2, 3, 8):
+            torch.set_num_threads(threads)
+            encodings.append(run(encoder, tokens))
+    assert all(torch.equal(encodings[0], other) for other in encodings[1:])
+
+
+def test_where_threads_change_bits_the_process_goes_on_with_one(
+    monkeypatch: pytest.MonkeyPatch, restored_threads: None
+) -> None:
+    linear = nn.functional.linear
+    monkeypatch.setattr(module.F, "linear", lambda *x: linear(*x) + (torch.get_num_threads() > 1))
+    torch.set_num_threads(2)
+    with pytest.warns(UserWarning, match="2 threads compute other bits than one"):
+        assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=2)[0] == 2048
+    assert torch.get_num_threads() == 1
+
+
 def test_the_mean_is_over_all_tokens_of_a_text(folders: dict[str, Path]) -> None:
     tokens = Tokeniser(folders["bert"]).pairs([("", "a"), ("", ""), ("a b", "b")]).pack()
     hidden = torch.randn(len(tokens.ids), 4)
