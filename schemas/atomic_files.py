@@ -7,6 +7,7 @@ its folder, which holds the name, is brought to the disk as well. What a killed 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -59,16 +60,35 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 def replace_folder(new: Path, folder: Path) -> None:
     """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
 
-    A kill between the two renamings leaves the former folder as `.NAME.<random>.tmp`.
+    Of several that do so at once the last one stays. A kill between the two renamings leaves the former folder as `.NAME.<random>.tmp`.
     """
     for path in (*new.rglob("*"), new):
         sync(path)
+    formers = [_moved_away(folder)]
+    while not _renamed(new, folder):
+        formers.append(_moved_away(folder))
+    sync(folder.parent)
+    for former in formers:
+        shutil.rmtree(former, ignore_errors=True)
+
+
+def _moved_away(folder: Path) -> Path:
+    """The temporary name that the folder has now, if there was one."""
     former = _temporary(folder)
     with contextlib.suppress(FileNotFoundError):
         folder.rename(former)
-    new.rename(folder)
-    sync(folder.parent)
-    shutil.rmtree(former, ignore_errors=True)
+    return former
+
+
+def _renamed(new: Path, folder: Path) -> bool:
+    """Whether `new` has got the name; it has not if another folder got it meanwhile."""
+    try:
+        new.rename(folder)
+    except OSError as e:
+        if e.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        return False
+    return True
 
 
 def sync(path: Path) -> None:

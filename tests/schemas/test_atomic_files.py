@@ -47,3 +47,19 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "folder" / "deep").iterdir()] == ["two"]
     replace_folder(tmp_path / "newer", tmp_path / "other")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "other"]
+
+
+def test_of_two_that_give_a_folder_a_name_at_once_the_last_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("first", "second"):
+        write_text(tmp_path / name / "a", name)
+    rename = Path.rename
+
+    def overtaken(path: Path, target: Path) -> Path:
+        if path.name == "second" and (tmp_path / "first").exists():
+            replace_folder(tmp_path / "first", target)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+    replace_folder(tmp_path / "second", tmp_path / "folder")
+    assert (tmp_path / "folder" / "a").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
