@@ -60,7 +60,8 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 def replace_folder(new: Path, folder: Path) -> None:
     """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
 
-    Of several that do so at once the last one stays. A kill between the two renamings leaves the former folder as `.NAME.<random>.tmp`.
+    Of several that do so at once the last one stays. A kill between the two renamings leaves the former folder as
+    `.NAME.<random>.tmp`.
     """
     for path in (*new.rglob("*"), new):
         sync(path)

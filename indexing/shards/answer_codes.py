@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from indexing.shards.kept_blocks import Arrays, KeptBlocks
+
 FORMAT = 1
 FOLDER = "codes"
 ANSWERS = "answers.arrow"
@@ -74,8 +76,8 @@ class CodesName:
 class CodeWriter:
     """Writes the codes of texts, each once; what stays in memory is 16 bytes and some more per text."""
 
-    def __init__(self, shard: Path, encoder: AnswerEncoder) -> None:
-        self._encoder = encoder
+    def __init__(self, shard: Path, encoder: AnswerEncoder, kept: KeptBlocks | None = None) -> None:
+        self._encoder, self._kept = encoder, kept or KeptBlocks(None)
         self._folder = folder_of(shard, encoder.model)
         self._folder.mkdir(parents=True)
         self._schema = pa.schema([pa.field("bits", pa.binary(encoder.width // 8), nullable=False)])
@@ -92,13 +94,22 @@ class CodeWriter:
             if key not in self._known:
                 new.setdefault(key, text)
         if new:
-            encoded = self._encoder.encode(list(new.values()))
-            rows = _fixed(np.ascontiguousarray(encoded.bits), self._encoder.width // 8)
+            encoded = self._encoded(list(new.values()))
+            rows = _fixed(np.ascontiguousarray(encoded["bits"]), self._encoder.width // 8)
             self._writer.write_batch(pa.record_batch([rows], schema=self._schema))
             self._known.update(new)
             self._hashes += new
-            self._lengths.append(encoded.lengths)
-            self._cut.append(encoded.cut)
+            self._lengths.append(encoded["lengths"])
+            self._cut.append(encoded["cut"])
+
+    def _encoded(self, texts: Sequence[str]) -> Arrays:
+        """The fields of `EncodedTexts`."""
+
+        def encode() -> Arrays:
+            encoded = self._encoder.encode(texts)
+            return {"bits": encoded.bits, "lengths": encoded.lengths, "cut": encoded.cut}
+
+        return self._kept.get(["codes", self._encoder.model, *texts], encode)
 
     def finish(self) -> CodesName:
         """Write the table of texts; says what was written."""

@@ -1,14 +1,15 @@
 """Builds a shard: passages, their Lucene index, their vectors and their sentences' bits in one order; whole or not at all.
 
-A shard is written under another name beside its place, and moved there when every byte is on the disk.
+A shard is written under another name beside its place, `.NAME.<random>.tmp`, and moved there when every byte is on the disk.
+What a killed build leaves has such a name; the index step deletes it when it begins.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -23,12 +24,14 @@ from indexing.shards import answer_codes
 from indexing.shards.answer_codes import AnswerEncoder, CodesName
 from indexing.shards.bm25 import ANALYZER, Bm25Writer
 from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from indexing.shards.kept_blocks import KeptBlocks
 from indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
 from indexing.shards.vector_index import DenseWriter
 from schemas.atomic_files import replace_folder
 from schemas.corpus import Passage
 
-_CHUNK = 16 * ROWS_PER_GROUP  # passages in memory while building
+BLOCK = ROWS_PER_GROUP
+"""Passages that are encoded at a time, and kept: about ten seconds of a core with the default encoder."""
 
 
 class PassageEncoder(Protocol):
@@ -72,25 +75,28 @@ def build_shard(
     encoder: PassageEncoder | None,
     java: Java | None = None,
     answers: Sequence[AnswerEncoder] = (),
+    kept: Path | None = None,
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    `answers`: of each, the codes of all sentences are stored. Passages pass through in chunks of 4,096; what stays in memory
+    `answers`: of each, the codes of all sentences are stored. Passages pass through in blocks of 256; what stays in memory
     until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
-    already is replaced. Raises JavaMissing, and what reading the passages raises.
+    already is replaced. `kept`: a folder that holds the vectors and codes of the blocks until the shard is complete, so that
+    the next build of the same passages goes on there. Raises JavaMissing, and what reading the passages raises.
     """
     java = java or find_java()
     start(java, settings.heap)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
     temporary.mkdir()
+    blocks = KeptBlocks(kept)
     try:
-        report = _write_shard(passages, temporary, settings, encoder, answers)
+        report = _write_shard(passages, temporary, settings, encoder, answers, blocks)
         replace_folder(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+    blocks.delete()
     return report
 
 
@@ -100,10 +106,11 @@ def _write_shard(
     settings: ShardSettings,
     encoder: PassageEncoder | None,
     answers: Sequence[AnswerEncoder],
+    blocks: KeptBlocks,
 ) -> ShardReport:
     seconds_bm25 = seconds_dense = seconds_codes = 0.0
     vectors = DenseWriter(encoder.dimension) if encoder else None
-    writers = [answer_codes.CodeWriter(folder, each) for each in answers]
+    writers = [answer_codes.CodeWriter(folder, each, blocks) for each in answers]
     rows = 0
     clock = time.perf_counter
     with (
@@ -117,21 +124,21 @@ def _write_shard(
         ) as parquet,
         Bm25Writer(folder / BM25) as lucene,
     ):
-        for chunk in _chunks(passages):
-            parquet.write_table(Passage.table(chunk), row_group_size=ROWS_PER_GROUP)
+        for block in _blocks(passages):
+            parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
             began = clock()
-            for passage in chunk:
+            for passage in block:
                 lucene.add(passage.title, passage.text)
             seconds_bm25 += clock() - began
             if encoder and vectors:
                 began = clock()
-                vectors.add(encoder.encode_passages([(passage.title, passage.text) for passage in chunk]))
+                vectors.add(_encoded(block, encoder, blocks))
                 seconds_dense += clock() - began
             began = clock()
             for writer in writers:
-                writer.add([sentence.text for passage in chunk for sentence in passage.sentences])
+                writer.add([sentence.text for passage in block for sentence in passage.sentences])
             seconds_codes += clock() - began
-            rows += len(chunk)
+            rows += len(block)
         began = clock()
     seconds_bm25 += clock() - began
     if vectors:
@@ -154,16 +161,17 @@ def _write_shard(
     return ShardReport(rows, size, seconds_bm25, seconds_dense, seconds_codes, codes)
 
 
-def _chunks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
     rest = iter(passages)
-    while chunk := list(islice(rest, _CHUNK)):
-        yield chunk
+    while block := list(islice(rest, BLOCK)):
+        yield block
 
 
-def _sweep(folder: Path) -> None:
-    """Delete what killed builds of this shard have left. One process builds a shard at a time."""
-    for leftover in folder.parent.glob(f".{folder.name}.*.tmp"):
-        shutil.rmtree(leftover, ignore_errors=True)
+def _encoded(block: Sequence[Passage], encoder: PassageEncoder, kept: KeptBlocks) -> npt.NDArray[np.float32]:
+    """The vectors of a block's passages [passages, dimension]."""
+    texts = [(passage.title, passage.text) for passage in block]
+    decisive = ["dense", encoder.fingerprint, encoder.precision, *(part for pair in texts for part in pair)]
+    return kept.get(decisive, lambda: {"vectors": encoder.encode_passages(texts)})["vectors"]
 
 
 def _describe(encoder: PassageEncoder) -> dict[str, str | int]:

@@ -103,7 +103,7 @@ def build(
     folder = step.run / "shards" / unit.name
     settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders)
+    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders, step.work / "blocks")
     part = Part(unit.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
     counts = {
         "passages": built.passages,

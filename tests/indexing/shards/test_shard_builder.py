@@ -1,4 +1,4 @@
-"""A shard is there whole or not at all: a build that fails or is killed leaves no shard, and the next build cleans up."""
+"""A shard is there whole or not at all: a build that fails or is killed leaves no shard."""
 
 import signal
 import subprocess
@@ -49,7 +49,7 @@ def test_building_again_replaces_the_shard(passages: list[Passage], many: Path) 
     assert names_in(many.parent) == ["many"]
 
 
-def test_a_build_that_was_killed_leaves_no_shard_and_the_next_one_sweeps(passages: list[Passage], tmp_path: Path) -> None:
+def test_a_build_that_was_killed_leaves_no_shard_and_disturbs_no_other(passages: list[Passage], tmp_path: Path) -> None:
     script = """
 import os, signal, sys
 from pathlib import Path
@@ -66,7 +66,8 @@ build_shard(killed(), Path(sys.argv[1]), ShardSettings(), None)
     done = subprocess.run([sys.executable, "-c", script, tmp_path / "shard"], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "shard").exists()
-    assert len(names_in(tmp_path)) == 1  # what it had written
+    (left,) = names_in(tmp_path)
+    assert left.startswith(".shard.") and left.endswith(".tmp")  # as `parquet_folder.sweep` deletes it
     build_shard(iter(passages[:3]), tmp_path / "shard", ShardSettings(), None)
-    assert names_in(tmp_path) == ["shard"]
+    assert sorted(names_in(tmp_path)) == [left, "shard"]
     assert Shard.open(tmp_path / "shard").rows == 3

@@ -1,0 +1,62 @@
+"""Arrays that take long to compute, kept block by block on the disk, so that a build that was killed goes on within its shard.
+
+A block's file is named by the digest of all that decides its content, and a block is always computed as a whole: so the same
+arrays come out whether they were kept or not, and several builds of one shard may share the folder. What cannot be read, such
+as a file that was damaged, is computed again: numpy's .npz holds a checksum of each array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schemas.atomic_files import replacing
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+class KeptBlocks:
+    """The blocks of one build. Without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._files: list[Path] = []
+        self.read = 0
+        """Blocks that were there already."""
+
+    def get(self, decisive: Sequence[str | int], compute: Callable[[], Arrays]) -> Arrays:
+        """The arrays of the block that `decisive` decides: read if they are there, else computed and kept."""
+        if self._folder is None:
+            return compute()
+        name = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]
+        file = self._folder / f"{name}.npz"
+        self._files.append(file)
+        arrays = _read(file)
+        if arrays is not None:
+            self.read += 1
+            return arrays
+        arrays = compute()
+        with replacing(file) as temporary, temporary.open("wb") as opened:
+            np.savez(opened, allow_pickle=False, **arrays)
+        return arrays
+
+    def delete(self) -> None:
+        """Delete the blocks that this build has asked for: what they were kept for is there."""
+        for file in self._files:
+            file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Arrays | None:
+    """A file's arrays; None if it is not there or damaged."""
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (FileNotFoundError, EOFError, ValueError, zipfile.BadZipFile):
+        return None
