@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 73, 74, 78
+USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, UNEXPECTED, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 70, 73, 74, 78
+INTERRUPTED, TERMINATED = 130, 143
+"""128 and the number of the signal: SIGINT, which Ctrl-C sends, and SIGTERM."""
 
 
 class JobError(Exception):

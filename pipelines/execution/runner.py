@@ -1,7 +1,7 @@
 """Where a pipeline runs: in this process by default, or wherever Beam's own options say.
 
-The in-process runner is FnApiRunner. The name DirectRunner means it too: Beam's own would try to download a Go binary
-first, and which engine runs would depend on the pipeline.
+The in-process runner is `LocalRunner`, an FnApiRunner. The name DirectRunner means it too: Beam's own would try to download
+a Go binary first, and which engine runs would depend on the pipeline.
 """
 
 from __future__ import annotations
@@ -16,12 +16,9 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.portability.api import beam_provision_api_pb2
-from apache_beam.runners.portability.fn_api_runner.fn_runner import ExtendedProvisionInfo, FnApiRunner
-from apache_beam.transforms.environments import SubprocessSDKEnvironment
-from google.protobuf.struct_pb2 import Struct
 
 from pipelines.execution.beam_options import check_options
+from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.worker_errors import restored_errors
@@ -54,24 +51,16 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
     processes = min(processes or os.cpu_count() or 1, units)
     if processes <= 1:
-        return beam.Pipeline(runner=FnApiRunner(), options=PipelineOptions(rest))
-    workers = SubprocessSDKEnvironment.from_command_string(f"{sys.executable} -m pipelines.execution.worker_process")
-    runner = FnApiRunner(default_environment=workers, provision_info=_worker_settings())
+        return beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(rest))
+    runner = LocalRunner(default_environment=WorkerProcesses())
     return beam.Pipeline(runner=runner, options=PipelineOptions([*rest, f"--direct_num_workers={processes}"]))
-
-
-def _worker_settings() -> ExtendedProvisionInfo:
-    """The only option of the pipeline that worker processes get: to log nothing, since they raise what they would log."""
-    options = Struct()
-    options.update({"default_sdk_harness_log_level": "CRITICAL"})
-    return ExtendedProvisionInfo(beam_provision_api_pb2.ProvisionInfo(retrieval_token="unused", pipeline_options=options))
 
 
 def configure_logging() -> None:
     """Log to stderr, since stdout is for results. Removes the handler that importing Beam leaves at the root."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
-    for name in ("runners.common", "runners.portability.local_job_service", "runners.portability.fn_api_runner.fn_runner"):
-        logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
+    for name in ("common", "worker", "portability.fn_api_runner"):
+        logging.getLogger(f"apache_beam.runners.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
 
 
 def carry(step: Step, pending: Sequence[Any], units: int, work: beam.DoFn, beam_options: Sequence[str], processes: int) -> None:

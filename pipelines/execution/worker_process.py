@@ -1,12 +1,26 @@
 """A worker process of Beam's default runner, `python -m pipelines.execution.worker_process`: Beam's own, but quiet.
 
-Beam prints and logs every error that it also hands over to the command, which reports it once.
+Beam prints and logs every error that it also hands over to the command, which reports it once. The process ends at once when
+its stdin is closed: by the command, or because the command is gone.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
+
+
+def end_with_the_command() -> None:
+    """Wait until stdin (descriptor 0) is closed, then end, whatever is at work."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=end_with_the_command, daemon=True).start()
 
 logging.disable(logging.ERROR)
 
