@@ -40,9 +40,9 @@ FAULTS = (
     Fault("drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/cascade/test_schedule.py"),
     Fault(
         "report_ignored",
-        "carry(step, pending, len(units), Build",
-        "carry(step, units, 0, Build",
-        "pipelines/steps/test_index.py",
+        "self._reports.read_one(unit) is not None",
+        "False",
+        "pipelines/execution/test_unit_dofn.py",
     ),
     Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/execution/test_step.py"),
     Fault("softmax_without_mask", ".masked_fill(~filled, -torch.inf)", "", "ranking/training/test_passages.py"),

@@ -22,6 +22,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from indexing.shards.jvm import calls_java
+
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""
 ANALYZER = "io.anserini.analysis.DefaultEnglishAnalyzer"
@@ -59,11 +61,12 @@ class GlobalStatistics:
 
 
 class Bm25Writer:
-    """Writes an index, one passage after the other; a context manager. The JVM must be started (`java.start`).
+    """Writes an index, one passage after the other; a context manager. The JVM must be started (`jvm.start`).
 
     Rows are counted in the order of `add`: one thread adds, and this merge policy joins neighbours only.
     """
 
+    @calls_java
     def __init__(self, folder: Path) -> None:
         """Creates `folder`, and overwrites an index in it. Raises OSError if it cannot be written."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +94,7 @@ class Bm25Writer:
         self._document = lucene.Document()
         self._document.add(self._text)
 
+    @calls_java
     def add(self, title: str, text: str) -> None:
         """Index the next row."""
         self._text.setStringValue(f"{title}\n{text}" if title else text)
@@ -100,6 +104,7 @@ class Bm25Writer:
     def __enter__(self) -> Self:
         return self
 
+    @calls_java
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Merge into one segment, commit (Lucene calls fsync) and close; on an error, drop what was written."""
         try:
@@ -125,8 +130,9 @@ def build(passages: Iterable[tuple[str, str]], folder: Path) -> int:
 
 
 class Bm25Index:
-    """An index, open for search. The JVM must be started (`java.start`)."""
+    """An index, open for search. The JVM must be started (`jvm.start`)."""
 
+    @calls_java
     def __init__(self, folder: Path, k1: float = 0.9, b: float = 0.4) -> None:
         """Raises FileNotFoundError if the folder holds no index."""
         if not any(folder.glob("segments_*")):
@@ -143,6 +149,7 @@ class Bm25Index:
         )
         self._frequencies: dict[str, int] = {}  # word → document frequency in this shard
 
+    @calls_java
     def close(self) -> None:
         """Give the files back. Searching afterwards raises."""
         self._reader.close()
@@ -151,14 +158,17 @@ class Bm25Index:
         """What this shard adds to the size of the corpus."""
         return self._size
 
+    @calls_java
     def document_frequencies(self, questions: Sequence[str]) -> dict[str, int]:
         """For every analysed word of the questions, how many passages of this shard hold it (0 included)."""
         return {term: self._frequency(term) for question in questions for term in self._lucene.analyze(question)}
 
+    @calls_java
     def share(self, questions: Sequence[str]) -> GlobalStatistics:
         """What this shard adds to the corpus' statistics for these questions; sum it over all shards."""
         return GlobalStatistics(self._size.documents, self._size.tokens, self.document_frequencies(questions))
 
+    @calls_java
     def search(self, questions: Sequence[str], depth: int, total: GlobalStatistics | None) -> list[tuple[Rows, Scores]]:
         """Per question the rows and scores of the best `depth` passages, and of all that tie with the last of them.
 

@@ -13,15 +13,34 @@ import os
 import re
 import subprocess
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import RLock
+from typing import Any, ParamSpec, TypeVar
 
+P = ParamSpec("P")
+R = TypeVar("R")
 MINIMUM = 21
 """Anserini's jar is compiled for this version of Java."""
 
+_calling = RLock()
 _started: tuple[int, Path, str] | None = None  # (process, Java home, heap) of the JVM that runs here
 _kept: list[Any] = []  # java.util.logging forgets a level unless somebody holds the logger
+
+
+def calls_java(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, run by one thread at a time with all others that call Java.
+
+    jnius keeps the object whose method is called where all threads share it: one thread's call would reach another's object.
+    """
+
+    @functools.wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _calling:
+            return function(*args, **kwargs)
+
+    return alone
 
 
 class JavaMissing(RuntimeError):
@@ -88,6 +107,7 @@ def lucene_version(jar: Path) -> str:
     return match[1]
 
 
+@calls_java
 def start(java: Java, heap: str = "1g") -> None:
     """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx takes it ('2g').
 

@@ -12,7 +12,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pyarrow.compute as pc
 
 from indexing.annotation.sampling import SampledSentence, SamplingRules, choose, draw
@@ -25,6 +24,7 @@ from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
+from pipelines.execution.unit_dofn import UnitDoFn
 from ranking.registry import find
 from schemas.annotation import Task
 from schemas.atomic_files import sha256
@@ -114,17 +114,17 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
     step.finish(reports.values(), counts)
 
 
-class TaskPart(beam.DoFn):
+class TaskPart(UnitDoFn):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
     def __init__(self, job: Job, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._job, self._step = job, step
 
-    def setup(self) -> None:
+    def load(self) -> None:
         self._known = KnownLabels(controls_file(self._job))
 
-    def process(self, element: tuple[int, Part, Part]) -> None:
-        unit, scored, hits = element
+    def work(self, unit: int, scored: Part, hits: Part) -> None:
         write_part(unit, scored, hits, settings_of(self._job), self._known, self._step)
 
 

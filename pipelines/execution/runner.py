@@ -21,6 +21,7 @@ from pipelines.execution.beam_options import check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
+from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.execution.worker_errors import restored_errors
 
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
@@ -63,7 +64,9 @@ def configure_logging() -> None:
         logging.getLogger(f"apache_beam.runners.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
 
 
-def carry(step: Step, pending: Sequence[Any], units: int, work: beam.DoFn, beam_options: Sequence[str], processes: int) -> None:
+def carry(
+    step: Step, pending: Sequence[tuple[Any, ...]], units: int, work: UnitDoFn, beam_options: Sequence[str], processes: int
+) -> None:
     """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile."""
     with progress(step.name, units, step.reports.count), pipeline(beam_options, processes, len(pending)) as root:
         _ = root | "Units" >> beam.Create(list(pending)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)

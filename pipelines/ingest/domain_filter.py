@@ -22,6 +22,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, total
+from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import write_text
 
@@ -85,7 +86,7 @@ def define(root: beam.Pipeline, files: Sequence[InputFile], most: int, work: Pat
     """The pipeline: count the pages of each file's domains, add up, keep the most popular."""
     _ = (
         root
-        | "Files to count" >> beam.Create(list(files))  # InputFile
+        | "Files to count" >> beam.Create([(file.number, file) for file in files])
         | "Spread files to count" >> beam.Reshuffle()
         | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
         | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
@@ -100,13 +101,14 @@ def _most_pages(domain: DomainCount) -> tuple[int, tuple[int, ...]]:
     return pages, (*(-ord(character) for character in name), 1)
 
 
-class CountDomains(beam.DoFn):
+class CountDomains(UnitDoFn):
     """An input file → (domain, pages) of each of its domains."""
 
     def __init__(self, work: Path) -> None:
+        super().__init__("domains")
         self._work = work
 
-    def process(self, file: InputFile) -> Iterator[DomainCount]:
+    def work(self, unit: int, file: InputFile) -> Iterator[DomainCount]:
         report = reports(self._work).read_one(file.number)
         if report is None:
             report = Report(file.number, {}, count(read_pages(file.path, file.name, Counter())))

@@ -23,6 +23,7 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Step, total
+from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile, find_files
 from pipelines.ingest.parse_and_cut import (
@@ -98,7 +99,8 @@ def define(
     domains: Set[str] | None = None,
 ) -> None:
     """The pipeline: parse all files not parsed yet, find duplicates over all files, cut the `pending` ones into passages."""
-    units = root | "Files" >> beam.Create(list(files)) | "Spread files" >> beam.Reshuffle()  # InputFile
+    numbered = [(file.number, file) for file in files]
+    units = root | "Files" >> beam.Create(numbered) | "Spread files" >> beam.Reshuffle()
     keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, (unit, rows, keys))
     duplicates = (
         keys
@@ -113,36 +115,37 @@ def define(
     )
 
 
-class ParsePages(beam.DoFn):
+class ParsePages(UnitDoFn):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
     def __init__(self, settings: Ingest, work: Path, domains: Set[str] | None = None) -> None:
+        super().__init__("ingest")
         self._settings, self._work, self._domains = settings, work, domains
 
-    def setup(self) -> None:
+    def load(self) -> None:
         self._extractor = Extractor(self._settings.page_seconds)
 
     def teardown(self) -> None:
         self._extractor.close()
 
-    def process(self, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
+    def work(self, unit: int, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
         report = parsed_files(self._work).read_one(file.number) or parse_file(
             file, document_rules(self._settings, self._domains), self._extractor, self._work
         )
         yield from document_keys(report, self._work)
 
 
-class CutPassages(beam.DoFn):
+class CutPassages(UnitDoFn):
     """A unit and its duplicates → its parts of documents, passages and rejects; and its report."""
 
     def __init__(self, settings: Ingest, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._settings, self._step = settings, step
 
-    def setup(self) -> None:
+    def load(self) -> None:
         self._splitter = splitter(self._settings)
 
-    def process(self, element: tuple[int, Iterable[InputFile | tuple[str, Rows]]]) -> None:
-        _, members = element
+    def work(self, unit: int, members: Iterable[InputFile | tuple[str, Rows]]) -> None:
         file, duplicates = None, []
         for member in members:
             if isinstance(member, InputFile):

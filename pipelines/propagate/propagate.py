@@ -20,7 +20,6 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 
@@ -37,6 +36,7 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
+from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
@@ -104,9 +104,9 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
     parts = parts_of(run, settings.windows != "none")
 
-    def do(pass_: Step, work: beam.DoFn) -> None:
+    def do(pass_: Step, work: UnitDoFn) -> None:
         done = pass_.reports.read()
-        pending = [part for part in parts if part.number not in done]
+        pending = [(part.number, part) for part in parts if part.number not in done]
         carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
@@ -134,13 +134,14 @@ def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(json.loads(mark.read_text(encoding="utf-8")))
 
 
-class FindLabelsToSpread(beam.DoFn):
+class FindLabelsToSpread(UnitDoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
     def __init__(self, given_labels: GivenLabels, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._given, self._step = given_labels, step
 
-    def process(self, part: PassagePart) -> None:
+    def work(self, unit: int, part: PassagePart) -> None:
         rows = 0
         path = _spread_file(self._step, part.number)
         with pa.ipc.new_file(f"{path}.tmp", SPREAD_LABEL) as file:
@@ -164,16 +165,17 @@ def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
             yield from (file.get_batch(n) for n in range(file.num_record_batches))
 
 
-class LabelPart(beam.DoFn):
+class LabelPart(UnitDoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
     def __init__(self, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._given, self._settings, self._step = given_labels, settings, step
 
-    def setup(self) -> None:
+    def load(self) -> None:
         self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
 
-    def process(self, part: PassagePart) -> None:
+    def work(self, unit: int, part: PassagePart) -> None:
         label_part(part, self._given, self._settings, self._splitter, self._step)
 
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-
 from indexing.shards.answer_codes import AnswerEncoder
 from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
@@ -24,7 +22,7 @@ from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
-from pipelines.steps.models import check_engines, encoder_inputs, passage_encoder, use_threads
+from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, passage_encoder
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.record import Record
@@ -72,7 +70,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages = Folder.open(run / "passages", Passage, "ingest")
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     done = step.reports.read()
-    pending = [unit for unit in units if unit.number not in done]
+    pending = [(unit.number, unit) for unit in units if unit.number not in done]
     carry(step, pending, len(units), BuildShard(job, passages, step), beam_options, job.workers.processes)
     counts = total(step.reports.read().values())
     if counts["passages"] != passages.rows:
@@ -81,19 +79,19 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return summary(run)
 
 
-class BuildShard(beam.DoFn):
+class BuildShard(ModelDoFn):
     """A run of passages → its shard folder; and the unit's report."""
 
     def __init__(self, job: Job, passages: Folder[Passage], step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._job, self._passages, self._step = job, passages, step
 
-    def setup(self) -> None:
-        use_threads()
+    def load(self) -> None:
         self._encoder = passage_encoder(self._job)
         self._coders = sentence_codes.coders(self._job)
 
-    def process(self, unit: ShardRange) -> None:
-        build(unit, self._job, self._passages, self._encoder, self._coders, self._step)
+    def work(self, unit: int, shard: ShardRange) -> None:
+        build(shard, self._job, self._passages, self._encoder, self._coders, self._step)
 
 
 def build(

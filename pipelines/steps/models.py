@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
+from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.atomic_files import sha256
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -22,8 +23,8 @@ Precision = Literal["fp32", "bf16"]
 Model = TypeVar("Model")
 
 WORKER_THREADS = 1
-"""Torch's threads in a worker process. `workers.processes` is what puts cores to work: threads that wait for one another on a
-shared machine crawl, and another number of threads may change the last bits of a score."""
+"""Torch's and FAISS's threads in a worker process. `workers.processes` is what puts cores to work: threads that wait for one
+another on a shared machine crawl, and another number of threads may change the last bits of a score."""
 
 _SUFFIXES = (".json", ".model", ".safetensors", ".txt")
 Stamp = tuple[tuple[str, int, int], ...]
@@ -51,10 +52,20 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
 
 
 def use_threads(threads: int = WORKER_THREADS) -> None:
-    """Set torch's threads for this process. A worker calls it before it loads a model; loading a model never does."""
+    """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or uses a model;
+    loading a model never does."""
+    import faiss
     import torch
 
     torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+
+
+class ModelDoFn(UnitDoFn):
+    """Does units by models, on WORKER_THREADS threads."""
+
+    def prepare(self) -> None:
+        use_threads()
 
 
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:

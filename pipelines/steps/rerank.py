@@ -11,8 +11,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
 from pipelines.config.step_registry import StepCode
@@ -23,13 +21,13 @@ from pipelines.execution.step import Report, Step, total
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, write_answers
 from pipelines.steps.models import (
+    ModelDoFn,
     device_of,
     encoder_inputs,
     encoder_settings,
     folder_digest,
     passage_encoder,
     shared,
-    use_threads,
 )
 from ranking.entry import Entry
 from ranking.plan import Stage, check_plan, run_stages, scores_before
@@ -167,18 +165,17 @@ def per_question(counts: Mapping[str, int]) -> dict[str, int]:
     return means
 
 
-class RunStages(beam.DoFn):
+class RunStages(ModelDoFn):
     """A part of retrieved hits → a part of scored candidates; and the unit's report."""
 
     def __init__(self, job: Job, folder: Path, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._job, self._folder, self._step = job, folder, step
 
-    def setup(self) -> None:
-        use_threads()
+    def load(self) -> None:
         self._plan = load_plan(self._job, self._step.run)
 
-    def process(self, element: tuple[int, Part]) -> None:
-        unit, part = element
+    def work(self, unit: int, part: Part) -> None:
         rerank_part(unit, part, self._folder, self._plan, self._step)
 
 

@@ -116,7 +116,7 @@ def define(
     )
     vectors = (
         root
-        | "Blocks" >> beam.Create(list(blocks))  # Block
+        | "Blocks" >> beam.Create([(block.number, block) for block in blocks])
         | "Spread blocks" >> beam.Reshuffle()
         | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (block number, QuestionVectors)
     )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +23,8 @@ from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Report, Step
-from pipelines.steps.models import passage_encoder, use_threads
+from pipelines.execution.unit_dofn import UnitDoFn
+from pipelines.steps.models import ModelDoFn, passage_encoder
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Question
 from schemas.ranked import Hit
@@ -89,16 +89,17 @@ BlockHits: TypeAlias = dict[str, list[Best]]
 """Source → the best passages of each question of a block."""
 
 
-class CountWords(beam.DoFn):
+class CountWords(UnitDoFn):
     """(number, folder) of a shard → how big it is and how often the questions' words occur in it."""
 
     def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        super().__init__("retrieve")
         self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
         self._open = OpenShards(job)
 
-    def process(self, element: tuple[int, Path]) -> Iterator[GlobalStatistics]:
+    def work(self, shard: int, folder: Path) -> Iterator[GlobalStatistics]:
         if self._texts:
-            yield self._open(element[1]).bm25.share(self._texts)
+            yield self._open(folder).bm25.share(self._texts)
 
 
 def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
@@ -106,19 +107,18 @@ def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
     return sum(shares, GlobalStatistics())
 
 
-class EncodeQuestions(beam.DoFn):
+class EncodeQuestions(ModelDoFn):
     """A block → its number and its questions' vectors, or None if the dense index is not searched."""
 
     def __init__(self, job: Job, settings: Retrieve) -> None:
+        super().__init__("retrieve")
         self._job, self._dense = job, "dense" in settings.sources
 
-    def setup(self) -> None:
-        if self._dense:
-            use_threads()
+    def load(self) -> None:
         self._encoder = passage_encoder(self._job) if self._dense else None
 
-    def process(self, block: Block) -> Iterator[tuple[int, QuestionVectors | None]]:
-        yield block.number, encode(block, self._encoder) if self._encoder else None
+    def work(self, number: int, block: Block) -> Iterator[tuple[int, QuestionVectors | None]]:
+        yield number, encode(block, self._encoder) if self._encoder else None
 
 
 def encode(block: Block, encoder: Encoder) -> QuestionVectors:
@@ -126,20 +126,25 @@ def encode(block: Block, encoder: Encoder) -> QuestionVectors:
     return QuestionVectors(encoder.encode_questions(block.texts), encoder.fingerprint)
 
 
-class Search(beam.DoFn):
+class Search(ModelDoFn):
     """Some blocks in one shard → for each (block number, the best of the shard for each question).
 
     An element holds up to 16 blocks, so that a shard is opened once for many questions.
     """
 
     def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
+        super().__init__("retrieve")
         self._blocks, self._settings = list(blocks), settings
         self._open = OpenShards(job)
 
-    def process(
-        self, element: tuple[int, Path, int], statistics: GlobalStatistics, vectors: Mapping[int, QuestionVectors | None]
+    def work(
+        self,
+        number: int,
+        folder: Path,
+        first: int,
+        statistics: GlobalStatistics,
+        vectors: Mapping[int, QuestionVectors | None],
     ) -> Iterator[tuple[int, BlockHits]]:
-        number, folder, first = element
         for block in self._blocks[first : first + BLOCKS_PER_SEARCH]:
             yield block.number, search(self._open(folder), number, block, vectors[block.number], statistics, self._settings)
 
@@ -180,16 +185,17 @@ class MergeShards:
         }
 
 
-class FuseAndFetch(beam.DoFn):
+class FuseAndFetch(UnitDoFn):
     """(block number, the best of all shards) → parts of questions/ and retrieved/; and the unit's report."""
 
     def __init__(self, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, step: Step) -> None:
+        super().__init__(step.name, step.reports)
         self._blocks = {block.number: block for block in blocks}
         self._folders, self._settings, self._step = list(folders), settings, step
         self._open = OpenShards(job, OPEN_TO_FETCH)
 
-    def process(self, element: tuple[int, BlockHits]) -> None:
-        block, hits = self._blocks[element[0]], element[1]
+    def work(self, number: int, hits: BlockHits) -> None:
+        block = self._blocks[number]
         fused = [
             fuse({source: best[n] for source, best in hits.items()}, self._settings.fusion_k)
             for n in range(len(block.questions))

@@ -7,19 +7,22 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from operator import add
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
 
 import indexing
-from indexing.shards.bm25 import Bm25Index, GlobalStatistics, build
+from indexing.shards.bm25 import Bm25Index, GlobalStatistics, Rows, Scores, build
 from indexing.shards.fusion import Best, merge
 from indexing.shards.jvm import anserini_jar, find_java, start
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
+Hits: TypeAlias = list[tuple[Rows, Scores]]
 WORDS = [
     "glacier",
     "cave",
@@ -241,6 +244,29 @@ def test_cacm_reaches_the_published_map(tmp_path: Path) -> None:
     figures = ir_measures.calc_aggregate([ir_measures.AP, ir_measures.P @ 30], judged, run)
     assert figures[ir_measures.AP] == pytest.approx(0.3123, abs=0.002)
     assert figures[ir_measures.P @ 30] == pytest.approx(0.1942, abs=0.002)
+
+
+def test_two_threads_search_and_build_as_one_does(tmp_path: Path) -> None:
+    indexes = [index(tmp_path / str(n), passages(60, seed=n)) for n in range(2)]
+    questions = [[" ".join(random.Random(n).choices(WORDS, k=4))] for n in range(20)]
+    wanted = [[searched.search(question, 10, None) for question in questions] for searched in indexes]
+
+    def wrong(n: int) -> int:
+        """How many of 2,000 searches differ from those of one thread."""
+        found = (indexes[n].search(questions[k % 20], 10, None) for k in range(2_000))
+        return sum(not _same(hits, wanted[n][k % 20]) for k, hits in enumerate(found))
+
+    with ThreadPoolExecutor(3) as pool:
+        built = pool.submit(build, passages(2_000, seed=2), tmp_path / "built")
+        assert list(pool.map(wrong, range(2))) == [0, 0]
+        assert built.result() == 2_000
+    build(passages(2_000, seed=2), tmp_path / "alone")
+    one, other = (Bm25Index(tmp_path / name).search([WORDS[0]], 50, None) for name in ("built", "alone"))
+    assert _same(one, other)
+
+
+def _same(hits: Hits, wanted: Hits) -> bool:
+    return all(np.array_equal(a, b) for one, other in zip(hits, wanted, strict=True) for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.skipif(not (shutil.which("javac") and shutil.which("javap")), reason="needs a JDK (javac and javap) on the path")

@@ -72,10 +72,11 @@ def test_the_version_of_lucene_is_read_from_the_jar_without_a_jvm(tmp_path: Path
 def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() -> None:
     script = """
 import os, signal
+from concurrent.futures import ThreadPoolExecutor
 from indexing.shards import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell is started without
-jvm.start(jvm.find_java(), "256m")
-jvm.start(jvm.find_java(), "256m")
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(lambda _: jvm.start(jvm.find_java(), "256m"), range(8)))
 from jnius import autoclass
 autoclass("io.anserini.index.IndexCollection")  # has a logger that would write to stdout
 assert "JAVA_HOME" not in os.environ

@@ -17,7 +17,6 @@ FILE = '''
 
 from __future__ import annotations
 
-import apache_beam as beam
 import pyarrow as pa
 from pydantic import Field
 
@@ -26,6 +25,7 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
+from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.corpus import Document
 from schemas.record import Record, column, record
 from schemas.section import Section
@@ -69,12 +69,12 @@ def run_step(job, run, beam_options=()):
     return f"toy  {total(reports.values())['letters']} letters"
 
 
-class CountLetters(beam.DoFn):
+class CountLetters(UnitDoFn):
     def __init__(self, job, documents, step):
+        super().__init__(step.name, step.reports)
         self._job, self._documents, self._step = job, documents, step
 
-    def process(self, element):
-        number, part = element
+    def work(self, number, part):
         settings = self._job.section("toy")
         counts = [
             LetterCount(d.doc_id, d.text.count(settings.letter) * (1 + settings.double))
