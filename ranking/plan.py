@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ranking.entry import StageSettings
 from ranking.registry import find
-from ranking.reranker import Reranker
+from ranking.reranker import Reranker, naming
 from schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
 
 
@@ -23,6 +24,8 @@ class Stage:
     name: str
     reranker: Reranker
     keep: int | None = None
+    checkpoint: Path | None = None
+    """The folder of its model, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
 
     A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
     has dropped may not come back, though a stage that reads passages reads all their text.
-    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question.
+    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the question;
+    ScoreNotFinite if a score is NaN or infinite, naming stage, checkpoint, question and candidate.
     """
     current = list(lists)
     departed: list[list[Departure]] = [[] for _ in current]
@@ -131,7 +135,8 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
-        before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
+        with naming(f"stage {stage.name}", stage.checkpoint):
+            before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
         unit = stage.reranker.writes
         if len(current) != len(before):
             raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
@@ -155,21 +155,44 @@ class Costed(Protocol):
         ...
 
 
+class ScoreNotFinite(RuntimeError):
+    """A model gave a candidate no number as its score; the message names the stage, the question and the candidate."""
+
+    exit_code = 65
+
+
+@contextmanager
+def naming(where: str, checkpoint: Path | None) -> Iterator[None]:
+    """Add where it was, such as the stage of the plan, and the model's folder to a `ScoreNotFinite` raised in the block."""
+    try:
+        yield
+    except ScoreNotFinite as e:
+        model = "" if checkpoint is None else f", checkpoint {checkpoint}"
+        raise ScoreNotFinite(f"{where}{model}: {e}") from e
+
+
+def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: str) -> None:
+    """Raises ScoreNotFinite, with the first candidate that has one, where a score [candidates, …] is NaN or infinite."""
+    if np.isfinite(scores).all():
+        return
+    row, *place = (int(n) for n in np.argwhere(~np.isfinite(scores))[0])
+    raise ScoreNotFinite(
+        f"{stage}: score {scores[(row, *place)]} for candidate {ranked.candidates[row].candidate_id} of question "
+        f"{ranked.question.question_id}; the model is damaged or was never sound, give another one"
+    )
+
+
 def order_by(ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floating], stage: str) -> RankedList:
     """The list ordered by `scores` (one per candidate, in the list's order), which become the score of `stage`.
 
-    Higher is better; ties keep the incoming order. Raises ValueError on a score that is not finite, with the candidate.
+    Higher is better; ties keep the incoming order. Raises ScoreNotFinite on a score that is NaN or infinite.
     """
     values = [round(float(s), SCORE_DECIMALS) for s in scores]
     if len(values) != len(ranked.candidates):
         raise ValueError(
             f"{stage}: {len(values)} scores for {len(ranked.candidates)} candidates of question {ranked.question.question_id}"
         )
-    for candidate, value in zip(ranked.candidates, values, strict=True):
-        if not math.isfinite(value):
-            raise ValueError(
-                f"{stage}: score {value} for candidate {candidate.candidate_id} of question {ranked.question.question_id}"
-            )
+    check_finite(ranked, np.array(values, np.float64), stage)
     order = sorted(range(len(values)), key=lambda i: -values[i])
     candidates = (
         replace(ranked.candidates[i], stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank)))

@@ -11,6 +11,6 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Section(BaseModel):
-    """Unknown keys and values of another type are refused."""
+    """Unknown keys, values of another type, NaN and infinity are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)

@@ -20,6 +20,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from schemas.model_files import ModelDamaged
+
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
 
@@ -112,7 +114,7 @@ class Encoder:
         return self._passages.fingerprint
 
     def encode_questions(self, texts: Sequence[str]) -> Vectors:
-        """[n, d], in the order of the texts."""
+        """[n, d], in the order of the texts. Raises ModelDamaged, as all of these do, if a vector is not finite."""
         return self._questions.encode([(self._questions.prompts["query"] + text,) for text in texts])
 
     def encode_sentences(self, texts: Sequence[str]) -> Vectors:
@@ -189,12 +191,19 @@ class Tower:
         self.fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
     def encode(self, texts: Sequence[tuple[str, ...]]) -> Vectors:
-        """[n, d] float32, in the order of the texts; each different text is encoded once."""
+        """[n, d] float32, in the order of the texts; each different text is encoded once.
+
+        Raises ModelDamaged, with the folder and the text, if a vector has NaN or infinity in it.
+        """
         number: dict[tuple[str, ...], int] = {}  # different text → its row
         rows = [number.setdefault(text, len(number)) for text in texts]
         if not rows:
             return np.empty((0, self.dimension), np.float32)
         vectors = self._transformer.encode(list(number), self._pooling)
+        for row in np.flatnonzero(~np.isfinite(vectors).all(axis=1))[:1]:
+            raise ModelDamaged(
+                f"encoder {self.folder}: it gives no numbers for the text {list(number)[row][-1][:80]!r}; give another encoder"
+            )
         if self._normalise:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors if len(number) == len(rows) else vectors[rows]

@@ -71,7 +71,10 @@ def _code_of(error: RuntimeError) -> int | None:
 
     if isinstance(error, JavaMissing | ModelMissing):
         return UNAVAILABLE
-    return BAD_DATA if isinstance(error, ShardDamaged | ShardMismatch) else None
+    if isinstance(error, ShardDamaged | ShardMismatch):
+        return BAD_DATA
+    code = getattr(error, "exit_code", None)
+    return code if isinstance(code, int) else None
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from ranking.baselines.overlap import RULES, WORDS, Rule, rule_scores
 from ranking.entry import StageSettings
 from ranking.lists import ranked_list
 from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker
+from ranking.reranker import Reranker, naming
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 
@@ -57,7 +58,8 @@ def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions
     for rule in RULES:
         if name == rule:
             return _by_rule(rule, lists, options)
-    return _by_reranker(_load(name, options), lists)
+    reranker, checkpoint = _load(name, options)
+    return _by_reranker(name, checkpoint, reranker, lists)
 
 
 def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions) -> Iterator[SureValue]:
@@ -74,14 +76,13 @@ def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: Rank
             yield 0, row.question_id, row.candidate_id, score, score
 
 
-def _by_reranker(reranker: Reranker, lists: Iterator[list[LabelledCandidate]]) -> Iterator[SureValue]:
-    block: list[RankedList] = []
-    for rows in lists:
-        block.append(ranked_list(rows))
-        if len(block) == _LISTS:
-            yield from _order(reranker.rerank(block))
-            block = []
-    yield from _order(reranker.rerank(block))
+def _by_reranker(
+    name: str, checkpoint: Path | None, reranker: Reranker, lists: Iterator[list[LabelledCandidate]]
+) -> Iterator[SureValue]:
+    while block := [ranked_list(rows) for rows in islice(lists, _LISTS)]:
+        with naming(f"ranker {name}", checkpoint):
+            reranked = reranker.rerank(block)
+        yield from _order(reranked)
 
 
 def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
@@ -90,13 +91,15 @@ def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
             yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
 
 
-def _load(name: str, options: RankOptions) -> Reranker:
+def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
+    """The reranker, and the folder of its model."""
     settings = _settings(name, options.settings)
     try:
         find(name).stage(**settings).check_scores({})
-        return load_reranker(
+        reranker = load_reranker(
             name, options.checkpoint, encoder=dense_encoder, model=find_model, device=device_of("auto"), **settings
         )
+        return reranker, find(name).folder(options.checkpoint)
     except ValidationError as e:
         error = e.errors()[0]
         key = ".".join(map(str, error["loc"]))

@@ -28,6 +28,7 @@ from ranking.cascade.schedule import Schedule, check, cost, grid
 from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
+from ranking.reranker import naming
 from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 from schemas.record import Record
@@ -185,7 +186,8 @@ def tune_files(checkpoint: str, dev: Path, aims: Aims, *, held_out: Path | None 
         model = load_reranker("cascade", checkpoint, model=find_model, device=device_of("auto"))
     except ValueError as e:
         raise JobError(str(e), SETTINGS) from e
-    return tune(cast(ExitModel, model), dev, aims, held_out=held_out, form=form, checkpoint=checkpoint)
+    with naming("tune", Path(checkpoint)):
+        return tune(cast(ExitModel, model), dev, aims, held_out=held_out, form=form, checkpoint=checkpoint)
 
 
 def tune(

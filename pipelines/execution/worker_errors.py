@@ -18,7 +18,8 @@ _ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MU
 def restored_errors() -> Iterator[None]:
     """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
 
-    Restores JobError, the errors of `indexing` and `ranking` that have an exit code, and OSError; others stay as they are.
+    Restores JobError, the errors of `indexing`, `ranking` and `schemas` that have an exit code, and OSError; others stay as
+    they are.
     """
     try:
         yield
@@ -45,7 +46,7 @@ def _class_of(name: str) -> type[Exception] | None:
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, OSError):
         return kind
-    if not name.startswith(("indexing.", "ranking.")):
+    if not name.startswith(("indexing.", "ranking.", "schemas.")):
         return None
     try:
         kind = resolve_name(name)

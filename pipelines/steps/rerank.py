@@ -70,7 +70,7 @@ def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -
             codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
             allowed = encoder if entry.uses_encoder else _no_encoder
             resources = Resources(stage, folder, allowed, find_model, device, scores, codes)
-            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep))
+            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep, folder))
         except ValueError as e:
             raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return plan

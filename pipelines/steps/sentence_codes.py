@@ -19,7 +19,7 @@ from pipelines.execution.parquet_folder import read_manifest
 from pipelines.steps.models import device_of, folder_digest, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
-from ranking.reranker import Resources, SentenceEncoder
+from ranking.reranker import Resources, SentenceEncoder, naming
 
 
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
@@ -73,12 +73,14 @@ class Coder:
         if coder is None:
             raise ValueError(f"{stage.reranker} stores no codes of sentences")
         device = device_of(job.workers.device)
-        self._coder = coder.load(Resources(stage, checkpoint_folder(job, stage), _no_encoder, find_model, device))
+        self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
+        self._coder = coder.load(Resources(stage, self._folder, _no_encoder, find_model, device))
         self.model, self.width = digest, self._coder.width
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """The texts' codes, end to end."""
-        return self._coder.encode(texts)
+        """The texts' codes, end to end. Raises ScoreNotFinite, with the stage and the checkpoint, as the coder does."""
+        with naming(f"stage {self._stage}", self._folder):
+            return self._coder.encode(texts)
 
 
 def coders(job: Job) -> list[Coder]:

@@ -19,7 +19,7 @@ from indexing.shards.dense import Encoder
 from indexing.shards.fusion import Best, Fused, fuse, merge
 from indexing.shards.jvm import find_java
 from indexing.shards.shard import Shard
-from indexing.shards.shard_files import SHARD_FILE
+from indexing.shards.shard_files import SHARD_FILE, ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Report, Step
@@ -157,13 +157,21 @@ def search(
     statistics: GlobalStatistics,
     settings: Retrieve,
 ) -> BlockHits:
-    """One shard's best for each question of a block, by each source. Raises ShardMismatch if another encoder built it."""
+    """One shard's best for each question of a block, by each source. Raises ShardMismatch if another encoder built it,
+    ShardDamaged if a score is not finite."""
     hits = {}
     if "bm25" in settings.sources:
         hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
         hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+    for source, best in hits.items():
+        for question, (_, scores) in zip(block.questions, best, strict=True):
+            if not np.isfinite(scores).all():
+                raise ShardDamaged(
+                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or infinite; "
+                    f"{what_to_do(shard.folder)}"
+                )
     return {
         source: [Best.of(number, rows, shard.passage_ids(rows), scores) for rows, scores in best]
         for source, best in hits.items()

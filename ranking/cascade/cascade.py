@@ -19,7 +19,7 @@ from ranking.cascade import CascadeStage
 from ranking.cascade.cascade_model import CascadeModel, load
 from ranking.cascade.exits import ExitRows
 from ranking.cascade.schedule import check, dropped
-from ranking.reranker import SCORE_DECIMALS, Resources, order_by
+from ranking.reranker import SCORE_DECIMALS, Resources, check_finite, order_by
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
@@ -64,15 +64,15 @@ class Cascade:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         reranked = []
-        for ranked, rows in zip(lists, self._scored(lists, self.drops), strict=True):
-            kept = np.flatnonzero(~np.isnan(rows.scores[:, -1]))
+        for ranked, passed in zip(lists, self._scored(lists, self.drops), strict=True):
+            kept = np.flatnonzero(passed.exits == len(self.exits))
             survivors = RankedList(ranked.question, tuple(ranked.candidates[n] for n in kept))
-            reranked.append(order_by(survivors, rows.scores[kept, -1], self.name))
+            reranked.append(order_by(survivors, passed.scores[kept, -1], self.name))
         return reranked
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
         """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""
-        return list(self._scored(lists, (0.0,) * len(self.drops)))
+        return [ExitRows(passed.scores, passed.tokens) for passed in self._scored(lists, (0.0,) * len(self.drops))]
 
     def costs(self) -> Counter[str]:
         """What was spent since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
@@ -82,24 +82,29 @@ class Cascade:
         spent, self._costs = self._costs, Counter()
         return spent
 
-    def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[ExitRows]:
-        """For each list its scores at each exit; NaN after the exit at which a candidate was dropped."""
+    def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Passed]:
+        """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at whichever exit."""
         began = time.perf_counter()
         pairs = self._tokeniser.pairs([(r.question.text, c.text) for r in lists for c in r.candidates])
         sizes = np.fromiter((len(r.candidates) for r in lists), np.int64, len(lists))
         self._costs["tokens_cut"] += int(pairs.cut.sum())
         for group in _groups(sizes, pairs.lengths):
             numbers = np.arange(*group.rows)
-            scores = self._group(pairs, numbers, np.repeat(np.arange(len(group.sizes)), group.sizes), drops)
+            scores, exits = self._group(pairs, numbers, np.repeat(np.arange(len(group.sizes)), group.sizes), drops)
             edges = np.cumsum(group.sizes)[:-1]
             self._costs["milliseconds"] += round(1000 * (time.perf_counter() - began))
-            yield from map(ExitRows, np.split(scores, edges), np.split(pairs.lengths[numbers], edges))
+            columns = (np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers]))
+            for ranked, *columns_of_list in zip(lists[group.lists], *columns, strict=True):
+                passed = _Passed(*columns_of_list)
+                check_finite(ranked, passed.scores, self.name)
+                yield passed
             began = time.perf_counter()
 
     @torch.inference_mode()
-    def _group(self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float]) -> Floats:
-        """Scores [candidates, exits] of whole lists in flight together; `question` [candidates] tells the lists apart."""
-        scores = np.full((len(numbers), len(self.exits)), np.nan)
+    def _group(self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float]) -> tuple[Floats, Numbers]:
+        """(scores [candidates, exits], exits that scored a candidate [candidates]) of whole lists in flight together;
+        `question` [candidates] tells the lists apart. After its last exit a candidate's scores are 0."""
+        scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
         tokens = pairs.pack(numbers[remaining]).to(next(self._model.parameters()).device)
         hidden, depth = self._model.encoder.embed(tokens), 0
@@ -110,6 +115,7 @@ class Cascade:
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
             scores[remaining, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
+            exits[remaining] += 1
             layers = self._model.layers_between(depth, last)
             self._costs["layer_candidates"] += layers * len(remaining)
             self._costs["layer_tokens"] += layers * len(hidden)
@@ -118,7 +124,7 @@ class Cascade:
                 stay = survivors(question[remaining], scores[remaining, exit], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
                 hidden, remaining = hidden[rows], remaining[stay]
-        return scores
+        return scores, exits
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
@@ -140,7 +146,19 @@ def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -
     return kept
 
 
+class _Passed(NamedTuple):
+    """What the exits said of one list's candidates, in the list's order."""
+
+    scores: Floats
+    """[candidates, exits]; 0 at the exits that a candidate did not come to."""
+    exits: Numbers
+    """[candidates]: the exits that scored it; all of them unless it was dropped."""
+    tokens: Numbers
+    """[candidates]: tokens of question and candidate."""
+
+
 class _Group(NamedTuple):
+    lists: slice
     rows: tuple[int, int]  # of all candidates
     sizes: Numbers  # of its lists
 
@@ -153,5 +171,5 @@ def _groups(sizes: Numbers, lengths: Numbers) -> Iterator[_Group]:
     while first < len(sizes):
         last = max(first + 1, int(np.searchsorted(tokens, tokens[first] + GROUP_TOKENS, side="right")) - 1)
         start = int(ends[first] - sizes[first])
-        yield _Group((start, int(ends[last - 1])), sizes[first:last])
+        yield _Group(slice(first, last), (start, int(ends[last - 1])), sizes[first:last])
         first = last

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ranking.hashing.bits import Attention, Bytes, Codes, pack
 from ranking.hashing.hashing_model import NAME, HashingModel, load, variant_of
-from ranking.reranker import Resources, SentenceCodes, order_by
+from ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
@@ -41,6 +41,8 @@ class Encoded(NamedTuple):
     """[answers]: tokens."""
     cut: Numbers
     """[answers]: tokens left out."""
+    finite: npt.NDArray[np.bool_]
+    """[answers]: whether the model gave numbers for all its tokens; bits cannot tell, NaN and infinity have a sign too."""
 
 
 @torch.inference_mode()
@@ -50,11 +52,15 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) ->
     lengths = pairs.lengths
     ends = np.cumsum(lengths)
     packed = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
+    finite = np.ones(len(answers), np.bool_)
     for rows in pairs.batches(CODE_TOKENS):
-        bits = pack(model.kept(pairs.pack(rows).to(model.encoder.words.weight.device)))
-        for row, part in zip(rows, np.split(bits, np.cumsum(lengths[rows])[:-1]), strict=True):
+        encoded = model.encoded(pairs.pack(rows).to(model.encoder.words.weight.device))
+        edges = np.cumsum(lengths[rows])[:-1]
+        for row, part in zip(rows, np.split(pack(encoded), edges), strict=True):
             packed[ends[row] - lengths[row] : ends[row]] = part
-    return Encoded(packed, lengths, pairs.cut)
+        sound = encoded.isfinite().all(1).cpu().numpy()  # [tokens]
+        finite[rows] = [part.all() for part in np.split(sound, edges)]
+    return Encoded(packed, lengths, pairs.cut, finite)
 
 
 class AnswerCoder:
@@ -78,8 +84,11 @@ class AnswerCoder:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
-        """As `encode`."""
-        return encode(self._model, self._tokeniser, texts)
+        """As `encode`. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
+        encoded = encode(self._model, self._tokeniser, texts)
+        for n in np.flatnonzero(~encoded.finite)[:1]:
+            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {texts[n][:80]!r}; give another model")
+        return encoded
 
 
 class Hashing:
@@ -153,18 +162,19 @@ class Hashing:
     def _from_bits(
         self, attention: Attention, vectors: Tensor, answers: Sequence[str], question_of: Numbers, answer_of: Numbers
     ) -> Floats:
-        """As `_scored`, of the questions' vectors; what the store does not hold is encoded."""
-        bits = self._bits(answers)
+        """As `_scored`, of the questions' vectors; what the store does not hold is encoded. NaN for an answer that has none."""
+        bits, finite = self._bits(answers)
         lengths = np.fromiter(map(len, bits), np.int64, len(bits))
         result = np.zeros(len(answer_of))
         for question in np.unique(question_of):
             rows = np.flatnonzero(question_of == question)
             codes = Codes(np.concatenate([bits[answer] for answer in answer_of[rows]]), lengths[answer_of[rows]])
             result[rows] = attention.scores(vectors[question], codes)
+        result[~finite[answer_of]] = np.nan
         return result
 
-    def _bits(self, answers: Sequence[str]) -> list[Bytes]:
-        """Each answer's [tokens, D / 8]."""
+    def _bits(self, answers: Sequence[str]) -> tuple[list[Bytes], npt.NDArray[np.bool_]]:
+        """Each answer's [tokens, D / 8]; and [answers], whether the model gave numbers for it."""
         stored = self._store.find(answers) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
@@ -173,7 +183,9 @@ class Hashing:
         self._costs.update(answers=len(missing), answers_stored=len(cut))
         self._costs.update(answers_cut=int(np.count_nonzero(encoded.cut)) + sum(map(bool, cut)))
         self._costs.update(tokens=int(encoded.lengths.sum()), tokens_cut=int(encoded.cut.sum()) + sum(cut))
-        return [new[n] if answer is None else answer.bits for n, answer in enumerate(stored)]
+        finite = np.ones(len(answers), np.bool_)
+        finite[missing] = encoded.finite
+        return [new[n] if answer is None else answer.bits for n, answer in enumerate(stored)], finite
 
     def _questions(self, texts: Sequence[str]) -> Tensor:
         """u_q [texts, D]."""

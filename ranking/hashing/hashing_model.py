@@ -75,16 +75,16 @@ class HashingModel(nn.Module):
 
     def question(self, tokens: Packed) -> Tensor:
         """u_q [texts, D]: the greatest of each dimension over the text's tokens."""
-        return _segments(self._encoded(tokens), "max", tokens.starts)
+        return _segments(self.encoded(tokens), "max", tokens.starts)
 
     def answer(self, tokens: Packed) -> Tensor:
         """B_a [tokens, D] in (-1, 1) of the texts end to end; without hashing V_a."""
-        encoded = self._encoded(tokens)
+        encoded = self.encoded(tokens)
         return (self.beta * encoded).tanh() if self.variant == "has" else encoded
 
     def kept(self, tokens: Packed) -> Tensor:
         """What serves of answers, and is worth storing [tokens, D]: B̄_a in {-1, +1}; without hashing V_a."""
-        encoded = self._encoded(tokens)  # tanh keeps the sign
+        encoded = self.encoded(tokens)  # tanh keeps the sign
         return sign(encoded) if self.variant == "has" else encoded
 
     def compose(self, answer: Tensor, starts: Tensor, question: Tensor) -> Tensor:
@@ -125,7 +125,8 @@ class HashingModel(nn.Module):
         weights = (logits - _segments(logits.detach(), "max", starts).repeat_interleave(sizes, 0)).exp()
         return _segments(weights * answer, "sum", starts) / _segments(weights, "sum", starts)
 
-    def _encoded(self, tokens: Packed) -> Tensor:
+    def encoded(self, tokens: Packed) -> Tensor:
+        """BERT's output V_a, or U_q, [tokens, D] of the texts end to end, in `precision`."""
         hidden = self.encoder.run(self.encoder.embed(tokens), tokens, 0, self.encoder.shape.layers)
         return hidden.to(self.precision)
 

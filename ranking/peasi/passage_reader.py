@@ -88,7 +88,7 @@ class Extracted(NamedTuple):
     sentence: Numbers
     """[passages]: its number in the passage, from 0; -1 if there is none."""
     log_p: Floats
-    """[passages]: its log p(s | p); NaN if there is none."""
+    """[passages]: its log p(s | p); 0 if there is none."""
     embedding: Tensor
     """[passages, d]: E of its window; of the passage's first window if there is none."""
 
@@ -133,11 +133,12 @@ class Reader:
         scored = _Sentences(passage[window], number, window, logits[window, slot])
 
         log_total = np.full(len(asked), -np.inf)  # [passages]: log Σ exp(logit) over all sentences
-        np.logaddexp.at(log_total, scored.passage, scored.logit)
+        with np.errstate(invalid="ignore"):  # a logit that is no number stops the stage, which names the candidate
+            np.logaddexp.at(log_total, scored.passage, scored.logit)
         pairs_of = zip(scored.passage, scored.number, strict=True)
         best = scored.select(np.array([asked[n].may_answer(i) for n, i in pairs_of], bool)).best()
 
-        sentence, log_p = np.full(len(asked), -1), np.full(len(asked), np.nan)
+        sentence, log_p = np.full(len(asked), -1), np.zeros(len(asked))
         sentence[best.passage] = best.number
         log_p[best.passage] = best.logit - log_total[best.passage]
         chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best

@@ -19,7 +19,7 @@ from ranking.peasi.calibration import UNCALIBRATED, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
 from ranking.peasi.peasi_model import PeasiModel, load
 from ranking.plan import to_sentences
-from ranking.reranker import Resources, order_by
+from ranking.reranker import Resources, check_finite, order_by
 from ranking.transformer.packing import Numbers, Tokeniser
 from schemas.ranked import Candidate, RankedList, Unit
 
@@ -88,6 +88,7 @@ class SentenceExtractor:
 
         A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one.
         """
+        check_finite(ranked, log_p, self.name)  # before a threshold and the best of two could let it drop out
         answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
         scores = self._scores([ranked.candidates[n] for n in answered], log_p[answered])
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}

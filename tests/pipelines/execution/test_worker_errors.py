@@ -12,6 +12,8 @@ from indexing.shards.shard_files import ShardDamaged
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.worker_errors import error_in, restored_errors
+from ranking.reranker import ScoreNotFinite
+from schemas.model_files import ModelDamaged
 
 
 def as_beam_gives_it(error: Exception) -> str:
@@ -32,7 +34,16 @@ def test_a_job_error_keeps_its_message_of_several_lines_and_its_code():
     assert (str(error), error.code) == ("part 3 was changed\nsince it was written", BAD_DATA)
 
 
-@pytest.mark.parametrize("error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("no model"), OSError("disk: full")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ShardDamaged("00000-of-00002: damaged"),
+        ModelMissing("no model"),
+        ModelDamaged("model.safetensors: NaN"),
+        ScoreNotFinite("stage cascade: score nan"),
+        OSError("disk: full"),
+    ],
+)
 def test_errors_with_an_exit_code_of_their_own_keep_their_class(error):
     found = error_in(as_beam_gives_it(error))
     assert type(found) is type(error) and str(found) == str(error)

@@ -7,17 +7,22 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
+from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.jvm import Java
 from indexing.shards.shard import Shard
 from indexing.shards.shard_files import ShardDamaged
-from pipelines.config.job_file import Job
+from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import shard_search
 from pipelines.steps.chain import run_steps
-from pipelines.steps.shard_search import OPEN_TO_SEARCH, OpenShards
+from pipelines.steps.shard_search import OPEN_TO_SEARCH, Block, OpenShards, QuestionVectors, search
+from schemas.corpus import Question
 from schemas.ranked import Hit
 
 SHARDS = 7
@@ -106,3 +111,19 @@ def test_a_shard_that_was_built_again_is_compared_again(
     (again / "passages.parquet").write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ShardDamaged, match=r"passages\.parquet"):
         OpenShards(job(indexed, SHARDS))(again)
+
+
+@pytest.mark.parametrize("source", ["bm25", "dense"])
+def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(source: str) -> None:
+    rows = np.arange(2)
+
+    def found(*_: object) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(rows, np.array([2.0, 1.0])), (rows, np.array([2.0, np.nan]))]
+
+    index: Any = SimpleNamespace(search=found)
+    shard: Any = SimpleNamespace(folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None)
+    block = Block(0, (Question("q1", "Who?"), Question("q2", "When?")))
+    settings = Retrieve(questions="q.tsv", sources=[source])
+    vectors = QuestionVectors(np.ones((2, 4), np.float32), "e") if source == "dense" else None
+    with pytest.raises(ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; delete"):
+        search(shard, 0, block, vectors, GlobalStatistics(), settings)

@@ -6,24 +6,27 @@ import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
 from ranking.cascade.cascade import Cascade, survivors
-from ranking.cascade.cascade_model import CascadeModel, load, save
+from ranking.cascade.cascade_model import CascadeModel, Classifier, load, save
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import sizes
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
+from ranking.reranker import ScoreNotFinite
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.loop import Dev, Recipe, train
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
+from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
@@ -273,3 +276,32 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
 def test_batches_that_a_single_text_could_fill_are_refused() -> None:
     with pytest.raises(ValueError, match="tokens"):
         PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, made: None, PairOptions(tokens=30))
+
+
+@pytest.mark.parametrize("drops", [(), (0.3, 0.3)])
+@pytest.mark.parametrize("exit_", range(3))
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_stops_it_at_whichever_exit(wrong: float, exit_: int, drops: tuple[float, ...]) -> None:
+    broken = model()
+    cast(Classifier, broken.classifiers[exit_]).score.bias.data[:] = wrong
+    with pytest.raises(ScoreNotFinite, match=f"cascade: score {wrong} for candidate q0-. of question q0"):
+        Cascade(broken, tokeniser(), drops).rerank(lists(7, 3))
+
+
+def test_an_early_exit_names_the_candidate_that_has_no_number() -> None:
+    broken = Cascade(model(), tokeniser(), (0.3, 0.3))
+    classify, calls = broken._model.classify, iter(range(3))
+
+    def one_wrong(hidden: Tensor, tokens: Packed, exit_: int) -> Tensor:
+        scores_ = classify(hidden, tokens, exit_).clone()
+        if next(calls) == 0:
+            scores_[2] = torch.nan  # the third longest of all
+        return scores_
+
+    broken._model.classify = one_wrong  # type: ignore[method-assign]
+    came = lists(4, 6)
+    lengths = tokeniser().pairs([(r.question.text, c.text) for r in came for c in r.candidates]).lengths
+    place = int(np.argsort(-lengths, kind="stable")[2])
+    named = [c.candidate_id for r in came for c in r.candidates][place]
+    with pytest.raises(ScoreNotFinite, match=f"score nan for candidate {named} of question {named[:2]}"):
+        broken.rerank(came)

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.hashing import hashing, hashing_model
-from ranking.hashing.hashing import Hashing
+from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.hashing.hashing_model import HashingModel, Variant, sign
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
+from ranking.reranker import ScoreNotFinite
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
@@ -178,3 +179,17 @@ def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> Non
 def test_a_model_that_cannot_be_meant_is_refused(given: tuple[object, ...], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         HashingModel(LayeredEncoder(SHAPES["bert"]), *given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_encodings_that_are_no_numbers_stop_it_though_bits_have_a_sign(variant: Variant) -> None:
+    broken = model(variant)
+    broken.encoder.positions.weight.data[6:] = torch.nan  # of every text of more than six tokens
+    short, long = "No.", ANSWERS[0]
+    Hashing(broken, tokeniser()).rerank(lists("Who?", answers=[short]))
+    with pytest.raises(ScoreNotFinite, match="hashing: score nan for candidate 1 of question q0"):
+        Hashing(broken, tokeniser()).rerank(lists("Who?", answers=[short, long]))
+    if variant == "has":
+        assert AnswerCoder(broken, tokeniser()).encode([short]).finite.all()
+        with pytest.raises(ScoreNotFinite, match="it gives no numbers for the sentence 'Rome is the capital"):
+            AnswerCoder(broken, tokeniser()).encode([short, long])

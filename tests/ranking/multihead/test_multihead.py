@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast, get_args
 
 import numpy as np
 import pytest
@@ -17,8 +18,20 @@ from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
-from ranking.multihead.multihead import Average, FirstToken, MultiHead, MultiHeadModel, averaged, load, save, split, split_model
+from ranking.multihead.multihead import (
+    Average,
+    FirstToken,
+    MultiHead,
+    MultiHeadModel,
+    StudentHead,
+    averaged,
+    load,
+    save,
+    split,
+    split_model,
+)
 from ranking.registry import load_reranker
+from ranking.reranker import ScoreNotFinite
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import Distillation
 from ranking.training.loop import Dev, Recipe, train
@@ -317,3 +330,12 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
     assert sorted(batch.teachers[:, 0].tolist()) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
     right = sorted(batch.teachers[batch.labels > 0, 0].tolist())
     assert right == [1, 6, 10]
+
+
+@pytest.mark.parametrize("average", get_args(Average))
+@pytest.mark.parametrize("drops", [(), (0.5,)])
+def test_one_head_that_gives_no_number_stops_it(average: Average, drops: tuple[float, ...]) -> None:
+    broken = model(exits=(2,), average=average)
+    cast(StudentHead, broken.heads[1]).classifier.score.bias.data[:] = torch.nan
+    with pytest.raises(ScoreNotFinite, match="multihead: score nan for candidate"):
+        MultiHead(broken, tokeniser(), drops).rerank(lists(3, 2))

@@ -28,6 +28,7 @@ from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from ranking.peasi.peasi_model import PeasiModel, Variant, load, save
 from ranking.plan import Stage, run_stages, to_passages, to_sentences
 from ranking.registry import load_reranker
+from ranking.reranker import ScoreNotFinite
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -189,7 +190,7 @@ def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list
         assert math.log(1e-9) < found.log_p[0] <= 1e-12
         assert (found.log_p[0] == pytest.approx(0)) == (len(spoken) == 1)
     else:
-        assert found.sentence[0] == -1 and np.isnan(found.log_p[0])
+        assert found.sentence[0] == -1 and found.log_p[0] == 0
     assert (found.sentence[1], found.log_p[1]) == (0, pytest.approx(0))
 
 
@@ -221,7 +222,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
     assert found.sentence.tolist()[:3] == [-1, -1, 0]
     assert 0 <= found.sentence[3] < 60
     assert found.sentence.tolist()[4:] == [0, 0, 1]
-    assert np.isnan(found.log_p[:2]).all()
+    assert not found.log_p[:2].any()
     assert found.log_p[[2, 4, 5, 6]] == pytest.approx(0)  # the only sentence that has tokens
     assert found.log_p[3] < math.log(0.9)
     spent = reader.costs()
@@ -587,3 +588,24 @@ def test_uncalibrated_it_is_the_product() -> None:
     passage, log_p = np.array([0.0, 0.0, math.log(3), 800.0, -800.0, 800.0]), np.log([1, 0.5, 0.8, 0.5, 1, 1])
     found = UNCALIBRATED(answer_logit(passage, log_p)).tolist()
     assert found == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1]) and min(found) > 0 and max(found) < 1
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_a_sentence_that_has_no_number_stops_the_extractor_and_is_not_below_its_threshold(
+    threshold: float | None, wrong: float
+) -> None:
+    made = model("mtl1")
+    came = PassageReranker(made, tokeniser()).rerank([ranked(passage("p", "comet", "apple"), passage("r", "river"))])
+    assert made.sentence is not None
+    made.sentence.weight.data[1] = wrong  # of the second slot: r has no second sentence
+    with pytest.raises(ScoreNotFinite, match=r"peasi\.easi: score .* for candidate p of question q"):
+        SentenceExtractor(made, tokeniser(), threshold).rerank(came)
+
+
+def test_a_passage_that_has_no_number_stops_pr() -> None:
+    made = model("pr")
+    assert made.passage is not None
+    made.passage.bias.data[:] = torch.nan
+    with pytest.raises(ScoreNotFinite, match=r"peasi\.pr: score nan for candidate p of question q"):
+        PassageReranker(made, tokeniser()).rerank([ranked(passage("p", "comet"))])

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ranking.reranker import order_by
+from ranking.reranker import ScoreNotFinite, order_by
 from ranking.training.loop import Dev, Progress, Recipe, slanted_triangular, train
 from ranking.training.state import STATE, finished
 from schemas.labels import LabelledCandidate
@@ -128,6 +128,16 @@ def test_a_state_of_another_training_is_refused(tmp_path):
 def test_a_loss_that_is_no_number_is_an_error_with_its_step(tmp_path):
     with pytest.raises(ValueError, match="step 2: the loss is nan; try a lower learning_rate"):
         train(task(poison_at=3), Dev(QUESTIONS), RECIPE, tmp_path, "f")
+
+
+def test_a_dev_score_that_is_no_number_is_an_error_with_its_step_and_candidate(tmp_path):
+    class Broken(WordWeights):
+        def reranker(self):
+            self.model[2].bias.data[:] = torch.nan
+            return self
+
+    with pytest.raises(ScoreNotFinite, match=r"dev evaluation after step 4, checkpoint .*: words: score nan for candidate"):
+        train(Broken(), Dev(QUESTIONS), RECIPE, tmp_path, "f")
 
 
 def test_the_dev_score_is_the_metric_of_the_reranked_lists():
