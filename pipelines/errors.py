@@ -21,3 +21,10 @@ class JobError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class Stopped(KeyboardInterrupt):
+    """SIGINT or SIGTERM has come. Beam makes it anew from `args`, which therefore begin with a text."""
+
+    def __init__(self, signal: object) -> None:
+        super().__init__(f"signal {signal}")

@@ -62,7 +62,7 @@ MAY_IMPORT = {
     "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages pipelines.config pipelines.inputs",
     "pipelines.jobs": GROUND,
     "pipelines.sample": f"{GROUND} pipelines.steps",
-    "pipelines.cli": f"{GROUND} indexing.shards pipelines.doctor pipelines.config pipelines.annotate "
+    "pipelines.cli": f"{GROUND} pipelines.doctor pipelines.config pipelines.annotate "
     "pipelines.convert pipelines.evaluate pipelines.jobs pipelines.publish pipelines.sample pipelines.steps pipelines.train",
     "pipelines.__main__": "pipelines.cli",
     "answermill": f"{GROUND} indexing.passages ranking pipelines.config pipelines.datasets pipelines.evaluate pipelines.steps "

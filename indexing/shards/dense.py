@@ -50,6 +50,8 @@ LoadTransformer = Callable[[Path, int, str, Precision], Transformer]
 class ModelMissing(RuntimeError):
     """The encoder cannot be had or not be used; the message says why and what to type."""
 
+    exit_code = 69
+
 
 def find_model(name: str) -> Path:
     """The folder of a model: the embedded default, a folder, or a hub name (from its cache, else downloaded).

@@ -46,6 +46,8 @@ def calls_java(function: Callable[P, R]) -> Callable[P, R]:
 class JavaMissing(RuntimeError):
     """No Java of the needed version, or no Lucene; the message says what was tried and what to type."""
 
+    exit_code = 69
+
 
 @dataclass(frozen=True, slots=True)
 class Java:

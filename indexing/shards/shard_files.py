@@ -33,9 +33,13 @@ ROWS_PER_GROUP = 256
 class ShardDamaged(RuntimeError):
     """A file of the shard is missing, or is not the one that was written; the message says what to type."""
 
+    exit_code = 65
+
 
 class ShardMismatch(RuntimeError):
     """The shard was built by another Lucene, or another encoder, than this job uses."""
+
+    exit_code = 65
 
 
 def list_files(folder: Path) -> dict[str, dict[str, Any]]:

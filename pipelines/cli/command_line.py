@@ -1,20 +1,18 @@
-"""The command line as a whole: its commands in groups, its arguments, and the exit code of each error.
+"""The command line as a whole: its commands in groups, and their arguments.
 
 Importing this module loads no model, Beam or spaCy, so that `--help` answers at once.
 """
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Sequence
 from importlib import metadata
-from typing import NoReturn
+from pathlib import Path
 
 from cyclopts import App, Group
 
 from pipelines.cli import data_commands, evaluation_commands, job_commands, machine_commands, model_commands
-from pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
+from pipelines.cli.ending import Command
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -25,8 +23,8 @@ complete is skipped, and one that was stopped continues where it stopped. Argume
 `answermill run JOB.toml --out RUN -- --runner=FlinkRunner --flink_master=HOST:PORT`.
 
 Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad data or too many rejects, 66 input missing,
-69 Java or model missing, 73 another job's output is in the way or another process writes into the folder, 74 input/output
-error, 78 settings.
+69 Java or model missing, 70 unexpected error, 73 another job's output is in the way or another process writes into the folder,
+74 input/output error, 78 settings, 130 stopped by Ctrl-C, 143 stopped by SIGTERM.
 """
 
 
@@ -40,49 +38,13 @@ def command_line() -> App:
     return app
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit with its code; arguments after `--` are Beam's."""
-    tokens = list(sys.argv[1:] if arguments is None else arguments)
+def run(tokens: Sequence[str], command: Command) -> int:
+    """Run the command that is typed, with arguments after `--` for Beam; returns its exit code. Wrong usage exits with 2."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()
     extras = {"app": app, "beam_options": tuple(tokens[end + 1 :])}
-    try:
-        command, bound, unparsed = app.parse_args(tokens[:end])  # exits with 2 on wrong usage
-        code = command(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
-    except JobError as e:
-        _fail(str(e), e.code)
-    except OSError as e:
-        _fail(f"{e.filename or ''}: {e.strerror}" if e.strerror else str(e), IO)
-    except KeyboardInterrupt:
-        _fail("stopped; the same command continues where it stopped", 130)
-    except RuntimeError as e:
-        if (known := _code_of(e)) is not None:
-            _fail(str(e), known)
-        traceback.print_exc()
-        _exit(1)
-    _exit(code if isinstance(code, int) else 0)
-
-
-def _code_of(error: RuntimeError) -> int | None:
-    """The exit code of an error from below `pipelines`; None if it is a defect of ours."""
-    from indexing.shards.dense import ModelMissing
-    from indexing.shards.jvm import JavaMissing
-    from indexing.shards.shard_files import ShardDamaged, ShardMismatch
-
-    if isinstance(error, JavaMissing | ModelMissing):
-        return UNAVAILABLE
-    if isinstance(error, ShardDamaged | ShardMismatch):
-        return BAD_DATA
-    code = getattr(error, "exit_code", None)
-    return code if isinstance(code, int) else None
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    sys.stderr.write(f"answermill: {message}\n")
-    _exit(code)
-
-
-def _exit(code: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    sys.exit(code)
+    function, bound, unparsed = app.parse_args(tokens[:end])
+    out = bound.arguments.get("out")
+    command.folder = out if isinstance(out, Path) else None
+    code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
+    return code if isinstance(code, int) else 0

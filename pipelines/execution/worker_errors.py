@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from pipelines.errors import JobError
 
 _JOB_ERROR = re.compile(r"^pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
+_STEP = re.compile(r" \[while running '[^']*'\]$")
+_ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?:: '(.*)')?$")
 
 
 @contextmanager
@@ -33,9 +36,11 @@ def restored_errors() -> Iterator[None]:
 def error_in(text: str) -> Exception | None:
     """The first error in tracebacks that a user can mend; None if there is none."""
     if match := _JOB_ERROR.search(text):
-        return JobError(match[1], int(match[2]))
+        return JobError(_STEP.sub("", match[1]), int(match[2]))
     for match in _ERROR.finditer(text):
         kind = _class_of(match[1])
+        if kind is not None and issubclass(kind, OSError) and (number := _ERRNO.match(match[2])):
+            return OSError(int(number[1]), os.strerror(int(number[1])), number[2])
         if kind is not None:
             return kind(match[2])
     return None

@@ -1,0 +1,160 @@
+"""How a command ends: an error is a line and an exit code, and so is a signal; a defect of ours is a file with its traceback.
+
+Importing this module loads next to nothing: what it watches over includes the loading of everything else.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from pipelines.cli.streams import lenient_streams
+from pipelines.errors import IO, UNEXPECTED, JobError, Stopped
+
+STOPPED = "answermill: stopped; the same command goes on where it was\n"
+DISK = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)}
+"""Words for which an error of Java, FAISS or another library is one of the disk."""
+TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(?:\.[0-9a-f]{32})?\.tmp(?=/|$)")
+"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets then."""
+
+
+class Command:
+    """The command that runs. `folder`: its --out, or None; `signal`: the number of the signal that stops it, or None."""
+
+    folder: Path | None = None
+    signal: int | None = None
+
+
+def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
+    """Do the work, which returns an exit code, and exit with it, or with that of what went wrong, told on stderr.
+
+    With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of libraries.
+    """
+    command = Command()
+    with lenient_streams() as stdout, _signals(command):
+        try:
+            code = work(command)
+        except BaseException as error:
+            code = _tell(error, command)
+        sys.stdout.flush()
+        if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
+            sys.stderr.write(f"answermill: standard output: {stdout.error.strerror}\n")
+            code = code or IO
+    if is_process and command.signal is not None:
+        os._exit(code)
+    sys.exit(code)
+
+
+def _tell(error: BaseException, command: Command) -> int:
+    """Write what happened to stderr; returns the exit code."""
+    if isinstance(error, KeyboardInterrupt) and command.signal is None:
+        command.signal = signal.SIGINT
+    if command.signal is not None:
+        sys.stderr.write(STOPPED)
+        return 128 + command.signal
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    if (known := message_of(error, command.folder)) is not None:
+        message, code = known
+        sys.stderr.write(f"answermill: {message}\n")
+        return code
+    sys.stderr.write(
+        f"answermill: unexpected error, {_last_line(error)}\n"
+        f"The traceback is in {_write_traceback(error, command.folder)}\n"
+        "This is a defect of AnswerMill: please report it with that file. The same command goes on where it was.\n"
+    )
+    return UNEXPECTED
+
+
+def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
+    """What a user reads of an error, and the exit code; None for a defect of ours. `folder` is what the command writes."""
+    for cause in _causes(error):
+        if isinstance(cause, JobError):
+            return str(cause), cause.code
+        if isinstance(code := getattr(cause, "exit_code", None), int):
+            return str(cause), code
+    for cause in _causes(error):
+        if isinstance(cause, OSError):
+            return _of_the_disk(cause, folder), IO
+    text = str(error)
+    codes = [DISK[words] for words in DISK if words in text]
+    return (_of_the_disk(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
+
+
+def _of_the_disk(error: OSError, folder: Path | None) -> str:
+    """The user's file or folder and what is wrong with it; never the name of a temporary file."""
+    number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)
+    if number is None:
+        return str(error)
+    name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
+    place = TEMPORARY.sub(r"\1\2", name) or str(folder or "")
+    advice = "; free some space, and type the same command: it goes on where it was"
+    return f"{place}: {os.strerror(number)}{advice if number in (errno.ENOSPC, errno.EDQUOT) else ''}".removeprefix(": ")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _last_line(error: BaseException) -> str:
+    """Type and message; of an error that holds the traceback of another, as Beam's do, the last line."""
+    text = "".join(traceback.format_exception_only(error)).strip()
+    lines = text.splitlines()
+    line = lines[-1] if "Traceback (most recent call last)" in text else lines[0]
+    return re.sub(r" \[while running '[^']*'\]$", "", line)[:500]
+
+
+def _write_traceback(error: BaseException, folder: Path | None) -> str:
+    """Write it into the run folder if there is one, else into the current or the temporary folder; returns the path."""
+    text = "".join(traceback.format_exception(error))
+    name = f"answermill-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    places = [Path(), Path(tempfile.gettempdir())]
+    for place in [folder, *places] if folder is not None and folder.is_dir() else places:
+        try:
+            (place / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            continue
+        return str((place / name).resolve())
+    sys.stderr.write(text)
+    return "the lines above: no folder could be written to"
+
+
+@contextmanager
+def _signals(command: Command) -> Iterator[None]:
+    """In the block SIGINT and SIGTERM raise Stopped in the main thread; a second one ends the process at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if command.signal is not None:
+            os.write(2, STOPPED.encode())
+            os._exit(128 + number)
+        command.signal = number
+        logging.disable(logging.CRITICAL)  # what libraries log while all is taken down
+        raise Stopped(number)
+
+    former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    level = logging.root.manager.disable
+    try:
+        yield
+    finally:
+        logging.disable(level)
+        for number, handler in former.items():
+            signal.signal(number, handler)
