@@ -9,7 +9,7 @@ import codecs
 import hashlib
 import re
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py3langid import langid
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
@@ -18,7 +18,7 @@ from resiliparse.parse.lang import detect_fast
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.domains import domain_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
-from indexing.passages.text import fold, normalise
+from indexing.passages.text import fold, normalise, one_line, visible
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -44,6 +44,7 @@ class DocumentRules:
 
 def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document | Rejected:
     """The document that a page holds, or why it is refused; a page of another domain is refused before it is decoded."""
+    page = replace(page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record))
     domain = domain_of(page.url)
     if rules.domains is not None and domain not in rules.domains:
         return _rejected(page, "domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
@@ -58,7 +59,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
             title, text = extractor.extract(text)
         except ExtractionFailed as e:
             return _rejected(page, e.reason, e.detail)
-    title, text = " ".join(normalise(title).split()), normalise(text)
+    title, text = one_line(title), normalise(text)
     if not text:
         return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
     if is_html and rules.require_title and not title:

@@ -9,19 +9,45 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_UNSEEN = re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufff9-\ufffb]+")
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]+"
+)
+"""Control characters but white space, marks of the writing direction, and characters of no width but joiners."""
+_BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
+_JOINERS = re.compile("[\u200c\u200d]+")
+_JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]")
+"""Letters of scripts that are spelt with joiners, such as Persian and Hindi; and emoji."""
 
 
 def normalise(text: str) -> str:
     """The text as it is stored; every offset counts in it. Normalising it again changes nothing.
 
     Unicode NFC (the same word is then the same bytes to an index, a hash and the language detectors), no control or zero-width
-    characters, one blank between words, one line for each block of the page, no empty lines.
+    characters but joiners inside words, one blank between words, one line for each block of the page, no empty lines.
     """
     if not text.isascii():
-        text = text.encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
-    text = unicodedata.normalize("NFC", _UNSEEN.sub("", text))
+        text = _JOINERS.sub(_joiner, _UNSEEN.sub("", text.encode("utf-8", "replace").decode("utf-8")))  # no lone surrogates
+        text = unicodedata.normalize("NFC", text)
+    else:
+        text = _UNSEEN.sub("", text)
     return "\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines())))
+
+
+def _joiner(match: re.Match[str]) -> str:
+    """The first of some joiners if a letter that may need it is on both sides, else ''."""
+    start, end = match.span()
+    joins = start and _JOINED.match(match.string, start - 1) and _JOINED.match(match.string, end)
+    return match[0][0] if joins else ""
+
+
+def one_line(text: str) -> str:
+    """The normalised text in one line, as titles and questions are stored."""
+    return " ".join(normalise(text).split())
+
+
+def visible(text: str) -> str:
+    """An id or URL without control characters and marks of the writing direction, on one line, else as it is."""
+    return _BREAKS.sub(" ", _UNSEEN.sub("", text))
 
 
 def fold(text: str) -> str:

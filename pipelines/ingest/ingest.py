@@ -42,7 +42,7 @@ from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 
 OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
-REVISION = 1
+REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 
 
