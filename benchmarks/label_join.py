@@ -22,7 +22,7 @@ import pyarrow as pa
 from indexing.labels.given_labels import GIVEN_LABEL, GivenLabels
 from indexing.labels.label_lookup import labels_by_id, labels_by_text
 from indexing.passages.text import fold_all
-from pipelines.inputs.tables import label_batches
+from pipelines.inputs.label_tables import label_batches
 from pipelines.propagate.passage_parts import parts_of
 
 Matches = tuple[int, int]

@@ -45,16 +45,16 @@ MAY_IMPORT = {
     "pipelines.doctor": "indexing.shards",
     "pipelines.annotation_tools": "schemas",
     "pipelines.config": f"{GROUND} ranking pipelines.annotation_tools",
-    "pipelines.datasets": f"{GROUND} indexing.passages",
+    "pipelines.datasets": f"{GROUND} indexing.passages pipelines.inputs",
     "pipelines.inputs": f"{GROUND} indexing.annotation indexing.labels indexing.passages pipelines.config",
     "pipelines.annotate": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking pipelines.annotation_tools "
-    "pipelines.config pipelines.datasets pipelines.inputs",
+    "pipelines.config pipelines.inputs",
     "pipelines.propagate": f"{GROUND} indexing.labels indexing.passages pipelines.config pipelines.inputs",
     "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config",
     "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.inputs "
     "pipelines.annotate",
     "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "
-    "pipelines.datasets pipelines.steps",
+    "pipelines.datasets pipelines.inputs pipelines.steps",
     "pipelines.train": f"{GROUND} indexing.passages indexing.shards ranking ranking.cascade ranking.multihead "
     "ranking.transformer ranking.training pipelines.config pipelines.datasets pipelines.inputs pipelines.steps "
     "pipelines.evaluate",

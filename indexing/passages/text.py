@@ -58,9 +58,14 @@ def fold(text: str) -> str:
 def fold_all(texts: pa.Array) -> pa.Array:
     """`fold` of each text; null stays null. Arrow folds the texts in ASCII, which are most."""
     plain = pc.ascii_lower(texts)
-    other = pc.match_substring_regex(plain, r"[^\x20-\x7e]|^ |  | $")
-    places = np.flatnonzero(pc.fill_null(other, False).to_numpy(zero_copy_only=False))
+    other = pc.fill_null(not_plain(plain), False)
+    places = np.flatnonzero(other.to_numpy(zero_copy_only=False))
     if not len(places):
         return plain
     folded = [fold(text) for text in texts.take(pa.array(places)).to_pylist()]
-    return pc.replace_with_mask(plain, pc.fill_null(other, False), pa.array(folded, pa.string()))
+    return pc.replace_with_mask(plain, other, pa.array(folded, pa.string()))
+
+
+def not_plain(texts: pa.Array) -> pa.Array:
+    """Whether each text has a character that is not printable ASCII, or a blank too many; null stays null."""
+    return pc.match_substring_regex(texts, r"[^\x20-\x7e]|^ |  | $")

@@ -19,8 +19,8 @@ import ijson
 
 from pipelines.annotation_tools.spreadsheet import unquote
 from pipelines.annotation_tools.tool import FileKind
-from pipelines.datasets.lines import bad
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.inputs.text_lines import bad
 
 Row: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""

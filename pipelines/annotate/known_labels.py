@@ -9,7 +9,7 @@ from pathlib import Path
 from indexing.labels.given_labels import Contradiction
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.inputs.tables import label_batches
+from pipelines.inputs.label_tables import label_batches
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pipelines.datasets import insuranceqa, natural_questions, parquet, squad, tabular, trecqa, yahooqa
 from pipelines.datasets.format import Format, Head
-from pipelines.datasets.lines import in_order
+from pipelines.datasets.rows_in_order import in_order
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from schemas.labels import LabelledCandidate
 

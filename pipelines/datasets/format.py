@@ -13,8 +13,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipelines.datasets.lines import Row, open_bytes
+from pipelines.datasets.rows_in_order import Row
 from pipelines.errors import USAGE, JobError
+from pipelines.inputs.text_lines import open_bytes
 
 _HEAD_BYTES = 1 << 20  # less could be all one class of ASNQ
 _LINE_BYTES = 1 << 25  # a line of Natural Questions is a whole page

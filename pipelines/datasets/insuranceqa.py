@@ -16,8 +16,9 @@ from typing import NamedTuple
 from pydantic import Field
 
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, field, json_lines, lines
+from pipelines.datasets.rows_in_order import Row, field
 from pipelines.errors import INPUT_MISSING, JobError
+from pipelines.inputs.text_lines import bad, json_lines, lines
 
 _INDEXED = re.compile(r"(?:idx_\d+ *)+")
 _IDS = re.compile(r"\d+(?: +\d+)* *")

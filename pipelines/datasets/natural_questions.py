@@ -21,8 +21,9 @@ from pydantic import Field
 
 from indexing.passages.sentences import Span
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, field, json_lines
+from pipelines.datasets.rows_in_order import Row, field
 from pipelines.datasets.splitters import Splitter, splitter_of
+from pipelines.inputs.text_lines import bad, json_lines
 
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 _PARAGRAPH = re.compile(r"<p[\s_>]", re.IGNORECASE)

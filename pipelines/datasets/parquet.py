@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad
+from pipelines.datasets.rows_in_order import Row
 from pipelines.errors import BAD_DATA, JobError
+from pipelines.inputs.text_lines import bad
 from schemas.labels import LabelledCandidate
 
 OURS = tuple(LabelledCandidate.schema().names)

@@ -18,8 +18,9 @@ from pydantic import Field
 
 from indexing.passages.sentences import Span
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, field, lines, parse_json
+from pipelines.datasets.rows_in_order import Row, field
 from pipelines.datasets.splitters import Splitter, splitter_of
+from pipelines.inputs.text_lines import bad, lines, parse_json
 
 _KEYS = ("data", "paragraphs", "qas")
 

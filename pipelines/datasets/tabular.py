@@ -14,8 +14,9 @@ from pathlib import Path
 from pydantic import Field
 
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, field, json_lines, lines
+from pipelines.datasets.rows_in_order import Row, field
 from pipelines.errors import BAD_DATA, USAGE, JobError
+from pipelines.inputs.text_lines import bad, json_lines, lines
 
 WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 _BINARY = {"0": 0, "1": 1}

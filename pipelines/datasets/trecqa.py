@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, lines
+from pipelines.datasets.rows_in_order import Row
+from pipelines.inputs.text_lines import bad, lines
 
 PAIRS = re.compile(r"<QApairs id=(['\"])(?P<id>[^'\"]+)\1>")
 _BLOCKS = ("question", "positive", "negative")

@@ -16,8 +16,9 @@ from pathlib import Path
 from pydantic import Field
 
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, lines, open_bytes, parse_json
+from pipelines.datasets.rows_in_order import Row
 from pipelines.errors import USAGE, JobError
+from pipelines.inputs.text_lines import bad, lines, open_bytes, parse_json
 
 SPLITS = ("train", "dev", "test")
 _HEAD = re.compile(r'\{\s*("(?:train|dev|test)"\s*:\s*\{\s*)?"(?:[^"\\]|\\.)*"\s*:\s*\[\s*\[\s*"')

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.candidate_values import CandidateValues, SureValue, Value, number_of, read_parquet
 from pipelines.execution.parquet_folder import Folder, read_batches
+from pipelines.inputs.text_lines import lines
 from schemas.ranked import ScoredCandidate
 
 FINAL = "final"

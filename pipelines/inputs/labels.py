@@ -12,7 +12,7 @@ from indexing.labels.given_labels import GIVEN_LABEL, Contradiction, GivenLabels
 from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
-from pipelines.inputs.tables import label_batches
+from pipelines.inputs.label_tables import label_batches
 from schemas.annotation import ResolvedLabel
 from schemas.atomic_files import sha256
 

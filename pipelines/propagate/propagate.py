@@ -54,7 +54,7 @@ OUTPUTS: Mapping[str, type[Record]] = {
     "labels/conflicts": LabelConflict,
     "labels/rejects": Rejected,
 }
-REVISION = 1
+REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 _WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")
 """Not written by every unit: windows only if the job has them, rejects once at the end."""

@@ -43,7 +43,7 @@ OUTPUTS: Mapping[str, type[Record]] = {
     "retrieved": Hit,
     "questions_rejects": Rejected,
 }
-REVISION = 1
+REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 
 

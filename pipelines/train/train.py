@@ -17,12 +17,12 @@ import torch
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset, recognise
-from pipelines.datasets.lines import lines
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.lock import LOCK, claimed
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
+from pipelines.inputs.text_lines import lines
 from pipelines.steps.models import device_of, use_threads
 from pipelines.train.teachers import table_file, teach
 from ranking.entry import file_keys, file_names, resolve

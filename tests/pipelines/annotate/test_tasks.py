@@ -18,7 +18,7 @@ from pipelines.config.job_file import Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
-from pipelines.inputs.tables import label_batches
+from pipelines.inputs.label_tables import label_batches
 from pipelines.steps.chain import check, steps_of
 from schemas.annotation import ResolvedLabel, Task
 from schemas.ranked import Hit, ScoredCandidate

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from pydantic import Field
 from pipelines.datasets.format import Format, Head, Options
-from pipelines.datasets.lines import Row, bad, lines
+from pipelines.datasets.rows_in_order import Row
+from pipelines.inputs.text_lines import bad, lines
 
 class ToyOptions(Options):
     mark: str = Field("+", description="what a correct answer begins with")

@@ -1,15 +1,13 @@
-"""What the readers share: lines with their numbers, JSON with its fields checked, and the order that candidates must have."""
+"""What the readers share: rows, the fields of JSON objects, and the order that candidates must have."""
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
-from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.errors import BAD_DATA, JobError
+from pipelines.inputs.text_lines import bad
 from schemas.labels import LabelledCandidate
 
 T = TypeVar("T")
@@ -27,50 +25,6 @@ class Row(NamedTuple):
     doc_id: str = ""
     title: str = ""
     asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
-
-
-def bad(path: Path, where: int | str, what: str) -> JobError:
-    return JobError(f"{path}:{where}: {what}", BAD_DATA)
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked if it is gzip, whatever its name. Raises JobError (66) if it is missing."""
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
-    with path.open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
-    return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")
-
-
-def lines(path: Path) -> Iterator[tuple[int, str]]:
-    r"""(line from 1, text without its \n or \r\n). Only \n ends a line: sentences hold lone \r and Unicode's separators."""
-    number = 0
-    with open_bytes(path) as file:
-        try:
-            for number, raw in enumerate(file, 1):
-                text = raw.decode("utf-8")
-                yield number, (text.removeprefix("\ufeff") if number == 1 else text).removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as e:
-            raise bad(path, number, f"byte {e.start + 1} of the line is not UTF-8") from e
-        except (gzip.BadGzipFile, EOFError, zlib.error) as e:
-            raise bad(path, number + 1, f"broken gzip: {e}") from e
-
-
-def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as e:
-        raise bad(path, first_line + e.lineno - 1, f"not JSON: {e.msg} at column {e.colno}") from e
-
-
-def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """(line from 1, object), one in memory at a time; empty lines are no rows."""
-    for line, text in lines(path):
-        if text.strip():
-            row = parse_json(path, text, line)
-            if not isinstance(row, dict):
-                raise bad(path, line, f"not a JSON object: {text.strip()[:60]}")
-            yield line, row
 
 
 def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T:
