@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -76,13 +76,15 @@ def build_shard(
     java: Java | None = None,
     answers: Sequence[AnswerEncoder] = (),
     kept: Path | None = None,
+    tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
     `answers`: of each, the codes of all sentences are stored. Passages pass through in blocks of 256; what stays in memory
     until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
     already is replaced. `kept`: a folder that holds the vectors and codes of the blocks until the shard is complete, so that
-    the next build of the same passages goes on there. Raises JavaMissing, and what reading the passages raises.
+    the next build of the same passages goes on there. `tell` hears after each block how many passages it has, and how many of
+    them were kept. Raises JavaMissing, and what reading the passages raises.
     """
     java = java or find_java()
     start(java, settings.heap)
@@ -91,7 +93,7 @@ def build_shard(
     temporary.mkdir()
     blocks = KeptBlocks(kept)
     try:
-        report = _write_shard(passages, temporary, settings, encoder, answers, blocks)
+        report = _write_shard(passages, temporary, settings, encoder, answers, blocks, tell)
         replace_folder(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -107,6 +109,7 @@ def _write_shard(
     encoder: PassageEncoder | None,
     answers: Sequence[AnswerEncoder],
     blocks: KeptBlocks,
+    tell: Callable[[int, int], object],
 ) -> ShardReport:
     seconds_bm25 = seconds_dense = seconds_codes = 0.0
     vectors = DenseWriter(encoder.dimension) if encoder else None
@@ -125,6 +128,7 @@ def _write_shard(
         Bm25Writer(folder / BM25) as lucene,
     ):
         for block in _blocks(passages):
+            read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
             began = clock()
             for passage in block:
@@ -139,6 +143,7 @@ def _write_shard(
                 writer.add([sentence.text for passage in block for sentence in passage.sentences])
             seconds_codes += clock() - began
             rows += len(block)
+            tell(len(block), len(block) if blocks.read > read else 0)
         began = clock()
     seconds_bm25 += clock() - began
     if vectors:

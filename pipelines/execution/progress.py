@@ -6,38 +6,133 @@ import json
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+WINDOW_S = 120.0
+"""The rate is that of these last seconds."""
+LOOK_S = 2.0
+"""Seconds between two looks at what is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What is done: items; how many of them are a former run's, which say nothing of how fast this one goes; whole units."""
+
+    items: int
+    kept: int = 0
+    units: int | None = None
+
+
+class Rate:
+    """How fast work goes on lately, from what was done at which time, in seconds."""
+
+    def __init__(self) -> None:
+        self._changes: deque[tuple[float, int]] = deque()  # (time, items done by then), oldest first
+        self._begin: float | None = None
+
+    def add(self, now: float, done: int) -> None:
+        """`done` items are done at the time `now`. Forgets the changes before the window, but for the last of them; and, when
+        there are two changes after it, the begin, whose time went into loading models."""
+        if not self._changes or done > self._changes[-1][1]:
+            self._changes.append((now, done))
+            self._begin = self._begin if self._begin is not None else now
+        while len(self._changes) > 2 and (self._changes[1][0] <= now - WINDOW_S or self._changes[0][0] == self._begin):
+            self._changes.popleft()
+
+    def per_second(self, now: float) -> float | None:
+        """Items a second between the first change and the last, or until now if nothing has changed for longer than that; None
+        before the first item."""
+        if len(self._changes) < 2:
+            return None
+        (first, before), (last, done) = self._changes[0], self._changes[-1]
+        end = now if now - last > last - first else last
+        return (done - before) / (end - first) if end > first else None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How far the work is at a moment: items a second and the seconds left are None where nothing is known yet."""
+
+    done: Done
+    rate_per_s: float | None
+    elapsed_s: float
+    left_s: float | None
+
+
+class Watch:
+    """Looks at work as it goes on: `items` in all, of which `done` counts those that are done."""
+
+    def __init__(self, items: int, done: Callable[[], int | Done], clock: Callable[[], float] = time.monotonic) -> None:
+        self._items, self._done, self._clock = items, done, clock
+        self._rate, self._began = Rate(), clock()
+        self.look()
+
+    def look(self) -> View:
+        """How far it is now."""
+        counted, now = self._done(), self._clock()
+        done = counted if isinstance(counted, Done) else Done(counted)
+        self._rate.add(now, done.items - done.kept)
+        rate = self._rate.per_second(now)
+        left = (self._items - done.items) / rate if rate else None
+        return View(done, rate, now - self._began, left)
 
 
 @contextmanager
-def progress(label: str, total: int, done: Callable[[], int], interval_s: float = 30.0) -> Iterator[None]:
-    """Show on stderr how many of `total` units are done while the block runs. `done` counts them."""
-    ended = threading.Event()
-    began, first = time.monotonic(), done()
+def progress(
+    label: str,
+    items: int,
+    done: Callable[[], int | Done],
+    *,
+    what: str = "units",
+    units: int | None = None,
+    interval_s: float = 30.0,
+) -> Iterator[None]:
+    """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is what people call them.
+
+    `units`: in how many units of work the items come, if each is not a unit itself.
+    """
+    ended, watch = threading.Event(), Watch(items, done)
 
     def write_lines() -> None:
-        while not ended.wait(interval_s):
-            now, elapsed = done(), time.monotonic() - began
-            remaining = elapsed / (now - first) * (total - now) if now > first else None
-            state = {"step": label, "units_done": now, "units": total, "elapsed_s": round(elapsed)}
-            print_line(json.dumps({**state, "left_s": None if remaining is None else round(remaining)}))
+        lines = 0
+        while not ended.wait(min(interval_s, LOOK_S)):
+            view = watch.look()
+            if view.elapsed_s >= (lines + 1) * interval_s:
+                lines += 1
+                state = {
+                    "step": label,
+                    "units_done": view.done.items if view.done.units is None else view.done.units,
+                    "units": items if units is None else units,
+                    "items_done": view.done.items,
+                    "items": items,
+                    "item": what,
+                    "rate_per_s": view.rate_per_s and float(f"{view.rate_per_s:.3g}"),
+                    "elapsed_s": round(view.elapsed_s),
+                    "left_s": None if view.left_s is None else round(view.left_s),
+                }
+                print_line(json.dumps(state))
 
     def draw_bar() -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} " + what),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=first)
-            while not ended.wait(0.2):
-                bar.update(task, completed=done())
+            task = bar.add_task(label, total=items, completed=watch.look().done.items, left="")
+            while not ended.wait(LOOK_S / 2):
+                view = watch.look()
+                left = "" if view.left_s is None else f"{view.rate_per_s:,.1f}/s, {timedelta(seconds=round(view.left_s))} left"
+                bar.update(task, completed=view.done.items, left=left)
 
     thread = threading.Thread(target=draw_bar if sys.stderr.isatty() else write_lines, daemon=True)
     thread.start()

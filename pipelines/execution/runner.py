@@ -19,6 +19,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.execution.beam_options import check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
+from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
@@ -65,8 +66,23 @@ def configure_logging() -> None:
 
 
 def carry(
-    step: Step, pending: Sequence[tuple[Any, ...]], units: int, work: UnitDoFn, beam_options: Sequence[str], processes: int
+    step: Step,
+    pending: Sequence[tuple[Any, ...]],
+    units: int,
+    work: UnitDoFn,
+    beam_options: Sequence[str],
+    processes: int,
+    sizes: Sequence[int] = (),
+    what: str = "units",
 ) -> None:
-    """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile."""
-    with progress(step.name, units, step.reports.count), pipeline(beam_options, processes, len(pending)) as root:
+    """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile.
+
+    `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
+    """
+    sizes = sizes or [1] * units
+    meters = Meters(step.work, sizes)
+    with (
+        progress(step.name, sum(sizes), meters.done, what=what, units=units),
+        pipeline(beam_options, processes, len(pending)) as root,
+    ):
         _ = root | "Units" >> beam.Create(list(pending)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)

@@ -63,12 +63,16 @@ class Reports:
         values = json.loads(path.read_text(encoding="utf-8"))
         return Report(values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"])
 
-    def count(self) -> int:
-        """Units that are done; 0 if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
+    def numbers(self) -> set[int]:
+        """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
         try:
-            return sum(path.match("unit-*.json") for path in self.folder.iterdir())
+            return {int(path.stem.removeprefix("unit-")) for path in self.folder.iterdir() if path.match("unit-*.json")}
         except FileNotFoundError:
-            return 0
+            return set()
+
+    def count(self) -> int:
+        """How many units are done."""
+        return len(self.numbers())
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A shard is a run of rows of passages/, so building shuffles nothing; shards are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from indexing.shards.shard_builder import ShardSettings, build_shard
 from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
 from pipelines.config.step_registry import StepCode
+from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
@@ -71,7 +72,8 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     done = step.reports.read()
     pending = [(unit.number, unit) for unit in units if unit.number not in done]
-    carry(step, pending, len(units), BuildShard(job, passages, step), beam_options, job.workers.processes)
+    work, sizes = BuildShard(job, passages, step), [unit.stop - unit.start for unit in units]
+    carry(step, pending, len(units), work, beam_options, job.workers.processes, sizes, "passages")
     counts = total(step.reports.read().values())
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
@@ -91,17 +93,24 @@ class BuildShard(ModelDoFn):
         self._coders = sentence_codes.coders(self._job)
 
     def work(self, unit: int, shard: ShardRange) -> None:
-        build(shard, self._job, self._passages, self._encoder, self._coders, self._step)
+        with Meter(self._step.work, unit) as meter:
+            build(shard, self._job, self._passages, self._encoder, self._coders, self._step, meter.add)
 
 
 def build(
-    unit: ShardRange, job: Job, passages: Folder[Passage], encoder: Encoder, coders: Sequence[AnswerEncoder], step: Step
+    unit: ShardRange,
+    job: Job,
+    passages: Folder[Passage],
+    encoder: Encoder,
+    coders: Sequence[AnswerEncoder],
+    step: Step,
+    tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
-    """Build one shard and report it."""
+    """Build one shard and report it. `tell`: see `build_shard`."""
     folder = step.run / "shards" / unit.name
     settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders, step.work / "blocks")
+    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders, step.work / "blocks", tell)
     part = Part(unit.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
     counts = {
         "passages": built.passages,

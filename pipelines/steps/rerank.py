@@ -141,7 +141,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     done = step.reports.read()
     sentence_codes.check(job, run)
     pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
-    carry(step, pending, len(retrieved.parts), RunStages(job, retrieved.path, step), beam_options, job.workers.processes)
+    work, sizes = RunStages(job, retrieved.path, step), [part.rows for part in retrieved.parts]
+    carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
     reports = step.reports.read()
     counts = total(reports.values())
     if counts["candidates"] != sum(counts[fate] for fate in FATES):

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import json
 import os
 import tempfile
-import threading
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.execution.progress import progress
 from pipelines.execution.runner import new_pipeline, pipeline
 
 
@@ -46,19 +43,3 @@ def test_one_process_is_this_one():
 
 def test_several_processes_are_others():
     assert os.getpid() not in process_ids(2)
-
-
-def test_progress_tells_units_done_and_left_as_json_lines(capsys):
-    told_once, done = threading.Event(), iter([0, 3])
-
-    def units_done() -> int:
-        if (number := next(done, None)) is None:
-            told_once.set()
-        return 4 if number is None else number
-
-    with progress("index", 9, units_done, interval_s=0.01):
-        assert told_once.wait(60)
-    told = json.loads(capsys.readouterr().err.splitlines()[0])
-    assert told["step"] == "index"
-    assert (told["units_done"], told["units"]) == (3, 9)
-    assert told["left_s"] >= 0

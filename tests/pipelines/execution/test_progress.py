@@ -1,0 +1,119 @@
+"""What is said of long work: how much is done, how fast it goes on lately, and how long it will take."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.execution.meter import Meter, Meters
+from pipelines.execution.progress import Done, Watch, progress
+from pipelines.execution.step import Report, Reports
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watched(
+    items: int, done: Callable[[float], int | Done], seconds: int
+) -> Iterator[tuple[float, float | None, float | None]]:
+    """(seconds since the begin, rate, seconds left) at each of `seconds`, if so much is `done` after so many seconds."""
+    clock = Clock()
+    watch = Watch(items, lambda: done(clock.now - 1_000), clock)
+    for second in range(1, seconds + 1):
+        clock.now = 1_000.0 + second
+        view = watch.look()
+        assert view.elapsed_s == second
+        yield second, view.rate_per_s, view.left_s
+
+
+def test_nothing_is_said_of_the_rate_before_the_first_item() -> None:
+    assert list(watched(100, lambda second: int(second >= 3), 3))[1:] == [(2, None, None), (3, 1 / 3, 297)]
+
+
+def test_a_shard_of_blocks_is_estimated_within_a_tenth() -> None:
+    """20,000 passages, 22 a second, known block by block after 15 seconds of loading."""
+    whole = 15 + 20_000 / 22
+
+    def done(second: float) -> int:
+        return int(max(0.0, second - 15) * 22 // 256) * 256
+
+    for second, _, left in watched(20_000, done, int(whole)):
+        if second >= whole / 10:
+            assert left is not None and abs(left - (whole - second)) < whole / 10
+
+
+def test_the_rate_is_that_of_the_last_two_minutes() -> None:
+    """Passages of the first ten minutes take a tenth of the time of those that follow."""
+    states = {s: rate for s, rate, _ in watched(10**6, lambda s: int(100 * min(s, 600) + 10 * max(0, s - 600)), 800)}
+    assert states[600] == pytest.approx(100)
+    assert states[730] == pytest.approx(10)
+
+
+def test_work_that_stands_still_is_said_to_take_longer_and_longer() -> None:
+    states = {s: left for s, _, left in watched(1_000, lambda s: int(min(s, 50)), 500)}
+    assert states[50] == 950
+    assert (states[200] or 0) > 3 * 950
+    assert (states[500] or 0) > 2 * (states[200] or 0)
+
+
+def test_what_was_kept_says_nothing_of_the_rate() -> None:
+    def done(second: float) -> Done:
+        return Done(500 + int(second), kept=500) if second >= 1 else Done(0)
+
+    assert list(watched(1_000, done, 60))[-1] == (60, 1, 440)
+
+
+def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -> None:
+    (tmp_path / "progress-00000-killed.json").write_text("[99, 0]")
+    meters, clock = Meters(tmp_path, [100, 50, 200]), Clock()
+    assert meters.done() == Done(0, 0, 0)
+    with Meter(tmp_path, 1, clock) as first, Meter(tmp_path, 2, clock) as slow, Meter(tmp_path, 2, clock) as ahead:
+        first.add(50)
+        slow.add(10)
+        ahead.add(30, kept=20)
+        assert meters.done() == Done(80, 20, 0)
+        ahead.add(30)
+        assert meters.done().items == 80  # it is not two seconds since
+        clock.now += 2
+        ahead.add(30)
+        assert meters.done() == Done(140, 20, 0)
+        Reports(tmp_path).write(Report(1))
+    assert meters.done() == Done(50, 20, 1)
+    Reports(tmp_path).write(Report(2))
+    assert meters.done() == Done(250, 20, 2)
+    assert {path.name for path in tmp_path.iterdir()} == {"unit-00001.json", "unit-00002.json"}
+
+
+def test_a_meter_that_cannot_write_and_a_file_cut_short_harm_nobody(tmp_path: Path) -> None:
+    with Meter(tmp_path / "gone", 0) as meter:
+        meter.add(1)
+    meters = Meters(tmp_path, [10])
+    (tmp_path / "progress-00000-a.json").write_text("[3")
+    (tmp_path / "progress-00000-b.json").write_text("[2, 0]")
+    assert meters.done() == Done(2, 0, 0)
+
+
+def test_lines_say_what_is_done_and_left(capsys: pytest.CaptureFixture[str]) -> None:
+    looked_twice = threading.Event()
+    states = iter([Done(0, 0, 0), Done(300, 0, 3)])
+
+    def done() -> Done:
+        if (state := next(states, None)) is None:
+            looked_twice.set()
+        return state or Done(400, 0, 4)
+
+    with progress("index", 900, done, units=9, what="passages", interval_s=0.01):
+        assert looked_twice.wait(60)
+    line = json.loads(capsys.readouterr().err.splitlines()[0])
+    assert (line["step"], line["units_done"], line["units"]) == ("index", 3, 9)
+    assert (line["items_done"], line["items"], line["item"]) == (300, 900, "passages")
+    assert line["rate_per_s"] > 0 and line["left_s"] >= 0 and line["elapsed_s"] == 0
