@@ -1,1 +1,6 @@
 """The jobs: Beam pipelines that carry work to workers, Parquet folders that they meet in, and the command line."""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # before torch is imported: threads that spin while they wait for one
+# another slow each other down several times over as soon as another process wants the same cores

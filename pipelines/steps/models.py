@@ -4,6 +4,7 @@ fingerprint: the settings that decide their numbers, and the content of their fi
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from weakref import WeakValueDictionary
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
+from pipelines.execution.step import Reports
 from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.atomic_files import sha256
 
@@ -23,8 +25,7 @@ Precision = Literal["fp32", "bf16"]
 Model = TypeVar("Model")
 
 WORKER_THREADS = 1
-"""Torch's and FAISS's threads in a worker process. `workers.processes` is what puts cores to work: threads that wait for one
-another on a shared machine crawl, and another number of threads may change the last bits of a score."""
+"""Torch's and FAISS's threads in a worker process: `workers.processes` is what puts cores to work there."""
 
 _SUFFIXES = (".json", ".model", ".safetensors", ".txt")
 Stamp = tuple[tuple[str, int, int], ...]
@@ -53,7 +54,8 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
 
 def use_threads(threads: int = WORKER_THREADS) -> None:
     """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or uses a model;
-    loading a model never does."""
+    loading a model never does. No number of threads changes a row: see `ranking.transformer.encoder.exact_windows`, and
+    `DenseIndex.search`, which computes the scores of what FAISS finds anew."""
     import faiss
     import torch
 
@@ -61,11 +63,21 @@ def use_threads(threads: int = WORKER_THREADS) -> None:
     faiss.omp_set_num_threads(threads)
 
 
+def command_threads() -> int:
+    """Threads of the command's own process, which works alone: OMP_NUM_THREADS, or one per core."""
+    set_by_user = os.environ.get("OMP_NUM_THREADS", "")
+    return int(set_by_user) if set_by_user.isdecimal() and int(set_by_user) else os.cpu_count() or 1
+
+
 class ModelDoFn(UnitDoFn):
-    """Does units by models, on WORKER_THREADS threads."""
+    """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
+
+    def __init__(self, step: str, reports: Reports | None = None) -> None:
+        super().__init__(step, reports)
+        self._command = os.getpid()  # what workers are sent is created by the command
 
     def prepare(self) -> None:
-        use_threads()
+        use_threads(command_threads() if os.getpid() == self._command else WORKER_THREADS)
 
 
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:

@@ -135,9 +135,21 @@ def test_loading_a_model_leaves_torchs_threads_alone(threads: int) -> None:
     del encoder
 
 
-def test_a_worker_computes_on_one_thread_whatever_its_plan(threads: int, tmp_path: Path) -> None:
-    use_threads(3)
+@pytest.mark.parametrize(("set_by_user", "expected"), [("3", 3), ("", os.cpu_count()), ("0", os.cpu_count())])
+def test_the_commands_own_process_computes_on_all_cores(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, set_by_user: str, expected: int
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", set_by_user)
+    use_threads(7)
     RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {})).setup()  # a plan without any neural network
+    assert torch.get_num_threads() == expected
+
+
+def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    stages = RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {}))
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    stages.setup()
     assert torch.get_num_threads() == 1
 
 

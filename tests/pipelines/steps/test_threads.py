@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from indexing.shards.dense import Encoder
 from pipelines.config.job_file import Job
@@ -95,6 +96,17 @@ def test_four_threads_in_a_process_write_the_parts_that_one_writes(job: Job, in_
     assert parts(tmp_path / "run") == parts(in_process)
     assert parts(in_process)["scored"][0]["candidates"] > 100
     assert (tmp_path / "run/answers.jsonl").read_bytes() == (in_process / "answers.jsonl").read_bytes()
+
+
+def test_torchs_threads_change_no_byte(job: Job, in_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    try:
+        list(run_steps(job, tmp_path / "run", STEPS, ()))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert parts(tmp_path / "run") == parts(in_process)
 
 
 def copy_until(run: Path, copy: Path, *folders: str) -> Path:
