@@ -5,19 +5,22 @@ or Rejected: pages in = documents + rejects can be checked by counting. A file i
 constant memory. A broken part costs nothing but itself:
 - a gzip member that does not inflate, or whose checksum is wrong, is one reject; reading goes on at the next member;
 - a record whose length is wrong is one reject; reading goes on at the next line that starts a record;
+- a value in a row of Parquet is one reject; a page that is damaged costs the rest of its row group, a reject for each row;
 - nothing is inflated beyond MAX_BODY bytes, whatever it claims.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from indexing.crawl.gzip_stream import CHUNK, GZIP, inflated_head, inflates
+from indexing.crawl.parquet_file import parquet_pages
 from indexing.crawl.raw_page import Place, RawPage
-from indexing.crawl.rows import line_pages, parquet_pages, tsv_row
+from indexing.crawl.rows import line_pages, tsv_row
 from indexing.crawl.warc import warc_pages
 from schemas.corpus import Rejected
 
@@ -29,37 +32,56 @@ _UNSUPPORTED = {
 }
 
 
+def suffix_of(path: Path) -> str:
+    """The suffix that says what a file holds, in lower case: '.warc' of 'x.WARC.gz', '.md5' of 'x.warc.gz.md5'."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
 def read_pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
     """The pages of a file, in its order. `name` becomes source_file; `skipped` counts WARC records that are no pages.
 
     The content decides the format, or the suffix if the content does not. A format that is known but not read gives one
-    Rejected, so that a job goes on; an unknown one raises ValueError.
+    Rejected, so that a job goes on, and so does a file without a record (`empty_file`); an unknown one raises ValueError.
     """
+    return _or_empty(_pages(path, name, skipped), name, skipped)
+
+
+def _or_empty(pages: Iterator[RawPage | Rejected], name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+    before, count = skipped.total(), 0
+    for page in pages:
+        count += 1
+        yield page
+    if not count and skipped.total() == before:
+        yield Place(name, 0).rejected("empty_file", "the file was read to its end and has no record")
+
+
+def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
     with path.open("rb") as file:
         head = file.read(CHUNK)
     damaged = path.suffix == ".gz" and GZIP in head and not head.startswith(b"WARC/")  # at its very start
     compressed = head.startswith(GZIP) or damaged
     if compressed:
         head = inflated_head(head)
-    suffixes = [s.lower() for s in path.suffixes]
+    suffix = suffix_of(path)
     for magic, kind in _UNSUPPORTED.items():
         if head.startswith(magic):
             detail = f"{kind} is not read; give WARC, WET, JSONL, TSV or Parquet, plain or .gz"
             return iter([Place(name, 0).rejected("unsupported_format", detail)])
-    if head.startswith(b"PAR1"):
-        return parquet_pages(path, name)
     if not compressed and not head:
         return iter(())
-    if head.startswith(b"WARC/") or {".warc", ".wet", ".wat"} & set(suffixes):
+    if head.startswith(b"PAR1") or suffix == ".parquet":
+        return parquet_pages(path, name)
+    if head.startswith(b"WARC/") or suffix in (".warc", ".wet", ".wat"):
         return warc_pages(path, compressed, name, skipped)
-    if {".jsonl", ".ndjson", ".json"} & set(suffixes) or head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+    text = head.removeprefix(codecs.BOM_UTF8)
+    if suffix in (".jsonl", ".ndjson", ".json") or text.lstrip(b" \t\r\n").startswith(b"{"):
         return line_pages(path, compressed, name, json.loads)
-    if ".tsv" in suffixes and head.startswith(b"id\ttext"):
-        columns = head.split(b"\n", 1)[0].decode().strip().split("\t")
+    if suffix == ".tsv" and text.startswith(b"id\ttext"):
+        columns = text.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split("\t")
         return line_pages(path, compressed, name, lambda line: tsv_row(columns, line), header=True)
     if not head and inflates(path):
         return iter(())
     raise ValueError(
-        f"{path}: unknown format (starts with {head[:16]!r}); known: WARC and WET (.warc, .wet), JSONL (.jsonl), "
+        f"{name}: unknown format (starts with {head[:16]!r}); known: WARC and WET (.warc, .wet), JSONL (.jsonl), "
         "TSV whose first line is 'id<tab>text<tab>title', Parquet (.parquet)"
     )

@@ -1,4 +1,4 @@
-"""JSONL, DPR's TSV and Parquet -> raw pages: a page per line or row, its text decoded already."""
+"""JSONL and DPR's TSV -> raw pages: a page per line, its text decoded already."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from indexing.crawl.gzip_stream import ByteStream
 from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
 from schemas.corpus import Rejected
 
 _ID, _TEXT = ("id", "_id", "doc_id"), ("text", "contents", "body")
-_COLUMNS = {*_ID, *_TEXT, "title", "url", "language", "date"}
+COLUMNS = {*_ID, *_TEXT, "title", "url", "language", "date"}
 
 
 def line_pages(
@@ -68,7 +65,7 @@ def _line_page(place: Place, line: bytes, parse: Callable[[str], Any]) -> RawPag
         return place.rejected("broken_json", f"{type(e).__name__}: {e}"[:200])
     if not isinstance(row, dict):
         return place.rejected("broken_json", f"{type(row).__name__} where an object was expected")
-    return _row_page(place, row)
+    return row_page(place, row)
 
 
 def tsv_row(columns: list[str], line: str) -> dict[str, str]:
@@ -82,21 +79,8 @@ def tsv_row(columns: list[str], line: str) -> dict[str, str]:
     return dict(zip(columns, values, strict=True))
 
 
-def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
-    """A page for each row; a file that cannot be read to its end gives one reject there."""
-    row = 0
-    try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            columns = [c for c in file.schema_arrow.names if c in _COLUMNS]
-            for batch in file.iter_batches(batch_size=256, columns=columns):
-                for values in batch.to_pylist():
-                    yield _row_page(Place(name, row), values)
-                    row += 1
-    except (pa.ArrowException, OSError) as e:
-        yield Place(name, row).rejected("broken_record", f"the file cannot be read from row {row} on: {e}"[:300])
-
-
-def _row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
+def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
+    """The page that a line or row holds, or why it is refused."""
     doc_id = next((_string(row[c]) for c in _ID if row.get(c) is not None), "")
     text = next((row[c] for c in _TEXT if isinstance(row.get(c), str)), None)
     url = _string(row.get("url"))

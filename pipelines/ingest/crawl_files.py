@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from indexing.crawl.input_formats import read_pages, suffix_of
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import INPUT_MISSING, JobError
 
-KINDS = (".warc", ".wet", ".jsonl", ".parquet")
+KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
+"""Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One unit of work: the number-th input file, and its name as records carry it."""
+    """One unit of work: the number-th input file, and its name as records carry it (`written_name`)."""
 
     number: int
     path: Path
@@ -26,7 +32,7 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
     for pattern in settings.input:
         path = job.path(pattern)
         if path.is_dir():
-            files = [p for p in path.rglob("*") if p.is_file() and any(kind in p.name for kind in KINDS)]
+            files = [p for p in path.rglob("*") if p.is_file() and _is_read(p)]
             if not files:
                 raise JobError(f"ingest.input: no {', '.join(KINDS)} file in the folder {path}", INPUT_MISSING)
         elif path.is_file():
@@ -39,5 +45,44 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
                     f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
                 )
         paths.update(p.resolve() for p in files)
-    named = sorted((p.relative_to(job.folder).as_posix() if p.is_relative_to(job.folder) else str(p), p) for p in paths)
+    named = sorted((written_name(p, job.folder), p) for p in paths)
     return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+def unread_files(job: Job, settings: Ingest) -> Counter[str]:
+    """Suffix, or 'no suffix' → number of files in the input folders that are not read."""
+    read = {file.path for file in find_files(job, settings)}
+    folders = {path for pattern in settings.input if (path := job.path(pattern)).is_dir()}
+    unread = {path for folder in folders for p in folder.rglob("*") if p.is_file() and (path := p.resolve()) not in read}
+    return Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
+
+
+def written_name(path: Path, folder: Path) -> str:
+    r"""The path from the job file's folder, as records and manifests write it: UTF-8 and printable.
+
+    A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so that every file
+    has one name and every name is one file's.
+    """
+    return _escaped(os.fsencode(os.path.relpath(path, folder)))
+
+
+def _escaped(name: bytes) -> str:
+    return "".join(_escapes(name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")))
+
+
+def _escapes(name: str) -> Iterator[str]:
+    for character in name:
+        unseen = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+        yield f"\\u{ord(character):04x}" if unseen else character
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a file of a folder is read."""
+    suffix = suffix_of(path)
+    if suffix != ".tsv":
+        return suffix in KINDS
+    try:
+        read_pages(path, path.name, Counter())  # looks at the first bytes only
+    except ValueError:
+        return False
+    return True

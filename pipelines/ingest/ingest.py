@@ -25,7 +25,7 @@ from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Step, total
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import domain_filter
-from pipelines.ingest.crawl_files import InputFile, find_files
+from pipelines.ingest.crawl_files import InputFile, find_files, unread_files
 from pipelines.ingest.parse_and_cut import (
     Keys,
     Rows,
@@ -84,6 +84,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         define(root, files, pending, settings, step, domains)
     counts = total(step.reports.read().values())
     check_counts(counts, settings, len(files))
+    counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
     if domains is not None:
         domain_filter.publish(run, step.work)
     step.finish(step.reports.read().values(), counts)
@@ -176,15 +177,22 @@ def check_counts(counts: Counter[str], settings: Ingest, files: int) -> None:
 def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
+    unread = _listed(counts, "unread ")
     return (
         f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
         f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
+        + (f"; files in the input folders that are not read: {unread}" if unread else "")
     )
 
 
 def _reasons(counts: Counter[str]) -> str:
-    reasons = sorted((-n, key.removeprefix("rejected.")) for key, n in counts.items() if key.startswith("rejected."))
-    return ", ".join(f"{-n:,} {reason}" for n, reason in reasons) or "none refused"
+    return _listed(counts, "rejected.") or "none refused"
+
+
+def _listed(counts: Counter[str], prefix: str) -> str:
+    """The counts whose names begin so, for people, the largest first."""
+    listed = sorted((-n, key.removeprefix(prefix)) for key, n in counts.items() if key.startswith(prefix))
+    return ", ".join(f"{-n:,} {name}" for n, name in listed)
 
 
 STEP = StepCode(OUTPUTS, ingest, check=lambda job, run: step_of(job, run).is_complete())

@@ -82,12 +82,32 @@ def test_a_known_format_that_is_not_read_is_one_reject(tmp_path: Path, magic: by
     assert outcomes(found) == ["unsupported_format"]
 
 
-def test_an_unknown_format_is_refused_and_an_empty_file_has_no_pages(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a\.txt: unknown format \(starts with b'Hello'\); known: WARC"):
-        read(tmp_path / "a.txt", b"Hello")
-    for name in ("a.warc", "a.txt", "a.jsonl"):
-        assert read(tmp_path / name, b"") == ([], Counter())
-        assert read(tmp_path / f"{name}.gz", gzip.compress(b"")) == ([], Counter())
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    for name in ("a.txt", "x.warc.gz.md5"):
+        with pytest.raises(ValueError, match=r"in: unknown format \(starts with b'Hello'\); known: WARC"):
+            read(tmp_path / name, b"Hello")
+
+
+@pytest.mark.parametrize("name", ["a.warc", "a.txt", "a.jsonl"])
+def test_a_file_without_a_record_is_one_reject(tmp_path: Path, name: str) -> None:
+    for path, content in ((tmp_path / name, b""), (tmp_path / f"{name}.gz", gzip.compress(b""))):
+        rejects, skipped = read(path, content)
+        assert outcomes(rejects) == ["empty_file"] and not skipped
+        assert rejects[0].source_file == "in"
+
+
+def test_a_file_of_blank_lines_or_of_no_row_is_empty_and_one_of_other_records_is_not(tmp_path: Path) -> None:
+    assert outcomes(read(tmp_path / "a.jsonl", b"\n \n")[0]) == ["empty_file"]
+    assert outcomes(read(tmp_path / "a.tsv", b"id\ttext\ttitle\n")[0]) == ["empty_file"]
+    pq.write_table(pa.table({"id": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    assert outcomes(list(read_pages(tmp_path / "a.parquet", "in", Counter()))) == ["empty_file"]
+    info = b"WARC/1.0\r\nWARC-Type: warcinfo\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
+    assert read(tmp_path / "a.warc", info) == ([], Counter(warcinfo=1))
+
+
+def test_a_byte_order_mark_does_not_hide_a_table(tmp_path: Path) -> None:
+    pages, _ = read(tmp_path / "a.tsv", b"\xef\xbb\xbfid\ttext\ttitle\n1\tone\tT\n")
+    assert isinstance(pages[0], RawPage) and (pages[0].doc_id, pages[0].text) == ("1", "one")
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the measuring data is not beside this checkout")

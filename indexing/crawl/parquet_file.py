@@ -1,0 +1,85 @@
+"""Parquet -> raw pages. A value that cannot be read costs its row, damage the rest of its row group; others are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indexing.crawl.raw_page import Place, RawPage
+from indexing.crawl.rows import COLUMNS, row_page
+from schemas.corpus import Rejected
+
+_MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
+
+
+def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
+    """A page or reject for each row that the file's footer counts, in order; one reject for a file that cannot be opened."""
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as e:
+        _raise_unless_damage(e)
+        yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
+        return
+    with file:
+        columns = [column for column in file.schema_arrow.names if column in COLUMNS]
+        first = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            yield from _group_pages(file, group, columns, name, first, rows)
+            first += rows
+        if first != file.metadata.num_rows:
+            detail = f"the footer counts {file.metadata.num_rows} rows, its row groups have {first}"
+            yield Place(name, first).rejected("broken_record", detail)
+
+
+def _group_pages(
+    file: pq.ParquetFile, group: int, columns: Sequence[str], name: str, first: int, rows: int
+) -> Iterator[RawPage | Rejected]:
+    """As `parquet_pages`, of one row group, which begins with row `first` and has `rows` by the footer."""
+    row = first
+    problem = "it has fewer rows than the footer counts"
+    try:
+        for batch in file.iter_batches(batch_size=256, row_groups=[group], columns=columns):
+            for values in _rows(batch):
+                place = Place(name, row)
+                yield place.rejected("broken_record", values) if isinstance(values, str) else row_page(place, values)
+                row += 1
+    except (pa.ArrowException, OSError) as e:
+        _raise_unless_damage(e)
+        problem = str(e)
+    lost = first + rows - row
+    detail = f"row group {group} cannot be read from row {row} on: {problem}"[:300]
+    if lost > _MOST_LOST:
+        yield Place(name, row).rejected("broken_record", f"{lost} rows: {detail}")
+        return
+    for n in range(lost):
+        yield Place(name, row + n).rejected("broken_record", detail)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
+    """The values of each row, or why they cannot be read: text that is not UTF-8, a date beyond the year 9999."""
+    try:
+        rows = batch.to_pylist()
+    except (ValueError, OverflowError, pa.ArrowException):
+        rows = [_row(batch.slice(n, 1)) for n in range(batch.num_rows)]
+    yield from rows
+
+
+def _row(row: pa.RecordBatch) -> dict[str, Any] | str:
+    values = {}
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        try:
+            values[name] = column[0].as_py()
+        except (ValueError, OverflowError, pa.ArrowException) as e:
+            return f"{name}: {e}"[:300]
+    return values
+
+
+def _raise_unless_damage(error: Exception) -> None:
+    """Raise an error of the disk again; Arrow's errors about what a file holds have no error number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
