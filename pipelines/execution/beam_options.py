@@ -4,21 +4,35 @@ test names the releases of Beam that it was tried with."""
 from __future__ import annotations
 
 import argparse
+import difflib
 from collections.abc import Sequence
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.errors import USAGE, JobError
 
+IN_PROCESS = ("DirectRunner", "FnApiRunner")
+"""Runners that run here. Others may pass options on to a job server, which has some that only it knows."""
+ALIKE = 0.92
+"""How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the options that only
+Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one, with 0.90."""
+
 
 def check_options(beam_options: Sequence[str]) -> None:
-    """Raises JobError (2) for an option that Beam does not know; Beam itself would ignore it."""
+    """Raises JobError (2) for an option that Beam does not know; Beam itself would ignore it.
+
+    If the runner is none of IN_PROCESS, only for one that is a slip of the pen in an option that Beam knows.
+    """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for options in PipelineOptions.__subclasses__():
         options._add_argparse_args(_FirstWins(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
-    _, unknown = parser.parse_known_args(list(beam_options))
-    if unknown:
+    known, unknown = parser.parse_known_args(list(beam_options))
+    if unknown and (known.runner or "DirectRunner") in IN_PROCESS:
         raise JobError(f"Beam has no option {' '.join(unknown)}; arguments after -- are passed to Beam", USAGE)
+    names = [name for action in parser._actions for name in action.option_strings]
+    for argument in unknown:
+        for name in difflib.get_close_matches(argument.partition("=")[0], names, 1, ALIKE):
+            raise JobError(f"Beam has no option {argument}; is {name} meant?", USAGE)
 
 
 class _FirstWins:

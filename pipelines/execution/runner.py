@@ -17,15 +17,13 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.execution.beam_options import check_options
+from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.execution.worker_errors import restored_errors
-
-IN_PROCESS = ("DirectRunner", "FnApiRunner")
 
 
 @contextmanager
