@@ -61,6 +61,14 @@ def configure_logging() -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
     for name in ("common", "worker", "portability.fn_api_runner"):
         logging.getLogger(f"apache_beam.runners.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
+    for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):
+        logger.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for a job server's errors, which are raised as well, and for guesses at options before it has said its own."""
+    is_error = record.funcName == "read_messages" and record.levelno >= logging.ERROR
+    return not is_error and not record.getMessage().startswith("Unparseable argument")
 
 
 def carry(
