@@ -91,4 +91,5 @@ def carry(
         progress(step.name, sum(sizes), meters.done, what=what, units=units),
         pipeline(beam_options, processes, len(pending)) as root,
     ):
-        _ = root | "Units" >> beam.Create(list(pending)) | "Spread units" >> beam.Reshuffle() | "Work" >> beam.ParDo(work)
+        units_of_work = root | "Units" >> beam.Create(list(pending))  # which also spreads them over the workers
+        _ = units_of_work | "Work" >> beam.ParDo(work)

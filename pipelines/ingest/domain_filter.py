@@ -87,7 +87,6 @@ def define(root: beam.Pipeline, files: Sequence[InputFile], most: int, work: Pat
     _ = (
         root
         | "Files to count" >> beam.Create([(file.number, file) for file in files])
-        | "Spread files to count" >> beam.Reshuffle()
         | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
         | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
         | "Most popular" >> Top.Of(most, key=_most_pages)  # [(domain, pages)]

@@ -101,7 +101,7 @@ def define(
 ) -> None:
     """The pipeline: parse all files not parsed yet, find duplicates over all files, cut the `pending` ones into passages."""
     numbered = [(file.number, file) for file in files]
-    units = root | "Files" >> beam.Create(numbered) | "Spread files" >> beam.Reshuffle()
+    units = root | "Files" >> beam.Create(numbered)
     keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, (unit, rows, keys))
     duplicates = (
         keys

@@ -108,7 +108,7 @@ def define(
     root: beam.Pipeline, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, step: Step
 ) -> None:
     """The pipeline: count words over shards, encode questions, search each block in each shard, merge, fuse, fetch."""
-    shards = root | "Shards" >> beam.Create(list(enumerate(folders))) | "Spread shards" >> beam.Reshuffle()  # (number, folder)
+    shards = root | "Shards" >> beam.Create(list(enumerate(folders)))  # (number, folder)
     statistics = (
         shards
         | "Count words" >> beam.ParDo(CountWords(blocks, job, settings))  # GlobalStatistics of one shard
@@ -117,7 +117,6 @@ def define(
     vectors = (
         root
         | "Blocks" >> beam.Create([(block.number, block) for block in blocks])
-        | "Spread blocks" >> beam.Reshuffle()
         | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (block number, QuestionVectors)
     )
     searches = [(n, folder, first) for n, folder in enumerate(folders) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
@@ -125,7 +124,6 @@ def define(
     (
         root
         | "Searches" >> beam.Create(searches)  # (shard number, folder, first of some blocks)
-        | "Spread searches" >> beam.Reshuffle()
         | "Search" >> beam.ParDo(search, beam.pvalue.AsSingleton(statistics), beam.pvalue.AsDict(vectors))
         # (block number, BlockHits of one shard)
         | "Merge shards" >> beam.CombinePerKey(MergeShards(settings.depth))  # (block number, BlockHits)
