@@ -13,7 +13,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -57,6 +57,8 @@ class Manifest:
     counts: Mapping[str, int]
     parts: tuple[Part, ...]
     revision: int = 1
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the input files that workers have read, by name."""
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:

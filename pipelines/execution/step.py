@@ -33,6 +33,8 @@ class Report:
     unit: int
     parts: Mapping[str, Part] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the input files that it has read, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Reports:
 
     def write(self, report: Report) -> None:
         parts = {name: asdict(part) for name, part in report.parts.items()}
-        values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts)}
+        values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
         write_text(self._path(report.unit), json.dumps(values) + "\n")
 
     def read(self) -> dict[int, Report]:
@@ -61,7 +63,9 @@ class Reports:
 
     def _load(self, path: Path) -> Report:
         values = json.loads(path.read_text(encoding="utf-8"))
-        return Report(values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"])
+        return Report(
+            values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"], values["digests"]
+        )
 
     def numbers(self) -> set[int]:
         """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
@@ -149,6 +153,7 @@ class Step:
                 version=code_version(),
                 rows=sum(part.rows for part in parts),
                 counts=dict(counts),
+                digests={name: digest for report in ordered for name, digest in report.digests.items()},
                 parts=parts,
                 revision=self.revision,
             ).write(self.run / name)

@@ -8,6 +8,7 @@ moves through local files, never through a shuffle. If the job keeps only some d
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
@@ -20,12 +21,13 @@ from pipelines.config.job_file import Ingest, Job
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.progress import progress
+from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Step, total
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile, find_files, unread_files
+from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
     Keys,
     Rows,
@@ -37,7 +39,7 @@ from pipelines.ingest.parse_and_cut import (
     parsed_files,
     splitter,
 )
-from schemas.atomic_files import sha256
+from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document, Passage, Rejected
 from schemas.record import Record
 
@@ -56,8 +58,7 @@ def step_of(job: Job, run: Path) -> Step:
             read_pages(file.path, file.name, Counter())  # looks at the first bytes only
         except ValueError as e:
             raise JobError(f"ingest.input: {e}", BAD_DATA) from e
-        stat = file.path.stat()
-        inputs[file.name] = f"{stat.st_size} bytes, modified {stat.st_mtime_ns}"
+        inputs[file.name] = f"{file.path.stat().st_size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
         inputs["domain_list"] = sha256(domain_list)
@@ -70,10 +71,16 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     settings = job.ingest
     assert settings is not None  # `step_of` has refused a job without it
-    if step.is_complete():
-        return summary(run) + " (complete)"
-    step.begin()
     files = find_files(job, settings)
+    if step.is_complete():
+        confirm(files, Folder.open(run / "documents", Document, "ingest").manifest.digests, run)
+        return summary(run) + " (complete)"
+    if other := changed(files, _digests(step, files), step.work):
+        print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
+        shutil.rmtree(step.work)
+    step.begin()
+    if not (step.work / INPUTS).is_file():
+        write_dates(step.work, files)
     done = step.reports.read()
     pending = [file for file in files if file.number not in done]
     domains = domain_filter.choose(job, settings, files, step.work, beam_options)
@@ -87,8 +94,16 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
     if domains is not None:
         domain_filter.publish(run, step.work)
+    write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
     step.finish(step.reports.read().values(), counts)
     return summary(run)
+
+
+def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
+    """The digests of the files that a stopped run has read; '' of a file of which only the domains are counted."""
+    digests = {name: d for report in parsed_files(step.work).read().values() for name, d in report.digests.items()}
+    counted = domain_filter.reports(step.work).read()
+    return {file.name: "" for file in files if file.number in counted} | digests
 
 
 def define(

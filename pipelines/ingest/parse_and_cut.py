@@ -22,6 +22,7 @@ from pipelines.execution.parquet_folder import PartWriter, read_batches, read_pa
 from pipelines.execution.step import Report, Reports, Step
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile
+from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
 
 BUCKETS = 64
@@ -49,6 +50,7 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
     """
+    digests = {file.name: sha256(file.path)}
     pages_of_domain: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -67,7 +69,7 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
             else:
                 rejects.write([result])
     counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
-    report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts)
+    report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     parsed_files(work).write(report)
@@ -130,7 +132,7 @@ def cut_file(file: InputFile, duplicates: Sequence[tuple[str, Rows]], cutter: Sp
             counts["sentences"] += sum(len(passage.sentences) for passage in cut)
     parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
     counts.update({name: part.rows for name, part in parts.items()})
-    report = Report(file.number, parts, counts)
+    report = Report(file.number, parts, counts, parsed.digests)
     step.reports.write(report)
     return report
 

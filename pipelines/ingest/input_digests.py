@@ -1,0 +1,80 @@
+"""What ingest's input files hold, known by size and SHA-256, so that a run that was copied with its input is the same run.
+
+The worker that parses a file digests it; the manifests have the digests. `inputs.json` in the run folder says which size and
+date each file had, so that only a file with another date is read again, to be compared.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.execution.progress import progress
+from pipelines.ingest.crawl_files import InputFile
+from schemas.atomic_files import sha256, write_text
+
+INPUTS = "inputs.json"
+"""File name → [size in bytes, time of the last change in nanoseconds], when the file was known to have its digest."""
+
+
+def write_dates(folder: Path, files: Sequence[InputFile]) -> None:
+    """Write INPUTS into a folder, from what the files are now."""
+    write_text(folder / INPUTS, json.dumps({file.name: _date(file) for file in files}, indent=1) + "\n")
+
+
+def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[str]:
+    """The names of the files whose content is no longer that of their `digests`; files without one are not looked at.
+
+    A file with the size and date that INPUTS in `folder` has for it is not read.
+    """
+    return _differing(_doubtful(files, digests, folder), digests)
+
+
+def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -> None:
+    """Raises JobError (73) if a file holds something else than what the run's documents were read from."""
+    doubtful = _doubtful(files, digests, run)
+    if other := _differing(doubtful, digests):
+        more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+        raise JobError(
+            f"{run} holds the output of another job: input {other[0]}{more} has the same size, but another content (SHA-256). "
+            "Give another --out, or delete documents, passages and rejects there, and the folders of the steps after ingest",
+            OUTPUT_EXISTS,
+        )
+    if doubtful:
+        with suppress(OSError):  # a folder that cannot be written to: the files are compared again the next time
+            write_dates(run, files)
+
+
+def _doubtful(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[InputFile]:
+    """The files with a digest whose size and date are not those in INPUTS."""
+    try:
+        dates = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        dates = None
+    known = dates if isinstance(dates, dict) else {}
+    return [file for file in files if file.name in digests and known.get(file.name) != _date(file)]
+
+
+def _differing(files: Sequence[InputFile], digests: Mapping[str, str]) -> list[str]:
+    """The names of the files that have another digest; all files are read, several at a time."""
+    if not files:
+        return []
+    compared: list[str] = []
+
+    def differs(file: InputFile) -> bool:
+        digest = sha256(file.path)
+        compared.append(digest)
+        return digest != digests[file.name]
+
+    with progress("compare input", len(files), lambda: len(compared), what="files"), ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [file.name for file, differ in zip(files, pool.map(differs, files), strict=True) if differ]
+
+
+def _date(file: InputFile) -> list[int]:
+    status = file.path.stat()
+    return [status.st_size, status.st_mtime_ns]
