@@ -98,6 +98,9 @@ class Rerank(Section):
     """Ranked passages in, scored candidates out."""
 
     stages: Annotated[list[RerankStage], Field(min_length=1)] = Field(description="the plan, in order")
+    allow_empty: bool = Field(
+        False, description="the step may keep none of its candidates, over all questions; else that is an error (65)"
+    )
 
 
 class Annotate(Section):

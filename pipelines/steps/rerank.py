@@ -14,7 +14,7 @@ from typing import Any
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import SETTINGS, JobError
+from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
@@ -122,7 +122,8 @@ def step_of(job: Job, run: Path) -> Step:
     """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     plan = plan_settings(job)
-    settings, inputs = plan.model_dump(), {"retrieved": retrieved.digest(), **checkpoint_digests(job)}
+    settings = plan.model_dump(exclude={"allow_empty"})  # which decides no row
+    inputs = {"retrieved": retrieved.digest(), **checkpoint_digests(job)}
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
@@ -130,7 +131,7 @@ def step_of(job: Job, run: Path) -> Step:
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
-    """Run the step, unless it is complete; returns its summary line."""
+    """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
     step = step_of(job, run)
     if step.is_complete():
         if not (run / ANSWERS).is_file():
@@ -147,6 +148,12 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     counts = total(reports.values())
     if counts["candidates"] != sum(counts[fate] for fate in FATES):
         raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
+    if counts["candidates"] and not counts["kept"] and not plan_settings(job).allow_empty:
+        raise JobError(
+            f"rerank kept none of {counts['candidates']:,} candidates of {counts['questions']:,} questions; look at `drop`, "
+            "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
+            BAD_DATA,
+        )
     write_answers(run, [report.parts["scored"] for report in reports.values()])
     step.finish(reports.values(), counts | per_question(counts))
     return summary(run)

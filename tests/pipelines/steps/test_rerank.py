@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import math
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,7 @@ from pipelines.errors import JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import rerank
 from ranking import registry
+from ranking.baselines import complete
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
 from schemas.ranked import ScoredCandidate
@@ -134,6 +138,34 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
     (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
     assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1") == 0
     assert "100.00" in capsys.readouterr().out
+
+
+def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(small_run, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(complete, "is_complete", lambda text: False)
+    run = retrieved(small_run, tmp_path / "run")
+    assert call("rerank", job_of(tmp_path, 'reranker = "complete"'), "--out", run) == 65
+    told = capsys.readouterr().err
+    assert re.search(r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", told), told
+    assert not (run / "answers.jsonl").exists() and not (run / "scored" / "_manifest.json").exists()
+    allowed = job_of(tmp_path, 'reranker = "complete"', more="[rerank]\nallow_empty = true\n")
+    assert call("rerank", allowed, "--out", run) == 0
+    assert {row.fate for row in rows_of(run)} == {"dropped"}
+    assert call("rerank", job_of(tmp_path, 'reranker = "complete"'), "--out", run) == 0  # the key decides no row
+
+
+def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate(
+    toy, small_run, tmp_path, monkeypatch, capsys
+) -> None:
+    letters = importlib.import_module("toy.letters").Letters
+    monkeypatch.setattr(letters, "score", lambda self, text: math.nan)
+    run = retrieved(small_run, tmp_path / "run")
+    stage = 'reranker = "letters"\nname = "mine"\ncheckpoint = "checkpoint"'
+    assert call("rerank", job_of(tmp_path, stage), "--out", run) == 65
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert re.search(
+        rf"stage mine, checkpoint {tmp_path}/checkpoint: letters: score nan for candidate \S+ of question \S+;", told
+    )
+    assert not (run / "scored" / "_manifest.json").exists()
 
 
 def test_the_step_names_no_reranker() -> None:
