@@ -185,9 +185,11 @@ def beside_predict(
         save(Path(folder) / "checkpoint", "cascade", model, tokeniser)
         export(Path(folder) / "checkpoint", Path(folder) / "exported")
         exported = str(Path(folder) / "exported")
-        plain = CrossEncoder(exported, device="cpu", local_files_only=True)
+        plain = CrossEncoder(exported, device="cpu", local_files_only=True, trust_remote_code=False)
         head = [f"{n}.linear" for n in (2, 3, 4)] if precision != torch.float32 else []
-        best = CrossEncoder(exported, device="cpu", local_files_only=True, keep_in_fp32_modules=head).to(precision)
+        best = CrossEncoder(
+            exported, device="cpu", local_files_only=True, trust_remote_code=False, keep_in_fp32_modules=head
+        ).to(precision)
         ours = Ours.of(model, tokeniser)
         batch = best_batch(best, pairs)
         plain.predict(pairs[:64], show_progress_bar=False)

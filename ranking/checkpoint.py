@@ -1,19 +1,26 @@
-"""What all model folders share: `config.json` with a format and the model's name, and `model.safetensors`. Never a pickle."""
+"""What all model folders share: `config.json` with a format and the model's name, `model.safetensors`, and their digests
+(`schemas/model_files.py`). Never a pickle."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from schemas.model_files import check_weights
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
 
 def kind_of(folder: Path) -> str:
     """The checkpoint format that a model folder is of, as `Entry.checkpoint` names it. Raises ValueError if it names none."""
     try:
-        kind: str = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]
+        kind: str = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model"]
     except (KeyError, TypeError, ValueError) as e:
         raise ValueError(f"{folder}: config.json names no model; give another checkpoint, or train it again") from e
     return kind
@@ -26,3 +33,13 @@ def check_format(config: Mapping[str, Any], name: str) -> None:
             f"it holds {config['model']!r} in format {config['format']}, not {name!r} in format {FORMAT}; "
             "train it again with this version, or give another checkpoint"
         )
+
+
+def load_weights(file: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, as they are stored. Raises ModelDamaged where one holds NaN or infinity, and what
+    safetensors and the file system raise."""
+    from safetensors.torch import load_file
+
+    weights = load_file(file)
+    check_weights(weights, file)
+    return weights

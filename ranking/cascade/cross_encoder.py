@@ -9,6 +9,7 @@ digits: it pads, and works in fp32. It cuts a pair that is too long where we do,
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +24,11 @@ from transformers import PreTrainedTokenizerFast
 
 from ranking.cascade.cascade_model import CascadeModel, Classifier, load
 from ranking.transformer.packing import Tokeniser
+from schemas.atomic_files import replace_folder
+from schemas.model_files import write_sums
 
 EXPORTED = ("cascade", "pointwise")
+_NO_CODE = {"trust_remote_code": False}
 _PADDING = ("[PAD]", "<pad>")
 
 
@@ -47,9 +51,17 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
     with tempfile.TemporaryDirectory() as folder:  # loaded weights are a map of their file, which must not be written over
         model.encoder.save(Path(folder), layers)
         _tokenizer(tokeniser, model).save_pretrained(folder)
-        modules = [Transformer(folder), *_head(cast(Classifier, model.classifiers[exit - 1]))]
-        exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity())
-        exported.save_pretrained(str(out), create_model_card=False)
+        modules = [
+            Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
+            *_head(cast(Classifier, model.classifiers[exit - 1])),
+        ]
+        exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
+        unfinished = out.with_name(f".{out.name}.tmp")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        exported.save_pretrained(str(unfinished), create_model_card=False)
+        files = [str(path.relative_to(unfinished)) for path in unfinished.rglob("*") if path.is_file()]
+        write_sums(unfinished, files)
+        replace_folder(unfinished, out)
     return layers, tokeniser.limit
 
 

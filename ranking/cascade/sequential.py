@@ -16,7 +16,9 @@ from ranking.cascade import CascadeStage
 from ranking.cascade.cascade import Cascade, alpha_per_exit, survivors
 from ranking.cascade.cascade_model import load
 from ranking.cascade.schedule import check
+from ranking.checkpoint import CONFIG
 from ranking.reranker import Resources, order_by
+from schemas.model_files import SUMS
 from schemas.ranked import RankedList, Unit
 
 
@@ -39,7 +41,8 @@ class Sequential:
     @classmethod
     def load(cls, resources: Resources) -> Self:
         folder = resources.folder()
-        loaded = [load(path.parent, "pointwise", resources.model) for path in sorted(folder.glob("*/config.json"))]
+        folders = {path.parent for name in (CONFIG, SUMS) for path in folder.glob(f"*/{name}")}  # one of them may be gone
+        loaded = [load(path, "pointwise", resources.model) for path in sorted(folders)]
         if not loaded:
             raise ValueError(
                 f"{folder} is no checkpoint of sequential: it has no sub-folders that are checkpoints of pointwise"

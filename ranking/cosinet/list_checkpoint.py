@@ -10,12 +10,14 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from ranking.checkpoint import FORMAT, check_format
+from ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
 from ranking.cosinet.heads import Form
 from ranking.word_vectors.embeddings import Embeddings, Store
+from schemas.atomic_files import replacing, write_text
+from schemas.model_files import check_sums, write_sums
 
 
 class ListModel(Protocol):
@@ -44,27 +46,29 @@ def save_list_model(
     store: Literal["fp32", "fp16"] = "fp32",
     vectors: Store = "fp32",
 ) -> None:
-    """Write the model folder: `config.json`, the trained weights, and the embeddings as they save themselves."""
-    folder.mkdir(parents=True, exist_ok=True)
-    embeddings.save(folder, vectors)
+    """Write the model folder: the embeddings as they save themselves, the trained weights, `config.json`, and the digests."""
+    names = embeddings.save(folder, vectors)
     kept = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
     if store == "fp16":
         kept = {name: weight.half() for name, weight in kept.items()}
-    save_file(kept, folder / "model.safetensors")
+    with replacing(folder / WEIGHTS) as path:
+        save_file(kept, path)
     config = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_sums(folder, [*names, WEIGHTS, CONFIG])
 
 
 def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
     """What `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
 
     Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
-    vectors' transformer cannot be had.
+    vectors' transformer cannot be had; ModelDamaged where a file is not the one that was written, or holds no numbers.
     """
+    check_sums(folder)
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         check_format(config, model.name)
-        weights = {name: weight.float() for name, weight in load_file(folder / "model.safetensors").items()}
+        weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
         embeddings = Embeddings.load(folder, source)
         loaded = model(embeddings.vectors, config["form"], int(config["filters"]))
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:

@@ -22,6 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from schemas.atomic_files import replace_folder, replacing, sync, write_text
+from schemas.model_files import SUMS
 
 STATE = "_training"
 HISTORY = "training.json"
@@ -114,7 +115,7 @@ def publish(state: Path, folder: Path, history: History) -> None:
     assert history.best is not None
     best = state / f"best-{history.best.step}"
     if best.is_dir():
-        for path in sorted(best.iterdir()):
+        for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):  # the digests come last
             path.replace(folder / path.name)
         sync(folder)
     _write(folder / HISTORY, history)

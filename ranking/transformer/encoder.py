@@ -25,11 +25,13 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from ranking.checkpoint import load_weights
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
+from schemas.model_files import ModelDamaged
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
 """Tokens of a packed batch that suit a device: on a CPU more of them only cost memory."""
@@ -60,7 +62,8 @@ class LayeredEncoder(nn.Module):
     def load(cls, folder: Path, layers: int | None = None) -> LayeredEncoder:
         """From a folder that Hugging Face's save_pretrained wrote; the first `layers` layers, None = all.
 
-        Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or does not fit.
+        Raises ValueError, with the folder and what to do, if it holds another family or no safetensors, or does not fit;
+        ModelDamaged if a weight is no number.
         """
         try:
             shape = Shape.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
@@ -73,7 +76,9 @@ class LayeredEncoder(nn.Module):
                 raise ValueError(f"it has {shape.layers} layers; the first {layers} cannot be had")
             with torch.device("meta"):
                 encoder = cls(shape if layers is None else replace(shape, layers=layers))
-            encoder.load_state_dict(translated(load_file(folder / "model.safetensors"), encoder.shape), assign=True)
+            encoder.load_state_dict(translated(load_weights(folder / "model.safetensors"), encoder.shape), assign=True)
+        except ModelDamaged:
+            raise
         except KeyError as e:
             raise ValueError(f"{folder} is no encoder: it lacks {e}") from e
         except (OSError, ValueError, RuntimeError, SafetensorError) as e:

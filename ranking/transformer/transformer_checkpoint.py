@@ -5,7 +5,6 @@ A model whose word embeddings are still those of the transformer that it began w
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -15,13 +14,15 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from ranking.checkpoint import FORMAT, check_format
+from ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from schemas.atomic_files import replacing, sha256, write_text
+from schemas.model_files import check_sums, write_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class WordSource:
 
     @classmethod
     def read(cls, name: str, folder: Path) -> Self:
-        return cls(name, _sha256(folder / "model.safetensors"))
+        return cls(name, sha256(folder / "model.safetensors"))
 
 
 class TransformerModel(Protocol):
@@ -63,22 +64,26 @@ def save_transformer(
     store: Literal["fp32", "fp16"] = "fp32",
     words: WordSource | None = None,
 ) -> None:
-    """Write the model folder: `config.json`, the weights, `tokenizer.json`.
+    """Write the model folder: `tokenizer.json`, the weights, `config.json`, and the digests of all.
 
     Where the word embeddings are still those of `words`, neither they nor the tokenizer are written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    names = [WEIGHTS, CONFIG]
     kept = {key: weight.detach().cpu().contiguous() for key, weight in model.state_dict().items()}
     if words is not None:
         kept = {key: weight for key, weight in kept.items() if not key.endswith(_WORDS)}
     else:
-        shutil.copyfile(tokeniser.path, folder / "tokenizer.json")
+        names.append("tokenizer.json")
+        with replacing(folder / "tokenizer.json") as path:
+            shutil.copyfile(tokeniser.path, path)
     if store == "fp16":
         kept = {key: weight.half() for key, weight in kept.items()}
-    save_file(kept, folder / "model.safetensors")
+    with replacing(folder / WEIGHTS) as path:
+        save_file(kept, path)
     config = {"format": FORMAT, "model": name, **details, "limit": tokeniser.limit, "shape": asdict(model.encoder.shape)}
     config["words"] = None if words is None else asdict(words)
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_sums(folder, names)
 
 
 def load_transformer(
@@ -92,17 +97,19 @@ def load_transformer(
     `build` makes the model from config.json and its encoder; `source` maps a transformer's name to its folder.
 
     Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where the
-    transformer that has its words cannot be had.
+    transformer that has its words cannot be had; ModelDamaged where a file is not the one that was written, or a weight is no
+    number.
     """
+    check_sums(folder)
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
         check_format(config, name)
-        weights = {key: weight.float() for key, weight in load_file(folder / "model.safetensors").items()}
+        weights = {key: weight.float() for key, weight in load_weights(folder / WEIGHTS).items()}
         origin = folder
         if config["words"] is not None:
             words = WordSource(**config["words"])
             origin = source(words.model)
-            if _sha256(origin / "model.safetensors") != words.sha256:
+            if sha256(origin / "model.safetensors") != words.sha256:
                 raise ValueError(f"its word embeddings are of another {words.model} (SHA-256 {words.sha256[:16]}…)")
         tokeniser = Tokeniser(origin, int(config["limit"]))
         with torch.device("meta"):
@@ -121,10 +128,5 @@ def load_transformer(
 
 def word_source(folder: Path) -> WordSource | None:
     """The transformer that a folder of `save_transformer` takes its word embeddings from; None where it has its own."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))["words"]
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["words"]
     return None if config is None else WordSource(**config)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -24,12 +24,16 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from schemas.atomic_files import replacing, write_text
+from schemas.model_files import ModelDamaged, load_pretrained
+
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]
 """Words → vectors [n, d]."""
 Store = Literal["fp32", "fp16", "source"]
 """How vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
 
+WORDS, VECTORS = "words.json", "vectors.safetensors"
 _DIGIT = re.compile("[0-9]")
 _NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
 
@@ -79,15 +83,21 @@ class Embeddings:
         rows = (self._row.get(word) or self._row.get(masked(word), 0) for word in map(str.lower, tokens))
         return np.fromiter(rows, np.int32, len(tokens))
 
-    def save(self, folder: Path, store: Store = "fp32") -> None:
-        """Write `words.json`, and `vectors.safetensors` unless `store` is 'source': the same embeddings, the same bytes."""
+    def save(self, folder: Path, store: Store = "fp32") -> list[str]:
+        """Write `words.json`, and `vectors.safetensors` unless `store` is 'source': the same embeddings, the same bytes.
+
+        Returns the names of the files.
+        """
         if store == "source" and self.source is None:
             raise ValueError("these vectors come from a file, not from a transformer: they must be stored themselves")
         lexicon = {"words": self.words, "source": asdict(self.source) if self.source else None}
-        (folder / "words.json").write_text(json.dumps(lexicon, ensure_ascii=False), encoding="utf-8")
-        if store != "source":
-            kind = np.float16 if store == "fp16" else np.float32
-            save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, folder / "vectors.safetensors")
+        write_text(folder / WORDS, json.dumps(lexicon, ensure_ascii=False))
+        if store == "source":
+            return [WORDS]
+        kind = np.float16 if store == "fp16" else np.float32
+        with replacing(folder / VECTORS) as path:
+            save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, path)
+        return [WORDS, VECTORS]
 
     @classmethod
     def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Self:
@@ -96,10 +106,14 @@ class Embeddings:
         Raises ValueError if the files are broken or do not belong together, or the transformer is another.
         """
         try:
-            lexicon = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+            lexicon = json.loads((folder / WORDS).read_text(encoding="utf-8"))
             words, source = tuple(lexicon["words"]), Source(**lexicon["source"]) if lexicon["source"] else None
-            if (folder / "vectors.safetensors").is_file() or source is None:
-                vectors = load_file(folder / "vectors.safetensors")["vectors"].astype(np.float32)
+            if (folder / VECTORS).is_file() or source is None:
+                vectors = load_file(folder / VECTORS)["vectors"].astype(np.float32)
+                if not np.isfinite(vectors).all():
+                    raise ModelDamaged(
+                        f"{folder / VECTORS}: a vector holds NaN or infinity; copy the folder again, or train again"
+                    )
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
             raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
@@ -173,12 +187,8 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
 
 def read_transformer(folder: Path) -> tuple[Any, Any, list[int]]:
     """The tokenizer and the model of a folder, and the numbers of the pieces that text is made of, not [CLS] and its like."""
-    import transformers
-
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    model = transformers.AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    tokenizer = load_pretrained("AutoTokenizer", folder)
+    model = load_pretrained("AutoModel", folder, use_safetensors=True)
     return tokenizer, model, sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from huggingface_hub.errors import LocalEntryNotFoundError
 
+from indexing.shards import dense
 from indexing.shards.dense import (
     DEFAULT,
     Encoder,
@@ -264,3 +266,34 @@ def test_what_cannot_be_loaded_says_what_to_type(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
     with pytest.raises(ModelMissing, match=r"save_pretrained\(folder\)"):
         find_model(str(tmp_path))
+
+
+def test_a_relative_folder_is_looked_for_beside_its_file_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("job", "here"):
+        (tmp_path / folder).mkdir()
+    write_dense(tmp_path / "job" / "enc")
+    write_dense(tmp_path / "here" / "enc")
+    write_dense(tmp_path / "here" / "other")
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(dense, "_from_hub", lambda *_: pytest.fail("the hub was asked"))
+    for name in ("enc", "./enc", str(tmp_path / "job" / "enc"), "../job/enc"):
+        assert find_model(name, tmp_path / "job").resolve() == tmp_path / "job" / "enc"
+    assert find_model("other", tmp_path / "job").resolve() == tmp_path / "here" / "other"
+    for name in ("./none", "../none", str(tmp_path / "none"), "~/none", "."):
+        with pytest.raises(ModelMissing):
+            find_model(name, tmp_path / "job")
+    with pytest.raises(ModelMissing) as e:
+        find_model("./none", tmp_path / "job")
+    assert str(e.value) == f"no model './none': looked for the folder {tmp_path}/job/none and {tmp_path}/here/none"
+
+
+def test_a_name_that_the_hub_does_not_know_says_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(*_: object, **__: object) -> None:
+        raise LocalEntryNotFoundError("no connection")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", offline)
+    with pytest.raises(ModelMissing, match=f"no folder {tmp_path}/job/enc or {tmp_path}/enc, and the hub gave none"):
+        find_model("enc", tmp_path / "job")

@@ -30,6 +30,7 @@ from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
+from schemas.model_files import SUMS
 from schemas.ranked import RankedList
 
 EXITS = (1, 2, 4)
@@ -198,12 +199,13 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
     folder = find_model(DEFAULT)
     made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
     save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
-    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     back, _ = load(tmp_path, "pointwise", find_model)
     assert torch.equal(back.encoder.words.weight, made.encoder.words.weight)
     told = json.loads((tmp_path / "config.json").read_text())
     told["words"]["sha256"] = "0" * 64
     (tmp_path / "config.json").write_text(json.dumps(told))
+    (tmp_path / SUMS).unlink()
     with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
         load(tmp_path, "pointwise", find_model)
 

@@ -19,6 +19,7 @@ from ranking.cosinet.table_lookup import LookUp, Taps
 from ranking.registry import load_reranker
 from ranking.word_vectors.embeddings import Embeddings
 from schemas.corpus import Passage, Question, Sentence
+from schemas.model_files import SUMS
 from schemas.ranked import Candidate, Hit, RankedList
 
 VOCABULARY = 200
@@ -298,7 +299,7 @@ def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Pat
     back, embeddings = load_list_model(tmp_path, CosinetModel)
     assert embeddings.words == EMBEDDINGS.words
     assert Cosinet(back, embeddings).rerank([ranked(*SENTENCES)]) == Cosinet(model, EMBEDDINGS).rerank([ranked(*SENTENCES)])
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".safetensors", ".safetensors"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".json", ".json", ".safetensors", ".safetensors"]
 
 
 def test_a_later_change_of_the_model_does_not_reach_a_look_up() -> None:
@@ -342,6 +343,7 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
 )
 def test_a_folder_of_another_format_or_model_is_refused(key: str, value: object, says: str, tmp_path: Path) -> None:
     config = saved(tmp_path, "birnn") / "config.json"
+    (tmp_path / SUMS).unlink()
     config.write_text(json.dumps(json.loads(config.read_text()) | {key: value}))
     with pytest.raises(ValueError, match=says):
         load_list_model(tmp_path, CosinetModel)
@@ -350,6 +352,7 @@ def test_a_folder_of_another_format_or_model_is_refused(key: str, value: object,
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "words.json", "vectors.safetensors"])
 def test_an_incomplete_or_broken_folder_is_refused_with_its_name(name: str, tmp_path: Path) -> None:
     file = saved(tmp_path, "list") / name
+    (tmp_path / SUMS).unlink()
     file.write_bytes(b"{")
     with pytest.raises(ValueError, match=f"{tmp_path} is no checkpoint of cosinet"):
         load_list_model(tmp_path, CosinetModel)

@@ -34,6 +34,7 @@ from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Passage, Question, Sentence
+from schemas.model_files import SUMS
 from schemas.ranked import Candidate, Hit, RankedList
 
 SHAPE = Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
@@ -372,7 +373,7 @@ def test_both_transformers_find_their_word_embeddings_at_their_source(variant: V
     assert made.easi_encoder is not None
     made.easi_encoder.words.load_state_dict(made.encoder.words.state_dict())
     save(tmp_path, made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
-    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
     back, _ = load(tmp_path, find_model)
     assert back.easi_encoder is not None and back.calibration is None
@@ -399,6 +400,7 @@ def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_pat
         load_reranker("peasi.easi", tmp_path / "pr")
     told = json.loads((tmp_path / "pr" / "config.json").read_text())
     (tmp_path / "pr" / "config.json").write_text(json.dumps(told | {"variant": "mtl0"}))
+    (tmp_path / "pr" / SUMS).unlink()
     with pytest.raises(ValueError, match="does not fit config"):
         load(tmp_path / "pr")
     with pytest.raises(ValueError, match="is no checkpoint of peasi"):
