@@ -56,7 +56,8 @@ class Index(Section):
     k1: float = Field(0.9, ge=0, description="BM25's k1")
     b: float = Field(0.4, ge=0, le=1, description="BM25's b")
     encoder: str = Field(
-        "all-MiniLM-L6-v2", description="dense encoder of passages: the embedded default, a model folder, or a hub name"
+        "all-MiniLM-L6-v2",
+        description="dense encoder of passages: the embedded default, a model folder, relative to the job file, or a hub name",
     )
     question_encoder: str | None = Field(None, description="encoder of questions if it is another one (DPR)")
     encoder_tokens: int = Field(256, ge=8, description="tokens after which a text is cut for the encoder")

@@ -69,7 +69,7 @@ def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -
             entry, folder = find(stage.reranker), sentence_codes.checkpoint_folder(job, stage)
             codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
             allowed = encoder if entry.uses_encoder else _no_encoder
-            resources = Resources(stage, folder, allowed, find_model, device, scores, codes)
+            resources = Resources(stage, folder, allowed, partial(find_model, beside=job.folder), device, scores, codes)
             plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep, folder))
         except ValueError as e:
             raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
@@ -99,7 +99,7 @@ def check_stages(job: Job) -> None:
     def look() -> Any:
         for name in (job.index.encoder, job.index.question_encoder):
             if name is not None:
-                find_model(name)
+                find_model(name, job.folder)
 
     load_stages(job, look)
 

@@ -74,7 +74,7 @@ class Coder:
             raise ValueError(f"{stage.reranker} stores no codes of sentences")
         device = device_of(job.workers.device)
         self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
-        self._coder = coder.load(Resources(stage, self._folder, _no_encoder, find_model, device))
+        self._coder = coder.load(Resources(stage, self._folder, _no_encoder, partial(find_model, beside=job.folder), device))
         self.model, self.width = digest, self._coder.width
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:

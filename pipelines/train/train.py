@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Seque
         learn=learn,
         dev=dev,
         path=job.path,
-        model=find_model,
+        model=partial(find_model, beside=job.folder),
         texts=lambda name: _texts(job.path(name)),
         batch=job.train.batch if "batch" in job.train.model_fields_set else None,
         teachers=logits,
