@@ -32,8 +32,9 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
-from indexing.shards.dense import find_model
+from benchmarks.harness import arguments, finish, processes, say, shrink, tell, trained_by, work_folder
+from benchmarks.smoke_data import small_encoder
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import device_of
@@ -48,7 +49,7 @@ from ranking.evaluation.metrics import METRICS
 from ranking.lists import ranked_list
 from schemas.labels import LabelledCandidate
 
-DEPTH = 6
+ENCODER, DEPTH, ADAPT_EPOCHS = DEFAULT, 6, 4
 TRANSFER_RATE, CASCADE_RATE, ADAPT_RATE = 1e-4, 5e-5, 5e-5
 EXITS, CUTS = (2, 3, 4, 5, 6), (2, 4, 6)
 ALPHAS = (0.3, 0.4, 0.5)
@@ -66,7 +67,7 @@ MODELS = ("cascade", *(f"mt{depth}" for depth in reversed(CUTS)))
 
 def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
     """The transfer of a model, or its adapt, which begins with the transfer's checkpoint."""
-    body: dict[str, Any] = {"reranker": "pointwise"}
+    body: dict[str, Any] = {"reranker": "pointwise", "encoder": ENCODER}
     if name == "cascade":
         body = {"reranker": "cascade", "drop": [ALPHAS[0]]}
     if adapt:
@@ -88,7 +89,7 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
             },
             "data": {**(WIKIQA if adapt else SQUAD), "train": [str(data / sets[0])], "dev": [dev]},
             "train": {
-                "epochs": 4 if adapt else 1,
+                "epochs": ADAPT_EPOCHS if adapt else 1,
                 "learning_rate": ADAPT_RATE if adapt else CASCADE_RATE if name == "cascade" else TRANSFER_RATE,
                 "schedule": "linear",
                 "precision": "bf16",
@@ -102,12 +103,12 @@ def training(data: Path, work: Path, name: str, adapt: bool) -> TrainJob:
 def train(data: Path, work: Path, name: str, adapts: Sequence[bool] = (False, True)) -> str:
     """Transfer and adapt, or what of them is asked for and still to be done; the last lines."""
     torch.set_num_threads(1)
-    told = []
+    lines = []
     for adapt in adapts:
         began = time.perf_counter()
         *_, last = run(training(data, work, name, adapt), work / f"{name}-{'adapt' if adapt else 'transfer'}")
-        told.append(f"{last} ({time.perf_counter() - began:,.0f} s)")
-    return f"{name}: " + "; ".join(told)
+        lines.append(f"{last} ({time.perf_counter() - began:,.0f} s)")
+    return f"{name}: " + "; ".join(lines)
 
 
 def small_dev(data: Path, work: Path) -> None:
@@ -128,8 +129,8 @@ def long_lists(data: Path, work: Path) -> None:
             question = ranked.question.question_id, ranked.question.text
             for c in ranked.candidates:
                 passage, right = c.hit.passage, int(c.candidate_id in gold)
-                told = passage.doc_id, passage.title, c.position, c.text, right
-                rows.append(LabelledCandidate(*question, c.candidate_id, *told))
+                sentence = passage.doc_id, passage.title, c.position, c.text, right
+                rows.append(LabelledCandidate(*question, c.candidate_id, *sentence))
     pq.write_table(LabelledCandidate.table(rows), work / "long.parquet")
 
 
@@ -141,8 +142,8 @@ def test_set(data: Path, work: Path, test: str) -> list[list[LabelledCandidate]]
 
 def questions(path: Path, most: int | None = None) -> list[list[LabelledCandidate]]:
     """The first answerable questions."""
-    found = [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
-    return found[:most]
+    answerable = [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
+    return answerable[:most]
 
 
 def ranker(work: Path, name: str, test: str, drops: Sequence[float] = ()) -> Cascade:
@@ -156,10 +157,10 @@ def scored(data: Path, work: Path, name: str, test: str) -> ExitScores:
     """A model's scores at each of its exits on a test set."""
     torch.set_num_threads(1)
     rows = test_set(data, work, test)
-    made = ranker(work, name, test)
-    found = made.exit_scores([ranked_list(each) for each in rows])
+    cascade = ranker(work, name, test)
+    scores = cascade.exit_scores([ranked_list(each) for each in rows])
     labels = [[row.label for row in each] for each in rows]
-    return ExitScores.of(made.exits, DEPTH, [each[0].question_id for each in rows], labels, found)
+    return ExitScores.of(cascade.exits, DEPTH, [each[0].question_id for each in rows], labels, scores)
 
 
 def timed(data: Path, work: Path, test: str) -> dict[str, float]:
@@ -172,15 +173,15 @@ def timed(data: Path, work: Path, test: str) -> dict[str, float]:
     cuts = [ranker(work, f"mt{depth}", test) for depth in CUTS]
     rankers[f"sequential_a{10 * ALPHAS[0]:.0f}"] = Sequential(cuts, (ALPHAS[0],) * (len(CUTS) - 1))
     taken = {}
-    for name, made in rankers.items():
-        made.rerank(lists[:1])
+    for name, reranker in rankers.items():
+        reranker.rerank(lists[:1])
         began = time.process_time()
-        made.rerank(lists)
+        reranker.rerank(lists)
         taken[f"{test}_seconds_{name}"] = time.process_time() - began
     return taken
 
 
-def told(test: str, name: str, replayed: Replayed, n: int, cost: float) -> Iterator[tuple[str, float]]:
+def figures(test: str, name: str, replayed: Replayed, n: int, cost: float) -> Iterator[tuple[str, float]]:
     for metric in METRICS:
         yield f"{test}_{metric.lower().replace('@', '')}_{name}", 100 * float(replayed.metrics[metric][n])
     yield f"{test}_cost_{name}", cost
@@ -192,38 +193,42 @@ def rows_of(test: str, tables: dict[str, ExitScores]) -> Iterator[tuple[str, flo
     uniform = [(alpha,) * (len(EXITS) - 1) for alpha in ALPHAS]
     for depth in CUTS:
         name = "monolithic" if depth == DEPTH else f"mt{depth}"
-        yield from told(test, name, replay(tables[f"mt{depth}"], [()]), 0, depth / DEPTH)
+        yield from figures(test, name, replay(tables[f"mt{depth}"], [()]), 0, depth / DEPTH)
     cascade = tables["cascade"]
     for column, depth in enumerate(EXITS[:-1]):
         cut = replace(cascade, exits=(depth,), scores=cascade.scores[:, [column]])
-        yield from told(test, f"cascade_exit{depth}", replay(cut, [()]), 0, depth / DEPTH)
-    made = replay(cascade, [none, *uniform])
+        yield from figures(test, f"cascade_exit{depth}", replay(cut, [()]), 0, depth / DEPTH)
+    dropping = replay(cascade, [none, *uniform])
     for n, alpha in enumerate((0, *ALPHAS)):
-        yield from told(test, f"cascade_a{10 * alpha:.0f}", made, n, float(made.cost[n]))
+        yield from figures(test, f"cascade_a{10 * alpha:.0f}", dropping, n, float(dropping.cost[n]))
     cuts = [tables[f"mt{depth}"].scores for depth in CUTS]
     between = [(alpha,) * (len(CUTS) - 1) for alpha in ALPHAS]
     in_a_row = replay(replace(cascade, exits=CUTS, scores=np.concatenate(cuts, axis=1)), between)
     for n, (alpha, drops) in enumerate(zip(ALPHAS, between, strict=True)):
-        yield from told(test, f"sequential_a{10 * alpha:.0f}", in_a_row, n, relative_cost(CUTS, drops, DEPTH, shared=False))
+        yield from figures(test, f"sequential_a{10 * alpha:.0f}", in_a_row, n, relative_cost(CUTS, drops, DEPTH, shared=False))
 
 
 def main() -> None:
-    given = arguments(
-        "cascade_quality",
-        __doc__ or "",
-        paths={"work": "folder of the trainings, which stay; out/cascade_quality"},
-        smoke=False,
-    )
-    data, work = given.data.resolve(), (given.work or Path("out/cascade_quality")).resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    paths = {"work": "folder of the trainings, which stay; out/cascade_quality"}
+    options = arguments("cascade_quality", __doc__ or "", paths=paths)
+    if options.smoke:
+        shrink(globals(), ENCODER=small_encoder(), ADAPT_EPOCHS=1, QUESTIONS=4, DEV_QUESTIONS=4)
+        shrink(globals(), LONG=range(400), LONG_DEPTH=3, LONG_QUESTIONS=2)
+    with work_folder(options, "cascade_quality") as work:
+        result = trained_and_measured(options.data.resolve(), work, options.smoke)
+    result["cost_a3"] = relative_cost(EXITS, (0.3,) * (len(EXITS) - 1), DEPTH)
+    finish("cascade_quality", result, options.save)
+
+
+def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
     small_dev(data, work)
     result: dict[str, float | int | str] = {}
-    with processes() as pool:
+    with processes(inline=smoke) as pool:
         transfers = [pool.submit(train, data, work, name, (False,)) for name in MODELS[1:]]  # the cascade begins with one
         long_lists(data, work)
         tell(transfers)
         tell([pool.submit(train, data, work, name) for name in MODELS])
-    with processes() as pool:
+    with processes(inline=smoke) as pool:
         tests = (*TESTS, "long")
         passes = {(test, name): pool.submit(scored, data, work, name, test) for test in tests for name in MODELS}
         times = pool.submit(timed, data, work, "long")
@@ -235,9 +240,7 @@ def main() -> None:
             shown = ("monolithic", "cascade_a0", "cascade_a3", "sequential_a3")
             say(f"{test}: " + ", ".join(f"{name} MAP {result[f'{test}_map_{name}']:.2f}" for name in shown))
         result |= times.result()
-    result["trained_by"] = trained_by(work)
-    result["cost_a3"] = relative_cost(EXITS, (0.3,) * (len(EXITS) - 1), DEPTH)
-    finish("cascade_quality", result, given.save)
+    return result | {"trained_by": trained_by(work)}
 
 
 if __name__ == "__main__":

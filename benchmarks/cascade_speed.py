@@ -47,7 +47,7 @@ from schemas.ranked import RankedList
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 32, 100
 ALPHA = 0.3
-BATCHES, TRIAL = (16, 32, 64, 128), 200  # batch sizes to try for `predict`, on so many pairs
+BATCHES, TRIAL = (16, 32, 64, 128), 200  # batch sizes to try for `predict`, on TRIAL pairs
 ROBERTA = Shape(
     layers=12, width=768, heads=12, inner=3072, vocabulary=50_265, family="roberta", offset=2, types=1, epsilon=1e-5
 )
@@ -62,7 +62,7 @@ def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
     random = np.random.default_rng(0)
     everyone = list(by_question(read_dataset(path)))
     pool = [row for rows in everyone for row in rows]
-    made = []
+    lists = []
     for number in sorted(random.choice(len(everyone), questions, replace=False).tolist()):
         own = everyone[number][:candidates]
         others = [pool[n] for n in random.choice(len(pool), candidates - len(own), replace=False)]
@@ -70,8 +70,8 @@ def lists_of(path: Path, questions: int, candidates: int) -> list[RankedList]:
             replace(row, question_id=own[0].question_id, question=own[0].question, doc_id="", candidate_id=f"{number}-{n}")
             for n, row in enumerate([*own, *others])
         ]
-        made.append(ranked_list(rows))
-    return made
+        lists.append(ranked_list(rows))
+    return lists
 
 
 def timed(runs: Runs, rounds: int) -> dict[str, list[float]]:
@@ -92,11 +92,11 @@ def over(slow: Sequence[float], quick: Sequence[float]) -> float:
 
 def scores(ranked: Sequence[RankedList], before: Sequence[RankedList]) -> list[Floats]:
     """Per question, the scores in the order in which the candidates came."""
-    made = []
+    values = []
     for after, came in zip(ranked, before, strict=True):
         known = {c.candidate_id: c.score for c in after.candidates}
-        made.append(np.array([known[c.candidate_id] for c in came.candidates]))
-    return made
+        values.append(np.array([known[c.candidate_id] for c in came.candidates]))
+    return values
 
 
 def kendall_tau(a: Floats, b: Floats) -> float:
@@ -193,11 +193,11 @@ def beside_predict(
         ours = Ours.of(model, tokeniser)
         batch = best_batch(best, pairs)
         plain.predict(pairs[:64], show_progress_bar=False)
-        found: dict[str, Floats] = {}
+        predicted: dict[str, Floats] = {}
 
         def predict(name: str, encoder: CrossEncoder, size: int) -> Callable[[], object]:
             def run() -> None:
-                found[name] = encoder.predict(pairs, batch_size=size, show_progress_bar=False).astype(np.float64)
+                predicted[name] = encoder.predict(pairs, batch_size=size, show_progress_bar=False).astype(np.float64)
 
             return run
 
@@ -206,7 +206,7 @@ def beside_predict(
     figures = ours.figures(lists, taken)
     mine = scores(ours.pointwise.rerank(lists), lists)
     edges = np.cumsum([len(ranked.candidates) for ranked in lists])[:-1]
-    theirs = {name: np.split(values, edges) for name, values in found.items()}
+    theirs = {name: np.split(values, edges) for name, values in predicted.items()}
     top, tau = agreement(theirs["predict"], mine)
     best_top, best_tau = agreement(theirs["predict"], theirs["predict_best"])
     return {

@@ -41,7 +41,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 
 
 def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
-    """The best rank that an answer, or a passage that holds one, has in what a stage left; None where there is none."""
+    """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none has."""
     everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
     ranks = [
         score.rank
@@ -97,10 +97,10 @@ def with_hashing(
     model, tokeniser = load_hashing(checkpoint, find_model)
     texts = list({c.text: None for ranked in before for c in ranked.candidates})
     began = time.perf_counter()
-    made = AnswerCoder(model, tokeniser).encode(texts)
+    coded = AnswerCoder(model, tokeniser).encode(texts)
     yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
-    bits = np.split(made.bits, np.cumsum(made.lengths)[:-1])
-    held = Held({text: StoredAnswer(*of) for text, *of in zip(texts, bits, made.cut.tolist(), strict=True)})
+    bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
+    held = Held({text: StoredAnswer(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
     stages = {"cascade": plan[place], "hashing": Stage("hashing", Hashing(model, tokeniser, held), left)}
     times: dict[str, list[float]] = {name: [] for name in stages}
@@ -112,21 +112,21 @@ def with_hashing(
         yield f"{name}_questions_per_s", len(lists) / statistics.median(taken)
     replaced = [*plan[:place], stages["hashing"], *plan[place + 1 :]]
     outcomes = run_stages(lists, replaced)
-    for told, stage in (("after", "hashing"), ("with", plan[-1].name)):
+    for suffix, stage in (("after", "hashing"), ("with", plan[-1].name)):
         p1, mrr = measured(outcomes, golds, stage)
-        yield f"p1_{told}_hashing", p1
-        yield f"mrr_{told}_hashing", mrr
+        yield f"p1_{suffix}_hashing", p1
+        yield f"mrr_{suffix}_hashing", mrr
 
 
 def main() -> None:
     options = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
     if options.smoke:
-        shrink(globals(), DEPTH=3, QUESTIONS=2)
+        shrink(globals(), DEPTH=2, QUESTIONS=1)
     torch.set_num_threads(1)
     plan = load_plan(load(SAMPLE))
     with tempfile.TemporaryDirectory() as folder:
-        found = job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)
-    lists, golds = [to_passages(ranked) for ranked, _ in found], [gold for _, gold in found]
+        retrieved = job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)
+    lists, golds = [to_passages(ranked) for ranked, _ in retrieved], [gold for _, gold in retrieved]
     began = time.perf_counter()
     passed = list(stage_by_stage(plan, lists))
     taken = time.perf_counter() - began

@@ -9,7 +9,6 @@ from __future__ import annotations
 from benchmarks import cosinet_quality
 from benchmarks.cosinet_quality import (
     SEEDS,
-    SMOKE_FORMS,
     VECTORS,
     WORK,
     Run,
@@ -35,8 +34,8 @@ PAPER = {  # MAP, MRR (Table 4)
 def main() -> None:
     options = arguments("compare_aggregate_quality", __doc__ or "", paths=WORK, choices={"vectors": tuple(VECTORS)})
     if options.smoke:
-        shrink(vars(cosinet_quality), FORMS=SMOKE_FORMS, VECTORS={"minilm": VECTORS["minilm"]})
-        shrink(globals(), SEEDS=range(1), FORMS=SMOKE_FORMS)
+        shrink(vars(cosinet_quality), FORMS=FORMS[:1], VECTORS={"minilm": VECTORS["minilm"]})
+        shrink(globals(), SEEDS=range(1), FORMS=FORMS[:1])
     suffix = "" if options.vectors == "minilm" else f"_{options.vectors}"
     todo = [Run("wikiqa", options.vectors, "compare_aggregate", form, seed, rate(form)) for seed in SEEDS for form in FORMS]
     result = {**parameters("compare_aggregate", "ca_"), **summary(train_all(options, todo, "compare_aggregate_quality"))}

@@ -131,12 +131,12 @@ def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:
     assert history.best is not None
     task.model.load_state_dict(best)
     reranker = task.reranker()
-    found = {
+    measured = {
         f"{name}_{metric.lower().replace('@', '')}": 100 * value
         for name, test in tests.items()
         for metric, value in test.scores(reranker, ("MAP", "MRR", "P@1"), "answerable").items()
     }
-    return run, found | {f"{run.data}_dev_map": 100 * history.best.dev}
+    return run, measured | {f"{run.data}_dev_map": 100 * history.best.dev}
 
 
 Results = list[tuple[Run, dict[str, float]]]
@@ -175,13 +175,13 @@ def _file(work: Path, run: Run) -> Path:
 
 def summary(results: Results) -> dict[str, float]:
     """Mean, deviation and number of seeds for each metric, variant and kind of vectors."""
-    made: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for run, found in results:
-        made.setdefault((run.data, run.variant), []).append(found)
+    by_variant: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for run, figures in results:
+        by_variant.setdefault((run.data, run.variant), []).append(figures)
     result: dict[str, float] = {}
-    for (data, variant), values in made.items():
+    for (data, variant), values in by_variant.items():
         for key in values[0]:
-            each = [found[key] for found in values]
+            each = [figures[key] for figures in values]
             result[f"{key}_{variant}"] = float(np.mean(each))
             if len(each) > 1:
                 result[f"{key}_{variant}_deviation"] = float(np.std(each, ddof=1))
@@ -192,8 +192,8 @@ def summary(results: Results) -> dict[str, float]:
 def parameters(name: str, prefix: str = "") -> dict[str, float]:
     """Trainable parameters of a model's six forms, at 300 numbers a word."""
     vectors = np.zeros((2, 300), np.float32)
-    made = {form: MODELS[name].model(vectors, form, 300) for form in FORMS}
-    return {f"parameters_{prefix}{form}": sum(p.numel() for p in model.parameters()) for form, model in made.items()}
+    models = {form: MODELS[name].model(vectors, form, 300) for form in FORMS}
+    return {f"parameters_{prefix}{form}": sum(p.numel() for p in model.parameters()) for form, model in models.items()}
 
 
 def beside_the_paper(

@@ -29,17 +29,17 @@ QUESTIONS = 30
 
 def passages(data: Path) -> list[tuple[str, str]]:
     """(title, text) of passages of at most 100 words, in the order of the corpus."""
-    found: list[tuple[str, str]] = []
+    cut: list[tuple[str, str]] = []
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
         for line in file:
             document = json.loads(line)
             words = document["text"].split()
-            found += [
+            cut += [
                 (document.get("title") or "", " ".join(words[start : start + WORDS])) for start in range(0, len(words), WORDS)
             ]
-            if len(found) >= PASSAGES:
+            if len(cut) >= PASSAGES:
                 break
-    return found[:PASSAGES]
+    return cut[:PASSAGES]
 
 
 def seconds(work: Callable[[], object]) -> float:

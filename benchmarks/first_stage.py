@@ -52,7 +52,7 @@ class Bm25Order:
         self._words = Words()
         texts = {c.text: self._words.tokens(c.text) for ranked in lists for c in ranked.candidates}
         self._count = len(texts)
-        self._found = Counter(word for tokens in texts.values() for word in set(tokens))
+        self._holding = Counter(word for tokens in texts.values() for word in set(tokens))
         self._mean = sum(map(len, texts.values())) / len(texts)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
@@ -64,7 +64,7 @@ class Bm25Order:
         tokens = self._words.tokens(text)
         counts, total = Counter(tokens), 0.0
         for word in set(self._words.tokens(question)):
-            idf = math.log(1 + (self._count - self._found[word] + 0.5) / (self._found[word] + 0.5))
+            idf = math.log(1 + (self._count - self._holding[word] + 0.5) / (self._holding[word] + 0.5))
             tf = counts[word]
             total += idf * tf / (tf + 0.9 * (0.6 + 0.4 * len(tokens) / self._mean))
         return total
@@ -85,14 +85,14 @@ class Fused:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         orders = [ranker.rerank(lists) for ranker in self._rankers]
-        made = []
-        for ranked, *found in zip(lists, *orders, strict=True):
+        fused = []
+        for ranked, *others in zip(lists, *orders, strict=True):
             score: dict[str, float] = defaultdict(float)
-            for order in found:
+            for order in others:
                 for rank, candidate in enumerate(order.candidates, 1):
                     score[candidate.candidate_id] += 1 / (60 + rank)
-            made.append(order_by(ranked, [score[c.candidate_id] for c in ranked.candidates], "fused"))
-        return made
+            fused.append(order_by(ranked, [score[c.candidate_id] for c in ranked.candidates], "fused"))
+        return fused
 
 
 class EncodedOnce:
@@ -122,28 +122,28 @@ def recalls(rerank: Callable[[list[RankedList]], list[RankedList]], lists: Lists
 
 def labelled(path: Path) -> Lists:
     """The answerable questions of a data set."""
-    made = []
+    lists = []
     for rows in by_question(read_dataset(path)):
         if gold := {row.candidate_id for row in rows if row.label}:
-            made.append((ranked_list(rows), gold))
-    return made
+            lists.append((ranked_list(rows), gold))
+    return lists
 
 
-def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, of: str = "") -> Lists:
+def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, prefix: str = "") -> Lists:
     """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of those whose ids
-    begin with `of`, and with a gold sentence among the candidates."""
+    begin with `prefix`, and with a gold sentence among the candidates."""
     texts, gold = questions(data)
-    texts = {key: text for key, text in texts.items() if key.startswith(of)}
-    made = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
-    for line in chain.run_steps(made, folder / "run", ["ingest"], ()):
+    texts = {key: text for key, text in texts.items() if key.startswith(prefix)}
+    job_file = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    for line in chain.run_steps(job_file, folder / "run", ["ingest"], ()):
         say(line)
     passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
     jvm.start(jvm.find_java())
     bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
     ids = sorted(texts)[:: max(1, len(texts) // most)]
-    found = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], depth, None)
+    results = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], depth, None)
     lists = []
-    for key, (rows, scores) in zip(ids, found, strict=True):
+    for key, (rows, scores) in zip(ids, results, strict=True):
         hits = [
             Hit(key, texts[key], rank, 1 / rank, float(score), rank, None, None, passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
@@ -180,9 +180,9 @@ def main() -> None:
         }
         result[f"{prefix}similarity_questions"] = min(SLOW_QUESTIONS, len(lists))
         for ranker, (reranker, mine) in rankers.items():
-            found = recalls(reranker.rerank, mine)
-            say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in found.items()))
-            result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in found.items()}
+            shares = recalls(reranker.rerank, mine)
+            say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items()))
+            result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in shares.items()}
     finish("first_stage", result, options.save)
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,18 +31,15 @@ def arguments(
     needs_data: bool = True,
     paths: Mapping[str, str] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
-    smoke: bool = True,
 ) -> argparse.Namespace:
     """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths`, option → help,
-    and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1; a benchmark that
-    cannot be made small has `smoke` False, and no such option.
+    and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
     parser.add_argument("--save", action="store_true", help=f"write {RESULTS.name}/{name}.json")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved repetitions; medians are reported")
-    if smoke:
-        parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
+    parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
     for option, meaning in (paths or {}).items():
         parser.add_argument(f"--{option}", type=Path, help=meaning)
     for option, values in (choices or {}).items():
@@ -50,7 +47,7 @@ def arguments(
     options = parser.parse_args()
     if needs_data and not options.data.is_dir():
         parser.error(f"no folder {options.data}; give the measuring data with --data")
-    if smoke and options.smoke:
+    if options.smoke:
         if options.save:
             parser.error("--smoke measures nothing, so there is nothing to --save; leave one out")
         options.rounds = 1
@@ -125,6 +122,34 @@ def seconds(into: list[float]) -> Iterator[None]:
 def peak_gb() -> float:
     """Highest resident memory so far of this process or, if larger, of one of its children."""
     return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
+
+
+def run_command(*words: str | Path, inline: bool = False) -> float:
+    """Run `answermill` with these words in a new process, or in this one with `inline`; its peak memory in GB.
+
+    Raises RuntimeError if the command fails.
+    """
+    if inline:
+        from pipelines.__main__ import main
+
+        with redirect_stdout(sys.stderr):
+            status = _exit_status(lambda: main([str(word) for word in words]))
+        peak = peak_gb()
+    else:
+        child = subprocess.Popen([sys.executable, "-m", "pipelines", *words], stdout=sys.stderr)
+        _, status, used = os.wait4(child.pid, 0)
+        peak = used.ru_maxrss / 1e6
+    if status:
+        raise RuntimeError(f"answermill {' '.join(map(str, words))} ended with status {status}")
+    return peak
+
+
+def _exit_status(run: Callable[[], object]) -> object:
+    try:
+        run()
+    except SystemExit as e:
+        return e.code
+    return 0
 
 
 def finish(name: str, result: Mapping[str, float | int | str], save: bool) -> None:

@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 import torch
 
 from benchmarks.harness import arguments, finish, processes, revision, say, shrink, trained_by, work_folder
-from indexing.shards.dense import find_model
+from benchmarks.smoke_data import small_encoder
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import device_of
@@ -39,6 +40,7 @@ from ranking.registry import load_reranker
 from schemas.labels import LabelledCandidate
 
 VARIANTS = ("pooling", "attention", "has")
+ENCODER = DEFAULT
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
 BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
 QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
@@ -79,7 +81,9 @@ class Run(NamedTuple):
 
 
 def runs() -> Iterator[Run]:
-    yield from (Run(name, variant, seed) for name, of in SETS.items() for seed in range(of.seeds) for variant in of.variants)
+    yield from (
+        Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants
+    )
 
 
 def prepare(data: Path, work: Path) -> None:
@@ -96,16 +100,17 @@ def prepare(data: Path, work: Path) -> None:
             pq.write_table(LabelledCandidate.table(rows), file)
 
 
-def training(data: Path, work: Path, of: Run) -> TrainJob:
-    given, small = SETS[of.data], work / f"{of.data}-dev.parquet"
-    learn, dev = (data / given.path.format(split) for split in ("train", "dev"))
+def training(data: Path, work: Path, wanted: Run) -> TrainJob:
+    settings, small = SETS[wanted.data], work / f"{wanted.data}-dev.parquet"
+    learn, dev = (data / settings.path.format(split) for split in ("train", "dev"))
     section: dict[str, Any] = {
-        "variant": of.variant,
+        "variant": wanted.variant,
+        "encoder": ENCODER,
         "attention": ATTENTION,
         "beta": BETA,
         "delta": DELTA,
         "limit": ANSWER_TOKENS,
-        "among": given.among,
+        "among": settings.among,
         "tokens": TOKENS,
         "classifier_rate": ATTENTION_RATE,
         "words": "source",
@@ -114,54 +119,54 @@ def training(data: Path, work: Path, of: Run) -> TrainJob:
     return TrainJob.model_validate(
         {
             "hashing": section,
-            "data": {**DATA[of.data], "train": [str(learn)], "dev": [str(small if small.is_file() else dev)]},
+            "data": {**DATA[wanted.data], "train": [str(learn)], "dev": [str(small if small.is_file() else dev)]},
             "train": {
-                "epochs": given.epochs,
+                "epochs": settings.epochs,
                 "learning_rate": RATE,
                 "schedule": "linear",
                 "weight_decay": 0.01,
                 "precision": "bf16",
                 "clip": 1.0,
-                "metric": given.metrics[0],
-                "seed": of.seed,
+                "metric": settings.metrics[0],
+                "seed": wanted.seed,
             },
         }
     )
 
 
-def one(data: Path, work: Path, of: Run) -> tuple[Run, dict[str, float], str]:
+def one(data: Path, work: Path, wanted: Run) -> tuple[Run, dict[str, float], str]:
     """Train and measure, or what of it is still to be done."""
     torch.set_num_threads(1)
-    folder = work / "-".join(map(str, of))
+    folder = work / "-".join(map(str, wanted))
     began = time.perf_counter()
-    *_, told = run(training(data, work, of), folder)
+    *_, line = run(training(data, work, wanted), folder)
     file, seconds = folder / "measured.json", time.perf_counter() - began
     kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if kept.pop("revision", None) != revision():
-        kept = measured(data, folder, of)
+        kept = measured(data, folder, wanted)
         file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
-    return of, kept, f"{told} ({seconds:,.0f} s)"
+    return wanted, kept, f"{line} ({seconds:,.0f} s)"
 
 
-def measured(data: Path, folder: Path, of: Run) -> dict[str, float]:
+def measured(data: Path, folder: Path, wanted: Run) -> dict[str, float]:
     """Metric → percent on the test set. The lists go in together: an answer that is in many pools is encoded once."""
-    given = SETS[of.data]
-    first = islice(by_question(read_dataset(data / given.path.format("test"))), given.questions)
+    settings = SETS[wanted.data]
+    first = islice(by_question(read_dataset(data / settings.path.format("test"))), settings.questions)
     questions = [rows for rows in first if any(row.label for row in rows)]
     reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
-    found = []
+    lists = []
     for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
         scores = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
-        found.append(([scores[row.candidate_id] for row in rows], [row.label for row in rows]))
-    judged = Judged.of(found)
+        lists.append(([scores[row.candidate_id] for row in rows], [row.label for row in rows]))
+    judged = Judged.of(lists)
     kept = judged.kept("answerable")
-    return {metric: 100 * float(values.expected[kept].mean()) for metric, values in measure(judged, given.metrics).items()}
+    return {metric: 100 * float(values.expected[kept].mean()) for metric, values in measure(judged, settings.metrics).items()}
 
 
 def main() -> None:
     options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
     if options.smoke:
-        shrink(globals(), SETS={name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()})
+        shrink(globals(), ENCODER=small_encoder(), SETS={name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()})
     with work_folder(options, "hashing_quality") as work:
         result = trained_and_measured(options.data.resolve(), work, options.smoke)
     finish("hashing_quality", result, options.save)
@@ -169,26 +174,29 @@ def main() -> None:
 
 def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
     prepare(data, work)
-    made: dict[tuple[str, str], list[dict[str, float]]] = {(of.data, of.variant): [] for of in runs()}
+    figures: dict[tuple[str, str], list[dict[str, float]]] = {(each.data, each.variant): [] for each in runs()}
     with processes(inline=smoke) as pool:
-        waiting = [pool.submit(one, data, work, of) for of in runs()]
+        waiting = [pool.submit(one, data, work, each) for each in runs()]
         for done in as_completed(waiting):
-            of, found, told = done.result()
-            say(f"{' '.join(map(str, of))}: {told}; test " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()))
+            each, values, line = done.result()
+            say(
+                f"{' '.join(map(str, each))}: {line}; test "
+                + ", ".join(f"{name} {value:.2f}" for name, value in values.items())
+            )
         for done in waiting:
-            of, found, _ = done.result()
-            made[of.data, of.variant].append(found)
+            each, values, _ = done.result()
+            figures[each.data, each.variant].append(values)
     result: dict[str, float | int | str] = {}
-    for (name, variant), values in made.items():
+    for (name, variant), over_seeds in figures.items():
         for metric in SETS[name].metrics:
-            each, key = [found[metric] for found in values], f"{name}_{metric.lower().replace('@', '')}_{variant}"
-            result[key] = float(np.mean(each))
-            if len(each) > 1:
-                result[f"{key}_deviation"] = float(np.std(each, ddof=1))
+            numbers, key = [values[metric] for values in over_seeds], f"{name}_{metric.lower().replace('@', '')}_{variant}"
+            result[key] = float(np.mean(numbers))
+            if len(numbers) > 1:
+                result[f"{key}_deviation"] = float(np.std(numbers, ddof=1))
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
-    return result | {f"{name}_seeds": of.seeds for name, of in SETS.items()} | {"trained_by": trained_by(work)}
+    return result | {f"{name}_seeds": each.seeds for name, each in SETS.items()} | {"trained_by": trained_by(work)}
 
 
 if __name__ == "__main__":

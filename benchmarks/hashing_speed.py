@@ -127,8 +127,8 @@ def main() -> None:
                 result[f"speed_over_float_{key}"] = over(taken["float"], taken["packed"])
                 result[f"speed_over_float_fine_{key}"] = over(taken["float"], taken["packed_fine"])
                 result[f"speed_over_recalculated_{key}"] = over(taken["recalculated"], taken["packed"])
-                told = ", ".join(f"{name} {1000 * statistics.median(each):,.1f} ms" for name, each in taken.items())
-                say(f"{key}: {told}; {result[f'speed_over_float_{key}']:.2f} x float, difference {difference:.1e}")
+                line = ", ".join(f"{name} {1000 * statistics.median(each):,.1f} ms" for name, each in taken.items())
+                say(f"{key}: {line}; {result[f'speed_over_float_{key}']:.2f} x float, difference {difference:.1e}")
     paper = sizes(ANSWERS, 200, 768)
     result |= {f"gib_{name}": size / 2**30 for name, size in paper._asdict().items()}
     result |= {

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, run_command, say, seconds
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
 from pipelines.execution.runner import configure_logging
@@ -52,7 +49,7 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
     return counts
 
 
-def peak_of_command(data: Path, folder: Path, copies: int) -> float:
+def peak_of_command(data: Path, folder: Path, copies: int, inline: bool) -> float:
     """The peak memory, in GB, of `answermill ingest` over that many different copies of the corpus, one file each."""
     folder.mkdir()
     with gzip.open(data / "corpus-wiki/documents.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -63,12 +60,7 @@ def peak_of_command(data: Path, folder: Path, copies: int) -> float:
                 text = f"{document['text']} This is copy number {copy}."
                 out.write(json.dumps({"id": f"{copy}:{document['doc_id']}", "title": document["title"], "text": text}) + "\n")
     (folder / "job.toml").write_text('[ingest]\ninput = ["*.jsonl.gz"]\n', encoding="utf-8")
-    command = [sys.executable, "-m", "pipelines", "ingest", str(folder / "job.toml"), "--out", str(folder / "run")]
-    child = subprocess.Popen(command, stdout=sys.stderr)
-    _, status, used = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(f"{' '.join(command)} ended with status {status}")
-    return used.ru_maxrss / 1e6
+    return run_command("ingest", folder / "job.toml", "--out", folder / "run", inline=inline)
 
 
 def main() -> None:
@@ -90,7 +82,7 @@ def main() -> None:
             with seconds(times["web"]):
                 ingest.ingest(web_job, Path(folder) / f"web-{n}")
             say(f"round {n + 1}: " + ", ".join(f"{name} {values[-1]:.1f} s" for name, values in times.items()))
-        peaks = [peak_of_command(data, Path(folder) / f"{copies}x", copies) for copies in (1, 4)]
+        peaks = [peak_of_command(data, Path(folder) / f"{copies}x", copies, options.smoke) for copies in (1, 4)]
     wall = statistics.median(times["beam"])
     result: dict[str, float | int | str] = {
         "mb_per_s": counts["bytes"] / 1e6 / wall,

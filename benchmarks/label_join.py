@@ -31,10 +31,10 @@ Matches = tuple[int, int]
 
 def own(run: Path, labels: Path, folder: Path) -> Matches:
     """As the step joins them, some thousand passages at a time."""
-    given = GivenLabels(folder)
-    given.write(label_batches(labels))
+    stored = GivenLabels(folder)
+    stored.write(label_batches(labels))
     numbers = [
-        lookup(sentences, given).number
+        lookup(sentences, stored).number
         for part in parts_of(run, False)
         for sentences in part.sentences()
         for lookup in (labels_by_id, labels_by_text)

@@ -31,7 +31,7 @@ QUESTIONS, CANDIDATES = 16, 60
 HEADS, EXITS, ALPHA = 3, (2, 3, 4, 5), 0.3
 
 
-def runs(lists: Sequence[RankedList]) -> Runs:
+def rankers(lists: Sequence[RankedList]) -> Runs:
     folder = find_model(DEFAULT)
     tokeniser = Tokeniser(folder)
     torch.manual_seed(0)
@@ -46,11 +46,11 @@ def runs(lists: Sequence[RankedList]) -> Runs:
         for each in ensemble:
             each.rerank(lists)
 
-    made: Runs = {"body": lambda: body.rerank(lists), "ensemble": all_of_them, "pruned": lambda: pruned.rerank(lists)}
-    made |= {name: (lambda student=student: student.rerank(lists)) for name, student in students.items()}  # type: ignore[misc]
+    runs: Runs = {"body": lambda: body.rerank(lists), "ensemble": all_of_them, "pruned": lambda: pruned.rerank(lists)}
+    runs |= {name: (lambda student=student: student.rerank(lists)) for name, student in students.items()}  # type: ignore[misc]
     for each in (body, *ensemble, *students.values(), pruned):
         each.rerank(lists[:1])
-    return made
+    return runs
 
 
 def main() -> None:
@@ -59,7 +59,7 @@ def main() -> None:
         shrink(globals(), QUESTIONS=3, CANDIDATES=8)
     torch.set_num_threads(1)
     lists = lists_of(options.data / SET, QUESTIONS, CANDIDATES)
-    taken = timed(runs(lists), options.rounds)
+    taken = timed(rankers(lists), options.rounds)
     pairs = sum(len(ranked.candidates) for ranked in lists)
     result: dict[str, float | int | str] = {"pairs": pairs}
     result |= {f"{name}_pairs_per_s": pairs / statistics.median(each) for name, each in taken.items()}

@@ -1,7 +1,8 @@
 """Faults put into a copy of the tree, one at a time: does the narrow test that should notice each of them fail?
 
 A fault names the text that it replaces, which must stand in exactly one module, and the test file that is run. Before the first
-fault the same files must pass in the copy. `survived` names the faults that no test noticed.
+fault the same files must pass in the copy. `survived` names the faults that no test noticed. --smoke runs no test: it
+only checks that each fault's text is still in exactly one module, and that its test file is there.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ def module_with(tree: Path, text: str) -> Path:
     return places[0]
 
 
+def check_faults() -> None:
+    """Raises ValueError if a fault's text is not in exactly one module, FileNotFoundError if its test file is not there."""
+    for fault in FAULTS:
+        module_with(ROOT, fault.old)
+        (ROOT / "tests" / fault.tests).stat()
+
+
 def passes(tree: Path, *tests: str) -> bool:
     """Whether the test files pass. Raises RuntimeError with pytest's output if it neither passes nor fails."""
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", *(f"tests/{name}" for name in tests)]
@@ -74,7 +82,11 @@ def passes(tree: Path, *tests: str) -> bool:
 
 
 def main() -> None:
-    given = arguments("mutations", __doc__ or "", needs_data=False, smoke=False)
+    options = arguments("mutations", __doc__ or "", needs_data=False)
+    if options.smoke:
+        check_faults()
+        finish("mutations", {"mutations": len(FAULTS)}, save=False)
+        return
     survived = []
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder) / "tree"
@@ -92,7 +104,7 @@ def main() -> None:
             module.write_text(sound, encoding="utf-8")
             say(f"{fault.name:<28} {'survived' if fault.name in survived else 'caught'}  {module.relative_to(tree)}")
     result = {"mutations": len(FAULTS), "caught": len(FAULTS) - len(survived), "survived": " ".join(survived)}
-    finish("mutations", result, given.save)
+    finish("mutations", result, options.save)
 
 
 if __name__ == "__main__":

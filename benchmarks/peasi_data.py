@@ -49,7 +49,7 @@ class Question(NamedTuple):
 
 def questions(data: Path) -> list[Question]:
     """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
-    made = []
+    asked = []
     shuffle = random.Random(SEED)
     for split, path, title in (
         ("train", "squad/squad-sent-train", "squadshifts-new-wiki"),
@@ -59,21 +59,21 @@ def questions(data: Path) -> list[Question]:
         rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in pq.read_table(data / f"{path}.parquet").to_pylist():
             rows[row["question_id"]].append(row)
-        found = []
+        of_set = []
         for key in sorted(rows):
             first = rows[key][0]
             doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
             gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
             if gold or split == "squad":
-                found.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
-        shuffle.shuffle(found)
+                of_set.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
+        shuffle.shuffle(of_set)
         if split == "squad":
-            articles = sorted({question.doc_id for question in found})[:DEV_ARTICLES]
-            made += [question._replace(split="dev") for question in found if question.doc_id in articles][:DEV]
-            made += [question for question in found if question.doc_id not in articles][:TEST]
+            articles = sorted({question.doc_id for question in of_set})[:DEV_ARTICLES]
+            asked += [question._replace(split="dev") for question in of_set if question.doc_id in articles][:DEV]
+            asked += [question for question in of_set if question.doc_id not in articles][:TEST]
         else:
-            made += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(found)]
-    return made
+            asked += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(of_set)]
+    return asked
 
 
 def prepare(data: Path, work: Path) -> None:
@@ -95,9 +95,9 @@ def prepare(data: Path, work: Path) -> None:
         bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
     asked = questions(data)
     looked_up = [question for question in asked if question.split != "wide"]
-    found = bm25.Bm25Index(work / "bm25").search([question.text for question in looked_up], 4 * DEPTH, None)
+    results = bm25.Bm25Index(work / "bm25").search([question.text for question in looked_up], 4 * DEPTH, None)
     hits: dict[str, list[Hit]] = {}
-    for question, (rows, scores) in zip(looked_up, found, strict=True):
+    for question, (rows, scores) in zip(looked_up, results, strict=True):
         hits[question.question_id] = [
             Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
@@ -134,7 +134,7 @@ def prepare(data: Path, work: Path) -> None:
     windows("train-wide", ["train", "wide"], PassageRules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
     wide = [row for rows in read_passages(work / "train-wide.parquet") for row in rows]
     write(work / "train-point.parquet", list(pointing(wide)))
-    right = {(label.question_id, label.sentence_id) for made in labels.values() for label in made}
+    right = {(label.question_id, label.sentence_id) for answers in labels.values() for label in answers}
     for split in ("dev", "squad", "wikiqa"):
         of_split = [question for question in asked if question.split == split]
         write(work / f"{split}.parquet", [row for q in of_split for row in retrieved(hits[q.question_id][:DEPTH], right)])

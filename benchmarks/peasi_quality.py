@@ -29,10 +29,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from benchmarks import cascade_quality, peasi_data
 from benchmarks.cascade_quality import small_dev
 from benchmarks.cascade_quality import training as as2_training
-from benchmarks.harness import arguments, finish, processes, say, tell, trained_by
+from benchmarks.harness import arguments, finish, processes, say, shrink, tell, trained_by, work_folder
 from benchmarks.peasi_data import prepare
+from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.inputs.tables import read_passages
@@ -118,7 +120,7 @@ class Table(NamedTuple):
 
 
 def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
-    """`slots`: of EASI, the first so many; None: all."""
+    """`slots`: how many sentences EASI reads at once; None: as many as it was trained with."""
     torch.set_num_threads(1)
     lists = [ranked_passages(rows) for rows in read_passages(work / f"{test}.parquet")]
     model, tokeniser = load(work / name, find_model)
@@ -128,8 +130,8 @@ def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
     passages = per_list(lists, reader.passages(asked)) if model.reads_passages else []
     if not model.reads_sentences:
         return Table(passages, [], [])
-    found = reader.sentences(asked)
-    return Table(passages, per_list(lists, found.sentence), per_list(lists, found.log_p))
+    chosen = reader.sentences(asked)
+    return Table(passages, per_list(lists, chosen.sentence), per_list(lists, chosen.log_p))
 
 
 def as2(work: Path, test: str) -> list[dict[str, float]]:
@@ -137,19 +139,19 @@ def as2(work: Path, test: str) -> list[dict[str, float]]:
     torch.set_num_threads(1)
     ranker = Cascade(*load_as2(work / "as2", "pointwise", find_model))
     lists = [to_sentences(ranked_passages(rows)) for rows in read_passages(work / f"{test}.parquet")]
-    found = ranker.exit_scores(lists)
+    scores = ranker.exit_scores(lists)
     return [
         {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
-        for ranked, rows in zip(lists, found, strict=True)
+        for ranked, rows in zip(lists, scores, strict=True)
     ]
 
 
 def metrics(judged: Iterable[tuple[Sequence[float], Sequence[int]]]) -> dict[str, float]:
     """P@1, MAP, MRR in percent over the lists that hold something right."""
-    made = Judged.of([(list(scores), list(labels)) for scores, labels in judged])
-    kept = made.kept("answerable")
+    lists = Judged.of([(list(scores), list(labels)) for scores, labels in judged])
+    kept = lists.kept("answerable")
     names = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
-    return {names[metric]: 100 * float(v.expected[kept].mean()) for metric, v in measure(made, tuple(names)).items()}
+    return {names[metric]: 100 * float(v.expected[kept].mean()) for metric, v in measure(lists, tuple(names)).items()}
 
 
 def answers(rows: Sequence[LabelledPassage], chosen: Callable[[dict[str, int]], dict[str, float]]) -> tuple[Any, Any]:
@@ -172,15 +174,15 @@ def rows_of(test: str, work: Path, tables: dict[str, Table], as2_scores: list[di
     yield from ((f"{test}_passage_{metric}_bm25", value) for metric, value in order.items())
     for name, table in tables.items():
         if table.passages:
-            found = metrics(
+            values = metrics(
                 (scores.tolist(), [r.label for r in rows]) for rows, scores in zip(lists, table.passages, strict=True)
             )
-            yield from ((f"{test}_passage_{metric}_{name}", value) for metric, value in found.items())
+            yield from ((f"{test}_passage_{metric}_{name}", value) for metric, value in values.items())
         if not table.sentence:
             continue
         yield f"{test}_easi_accuracy_{name}", accuracy(lists, table)
         picked = [
-            {rows[n].sentences[at].sentence_id for n, at in enumerate(best.tolist()) if at >= 0}
+            {rows[n].sentences[number].sentence_id for n, number in enumerate(best.tolist()) if number >= 0}
             for rows, best in zip(lists, table.sentence, strict=True)
         ]
         all_as2 = metrics(
@@ -198,9 +200,9 @@ def rows_of(test: str, work: Path, tables: dict[str, Table], as2_scores: list[di
 def accuracy(lists: list[list[LabelledPassage]], table: Table) -> float:
     """Of the passages that hold an answer, those whose extracted sentence is one, in percent."""
     right = [
-        bool(rows[n].sentences[at].label) if at >= 0 else False
+        bool(rows[n].sentences[number].label) if number >= 0 else False
         for rows, best in zip(lists, table.sentence, strict=True)
-        for n, at in enumerate(best.tolist())
+        for n, number in enumerate(best.tolist())
         if rows[n].label
     ]
     return 100 * float(np.mean(right))
@@ -210,11 +212,11 @@ def of_top(test: str, name: str, lists: list[list[LabelledPassage]], table: Tabl
     """The pipeline 'top-1': the sentence of PR's best passage, then that of the next, and so on."""
     judged = []
     for rows, scores, best in zip(lists, table.passages, table.sentence, strict=True):
-        given: dict[str, float] = {}
+        extracted: dict[str, float] = {}
         for n in np.argsort(-scores, kind="stable").tolist():
             if best[n] >= 0:
-                given.setdefault(rows[n].sentences[best[n]].sentence_id, float(scores[n]))
-        judged.append(answers(rows, lambda _, g=given: g))  # type: ignore[misc]
+                extracted.setdefault(rows[n].sentences[best[n]].sentence_id, float(scores[n]))
+        judged.append(answers(rows, lambda _, e=extracted: e))  # type: ignore[misc]
     yield from ((f"{test}_answer_{metric}_top1_{name}", value) for metric, value in metrics(judged).items())
 
 
@@ -224,7 +226,7 @@ def selective(
     """Risk against coverage over all questions, those without an answer too."""
     labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
     best = [max(scores, key=lambda key: scores[key]) for scores in as2_scores]
-    right = np.array([of[key] for of, key in zip(labels, best, strict=True)], np.float64)
+    right = np.array([known[key] for known, key in zip(labels, best, strict=True)], np.float64)
     confidence = np.array([scores[key] for scores, key in zip(as2_scores, best, strict=True)])
     curve = risk_coverage(confidence, right)
     yield f"{test}_aurc_as2", curve.aurc
@@ -245,14 +247,20 @@ def selective(
 
 
 def main() -> None:
-    given = arguments(
-        "peasi_quality", __doc__ or "", paths={"work": "folder of the trainings, which stay; out/peasi_quality"}, smoke=False
-    )
-    data, work = given.data.resolve(), (given.work or Path("out/peasi_quality")).resolve()
-    work.mkdir(parents=True, exist_ok=True)
+    paths = {"work": "folder of the trainings, which stay; out/peasi_quality"}
+    options = arguments("peasi_quality", __doc__ or "", paths=paths)
+    if options.smoke:
+        shrink(vars(cascade_quality), ENCODER=small_encoder())
+        shrink(vars(peasi_data), DEV_ARTICLES=6)
+    with work_folder(options, "peasi_quality") as work:
+        result = trained_and_measured(options.data.resolve(), work, options.smoke)
+    finish("peasi_quality", result, options.save)
+
+
+def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
     prepare(data, work)
     result: dict[str, float | int | str] = {}
-    with processes() as pool:
+    with processes(inline=smoke) as pool:
         for names in (("as2",), ("easi_point", "pr"), ("easi_wide", *GROUPS)):
             tell([pool.submit(train, data, work, name) for name in names])
         stage_two = [pool.submit(train, data, work, name) for name in reversed(BOTH)]
@@ -266,11 +274,11 @@ def main() -> None:
             lists = read_passages(work / f"{test}.parquet")
             result[f"{test}_easi_accuracy_easi_wide_k{k}"] = accuracy(lists, table.result())
         for test in tests:
-            of = {name: tables[test, name].result() for name in (*VARIANTS, *GROUPS)}
-            result |= rows_of(test, work, of, baselines[test].result())
+            by_model = {name: tables[test, name].result() for name in (*VARIANTS, *GROUPS)}
+            result |= rows_of(test, work, by_model, baselines[test].result())
             say(f"{test}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items() if key.startswith(test)))
     best = max(BOTH, key=lambda name: float(result[f"dev_answer_p1_top1_{name}"]))
-    result |= {
+    return result | {
         "best": best,
         "trained_by": trained_by(work),
         "answer_p1_as2": result["squad_answer_p1_as2"],
@@ -279,7 +287,6 @@ def main() -> None:
         "passage_p1_pr": result["squad_passage_p1_pr"],
         "passage_p1_pr_easi": result["squad_passage_p1_joint"],
     }
-    finish("peasi_quality", result, given.save)
 
 
 if __name__ == "__main__":

@@ -28,14 +28,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.harness import arguments, finish, say
+from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from schemas.corpus import Passage, Sentence
 from schemas.labels import SentenceLabel
 
-PASSAGES, PARTS = 1_000_000, 16
+PASSAGES, PARTS, PROCESSES = 1_000_000, 16, 2
+SIZES = {"1m": 1, "4m": 4}
+"""Name of a file of labels → how many there are for each passage."""
 WORDS = "the of and a in to was is for on as with by he that at from his it an were are which this be or has had first"
 
 
@@ -135,7 +137,7 @@ def watch(command: Sequence[str | Path]) -> tuple[float, float, str]:
 def measure_step(run: Path, labels: Path) -> tuple[float, float]:
     """Seconds and peak memory in GB of `answermill propagate`."""
     job = labels.with_suffix(".toml")
-    job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = 2\n', encoding="utf-8")
+    job.write_text(f'[propagate]\nlabels = "{labels.name}"\n[workers]\nprocesses = {PROCESSES}\n', encoding="utf-8")
     wall, peak, output = watch(["pipelines", "propagate", job, "--out", run])
     say(output.strip())
     return wall, peak
@@ -172,16 +174,18 @@ def main() -> None:
         needs_data=False,
         paths={"passages": "number of passages instead of a million; the numbers of labels change with it"},
     )
-    passages = int(str(options.passages or (1_600 if options.smoke else PASSAGES)))
+    if options.smoke:
+        shrink(globals(), PASSAGES=160, PROCESSES=1, SIZES={"1m": 1}, ENGINES={"own": ENGINES["own"]})
+    passages = int(str(options.passages or PASSAGES))
     result: dict[str, float | int | str] = {"passages": passages}
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         ids, texts = write_passages(run, passages)
         result["sentences"] = len(ids)
         say(f"{passages:,} passages of {len(ids):,} sentences")
-        files = {name: Path(folder) / f"{name}.parquet" for name in ("1m", "4m")}
-        for labels, path in zip((passages, 4 * passages), files.values(), strict=True):
-            write_labels(path, labels, ids, texts)
+        files = {name: Path(folder) / f"{name}.parquet" for name in SIZES}
+        for name, path in files.items():
+            write_labels(path, SIZES[name] * passages, ids, texts)
         del ids, texts
         for name, path in files.items():
             wall, peak = measure_step(run, path)

@@ -22,9 +22,11 @@ import ir_measures
 import pyarrow.parquet as pq
 from ir_measures import AP, R
 
-from benchmarks.harness import arguments, finish, peak_gb, say
+from benchmarks.harness import arguments, finish, peak_gb, say, shrink
+from benchmarks.smoke_data import small_encoder
 from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
+from indexing.shards.dense import DEFAULT
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.execution.runner import configure_logging
@@ -33,6 +35,7 @@ from schemas.corpus import Passage
 from schemas.ranked import Hit, ScoredCandidate
 
 SEED = 7
+ENCODER, PROCESSES = DEFAULT, 2
 KEEP = 20  # sentences that overlap leaves to similarity
 Gold = dict[str, list[tuple[str, str]]]  # question id → (doc id, folded gold sentence)
 
@@ -60,9 +63,9 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
     job = Job.model_validate(
         {
             "ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1},
-            "index": {"shards": 2},
+            "index": {"shards": 2, "encoder": ENCODER},
             "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": 100},
-            "workers": {"processes": 2},
+            "workers": {"processes": PROCESSES},
             "rerank": {"stages": [{"reranker": "overlap", "keep": KEEP}, {"reranker": "similarity"}]},
         }
     )
@@ -123,10 +126,10 @@ def collection(folder: Path, work: Path) -> tuple[float, float]:
     with gzip.open(folder / "queries.jsonl.gz", "rt", encoding="utf-8") as file:
         asked = [json.loads(line) for line in file]
     bm25.build((("", document["text"]) for document in documents), work / folder.name)
-    found = bm25.Bm25Index(work / folder.name).search([query["text"] for query in asked], 1_000, None)
+    results = bm25.Bm25Index(work / folder.name).search([query["text"] for query in asked], 1_000, None)
     scored = [
         ir_measures.ScoredDoc(query["query_id"], documents[row]["doc_id"], score)
-        for query, (rows, scores) in zip(asked, found, strict=True)
+        for query, (rows, scores) in zip(asked, results, strict=True)
         for row, score in zip(rows, scores, strict=True)
     ]
     judged = list(ir_measures.read_trec_qrels(str(folder / "qrels.txt")))
@@ -135,9 +138,11 @@ def collection(folder: Path, work: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    given = arguments("retrieval", __doc__ or "")
+    options = arguments("retrieval", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), ENCODER=small_encoder(), PROCESSES=1)
     configure_logging()
-    data = given.data.resolve()
+    data = options.data.resolve()
     texts, gold = questions(data)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -159,7 +164,7 @@ def main() -> None:
         result["cacm_map_published"] = 0.3123
         result["cranfield_map"], _ = collection(data / "retrieval/cranfield", folder)
         result["peak_gb"] = peak_gb()
-    finish("retrieval", result, given.save)
+    finish("retrieval", result, options.save)
 
 
 if __name__ == "__main__":

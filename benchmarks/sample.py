@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.harness import arguments, finish, seconds
+from benchmarks.harness import arguments, finish, run_command, seconds
+from benchmarks.smoke_data import small_encoder
 from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.config.job_file import load
@@ -50,27 +48,42 @@ def without_peasi(run: Path) -> dict[str, str]:
     return {ranked.question.question_id: ranked.candidates[0].text for ranked in kept if ranked.candidates}
 
 
+def write_small_job(folder: Path) -> None:
+    """For --smoke: a job file with two stages of `overlap` and few passages, which `answermill sample` leaves as it is."""
+    text = sample.copy_to(folder).read_text(encoding="utf-8")
+    before, _, stages = text.partition("[[rerank.stages]]")
+    _, propagate, labels = stages.rpartition("[propagate]")
+    stage = '[[rerank.stages]]\nreranker = "overlap"\nname = "{}"\n'
+    index = f"[index]\nencoder = {json.dumps(small_encoder())}"
+    small = (
+        before.replace("[index]", index).replace("depth = 20", "depth = 2")
+        + stage.format("first")
+        + stage.format("peasi.pr")
+        + propagate
+        + labels
+    )
+    (folder / "job.toml").write_text(small, encoding="utf-8")
+
+
 def main() -> None:
-    options = arguments("sample", __doc__ or "", needs_data=False, smoke=False)
+    options = arguments("sample", __doc__ or "", needs_data=False)
     taken: list[float] = []
     peak = 0.0
-    found: list[dict[str, str]] = []
+    plans: list[dict[str, str]] = []
     for _ in range(options.rounds):
         with tempfile.TemporaryDirectory() as folder:
+            if options.smoke:
+                write_small_job(Path(folder))
             with seconds(taken):
-                child = subprocess.Popen([sys.executable, "-m", "pipelines", "sample", "--out", folder], stdout=sys.stderr)
-                _, status, used = os.wait4(child.pid, 0)
-            if status:
-                raise RuntimeError(f"answermill sample ended with status {status}")
-            peak = max(peak, used.ru_maxrss / 1e6)
+                peak = max(peak, run_command("sample", "--out", folder, inline=options.smoke))
             run = Path(folder) / "run"
-            found = [answers(run), without_peasi(run)] if len(taken) == options.rounds else []
+            plans = [answers(run), without_peasi(run)] if len(taken) == options.rounds else []
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
         "peak_gb": peak,
         "answerable": len(gold()),
     }
-    for name, best in zip(("", "_without_peasi"), found, strict=True):
+    for name, best in zip(("", "_without_peasi"), plans, strict=True):
         result |= {f"right{name}": right(best), f"p1{name}": right(best) / len(gold())}
     finish("sample", result, options.save)
 

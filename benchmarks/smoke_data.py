@@ -1,7 +1,7 @@
-"""A token copy of the measuring data, on which a benchmark takes seconds: what `--smoke` runs on.
+"""A token copy of the measuring data, and a token transformer, on which a benchmark takes seconds: what `--smoke` runs on.
 
-It has a few questions of each data set, the documents of corpus-wiki that they are about, and the smallest crawl files;
-everything else is linked. The files have the names and the form of the whole data.
+The copy has a few questions of each data set, the beginnings of those documents of corpus-wiki that they are about, and the
+smallest crawl files; everything else is linked. The files have the names and the form of the whole data.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-QUESTIONS = {"wikiqa": 12, "squad": 24, "selqa": 8}
+QUESTIONS = {"wikiqa": 6, "squad": 12, "selqa": 6}
 """Questions of each set and split."""
-DOCUMENTS, LINES, ARTICLES, CRAWL_FILES = 60, 3, 2, 2
+DOCUMENTS, LETTERS, LINES, ARTICLES, CRAWL_FILES = 30, 30_000, 3, 2, 2
+WIDTH = 16  # of the transformer
 TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-dev", "squad-sent-test": "squad-dev"}
 
 
@@ -41,9 +42,11 @@ def small_data(data: Path) -> Path:
             table = some_questions(pq.read_table(file), questions)
             replace(folder / name / file.name, lambda path, table=table: pq.write_table(table, path))  # type: ignore[misc]
             documents |= documents_of(file.stem, table)
-    corpus = rows(data / "corpus-wiki/documents.jsonl.gz")
-    corpus.sort(key=lambda row: json.loads(row)["doc_id"] not in documents)
-    write_rows(folder / "corpus-wiki/documents.jsonl.gz", corpus[: max(DOCUMENTS, len(documents))])
+    corpus = [json.loads(row) for row in rows(data / "corpus-wiki/documents.jsonl.gz")]
+    corpus.sort(key=lambda row: row["doc_id"] not in documents)
+    kept = corpus[: max(DOCUMENTS, len(documents))]
+    lines = [json.dumps(row | {"text": row["text"][:LETTERS]}) for row in kept]
+    write_rows(folder / "corpus-wiki/documents.jsonl.gz", lines)
     for split in ("train", "dev", "test"):
         file = Path(f"insuranceqa-v1-partial/{split}.jsonl.gz")
         write_rows(folder / file, rows(data / file)[:LINES])
@@ -54,13 +57,31 @@ def small_data(data: Path) -> Path:
     for name, pattern in (("warc", "*.warc.gz"), ("web-html", "*.warc.gz")):
         files = sorted((data / name).glob(pattern), key=lambda file: file.stat().st_size)
         for file in (folder / name).iterdir():
-            if ".warc" in file.name and file.name not in {kept.name for kept in files[:CRAWL_FILES]}:
+            if ".warc" in file.name and file.name not in {small.name for small in files[:CRAWL_FILES]}:
                 file.unlink()
     return folder
 
 
+@cache
+def small_encoder() -> str:
+    """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and its tokenizer."""
+    import torch
+    import transformers
+
+    from indexing.shards.dense import DEFAULT, find_model
+
+    folder = Path(tempfile.mkdtemp(prefix="answermill-smoke-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    torch.manual_seed(0)
+    shape = {"hidden_size": WIDTH, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH}
+    transformers.BertModel(transformers.BertConfig(vocab_size=30_522, **shape)).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
+        shutil.copy(find_model(DEFAULT) / name, folder)
+    return str(folder)
+
+
 def some_questions(table: pa.Table, number: int) -> pa.Table:
-    """The rows of so many questions, evenly spaced, two thirds of them with an answer (all, if all have one)."""
+    """The rows of `number` questions, evenly spaced, two thirds of them with an answer (all, if all have one)."""
     questions = list(dict.fromkeys(table["question_id"].to_pylist()))
     answered = set(table.filter(pc.greater(table["label"], 0))["question_id"].to_pylist())
     with_answer = [question for question in questions if question in answered]

@@ -26,6 +26,7 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.harness import arguments, finish, say, shrink
+from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cosinet.heads import NumberedList, rerank
@@ -38,7 +39,7 @@ from schemas.ranked import RankedList
 
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
 DROPPED = (0, 1, 2, 3, 4, 5, 8)
-LAYER_DROPPED, DIMENSION = 3, 300
+ENCODER, LAYER_DROPPED, DIMENSION = DEFAULT, 3, 300
 CURRENT, EQUAL = "input_3", 0.5
 BATCH = 256  # words
 PIECES = 100_000  # the most that go through the transformer, each alone: all of them
@@ -63,14 +64,14 @@ class ByRelatedness:
 
 def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
     """Each way's name, and the vectors that it gives the words, the simplest first."""
-    folder = find_model(DEFAULT)
+    folder = find_model(ENCODER)
     tokenizer, model, plain = read_transformer(folder)
     split = zip(words, tokenizer(list(words), add_special_tokens=False)["input_ids"], strict=True)
     pieces = {word: numbers for word, numbers in split if numbers and tokenizer.unk_token_id not in numbers}
     say(f"{len(words):,} words, {len(pieces):,} of them known; {len(plain):,} pieces")
 
     table = model.get_input_embeddings().weight.detach().numpy()
-    yield "input_raw", encode_words(pieces, of(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
+    yield "input_raw", encode_words(pieces, by_word(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
     for dropped in DROPPED:
         yield f"input_{dropped}", encode_words(pieces, word_encoder(folder, DIMENSION, dropped))
 
@@ -78,12 +79,12 @@ def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
     layers = outputs(model, list(pieces.values()), ends)  # [layers, words, hidden]
     each_alone = outputs(model, [[number] for number in plain[:PIECES]], ends)  # [layers, pieces, hidden]
     for layer, (vectors, alone) in enumerate(zip(layers, each_alone, strict=True), 1):
-        yield f"layer_{layer}_raw", encode_words(pieces, of(pieces, vectors))
+        yield f"layer_{layer}_raw", encode_words(pieces, by_word(pieces, vectors))
         kept = all_but_the_top(alone.astype(np.float64), DIMENSION, LAYER_DROPPED)
-        yield f"layer_{layer}_{LAYER_DROPPED}", encode_words(pieces, of(pieces, (vectors - alone.mean(0)) @ kept))
+        yield f"layer_{layer}_{LAYER_DROPPED}", encode_words(pieces, by_word(pieces, (vectors - alone.mean(0)) @ kept))
 
 
-def of(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[[Sequence[str]], Vectors]:
+def by_word(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[[Sequence[str]], Vectors]:
     """Known words, in order, and their vectors → what `encode_words` reads."""
     row = {word: n for n, word in enumerate(known)}
     return lambda words: vectors[[row[word] for word in words]].astype(np.float32)
@@ -93,15 +94,15 @@ def of(known: Mapping[str, object], vectors: npt.NDArray[Any]) -> Callable[[Sequ
 def outputs(model: Any, texts: Sequence[Sequence[int]], ends: tuple[int, int]) -> Vectors:
     """The mean of a text's pieces after each layer [layers, texts, hidden], each text alone between [CLS] and [SEP], which do
     not count. Texts of one length go together: nothing is padded."""
-    made = np.empty((model.config.num_hidden_layers, len(texts), model.config.hidden_size), np.float32)
+    means = np.empty((model.config.num_hidden_layers, len(texts), model.config.hidden_size), np.float32)
     for length in sorted(set(map(len, texts))):
         same = [n for n, text in enumerate(texts) if len(text) == length]
         for first in range(0, len(same), BATCH):
             batch = same[first : first + BATCH]
             numbers = torch.tensor([[ends[0], *texts[n], ends[1]] for n in batch])
             states = model(numbers, output_hidden_states=True).hidden_states[1:]  # layers × [batch, 1 + length + 1, hidden]
-            made[:, batch] = torch.stack(states)[:, :, 1:-1].mean(2).numpy()
-    return made
+            means[:, batch] = torch.stack(states)[:, :, 1:-1].mean(2).numpy()
+    return means
 
 
 def equals(means: Mapping[str, float]) -> list[str]:
@@ -112,7 +113,7 @@ def equals(means: Mapping[str, float]) -> list[str]:
 def main() -> None:
     options = arguments("word_vectors", __doc__ or "")
     if options.smoke:
-        shrink(globals(), DROPPED=(0, 3), PIECES=400)
+        shrink(globals(), ENCODER=small_encoder(), DROPPED=(0, 3), DIMENSION=10, PIECES=400)
     torch.set_num_threads(1)
     questions = {name: list(by_question(read_dataset(options.data / path))) for name, path in SETS.items()}
     devs = {name: Dev(rows) for name, rows in questions.items()}
@@ -122,10 +123,10 @@ def main() -> None:
     means: dict[str, float] = {}
     for way, embeddings in ways(sorted(vocabulary(list(chain.from_iterable(questions.values()))))):
         reranker = ByRelatedness(embeddings)
-        found = {name: 100 * dev.score(reranker, "MAP", "answerable") for name, dev in devs.items()}
-        means[way] = sum(found.values()) / len(found)
-        result |= {f"{name}_map_{way}": value for name, value in found.items()} | {f"mean_map_{way}": means[way]}
-        say(f"{way:<12} {embeddings.dimension} numbers, " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()))
+        values = {name: 100 * dev.score(reranker, "MAP", "answerable") for name, dev in devs.items()}
+        means[way] = sum(values.values()) / len(values)
+        result |= {f"{name}_map_{way}": value for name, value in values.items()} | {f"mean_map_{way}": means[way]}
+        say(f"{way:<12} {embeddings.dimension} numbers, " + ", ".join(f"{name} {value:.2f}" for name, value in values.items()))
     equal = equals(means)
     result |= {"best": max(means, key=lambda way: means[way]), "equal": ", ".join(equal), "simplest": equal[0]}
     result["chosen"] = CURRENT if CURRENT in equal else equal[0]

@@ -28,8 +28,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import arguments, finish, say
+from benchmarks import peasi_data
+from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.peasi_data import Question, is_answer, questions
+from benchmarks.smoke_data import small_encoder
 from indexing.annotation import sampling
 from indexing.passages.text import fold
 from pipelines.annotate.collect import collect
@@ -49,6 +51,7 @@ DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 10
 ERRORS = {"ann": 0.01, "ben": 0.03, "cat": 0.06}
 CONTROLS = 0.2  # share of the answered questions whose answers are given as controls
 WINDOW_TOKENS = 200
+SETTINGS: tuple[str, ...] = ()  # that differ from the recipe's, besides the data
 
 
 class Truth:
@@ -186,6 +189,10 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
 
 def main() -> None:
     options = arguments("wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"})
+    if options.smoke:
+        shrink(vars(peasi_data), DEV_ARTICLES=6)
+        cheap = (f"index.encoder={small_encoder()}", "rerank.stages=[{reranker = 'overlap', keep = 20}]")
+        shrink(globals(), DOCUMENTS=20, ANSWERED=8, OTHERS=4, DEPTH=10, DRAWS=20, SIMULATED=8, CONTROLS=1.0, SETTINGS=cheap)
     data = options.data.resolve()
     with tempfile.TemporaryDirectory() as temporary:
         work = Path(options.work or temporary).resolve()
@@ -208,6 +215,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         f"retrieve.depth={DEPTH}",
         "annotate.annotators=3",
         "annotate.controls=controls.jsonl",
+        *SETTINGS,
     ]
     job = load(work / "wqa.toml", settings)
     result: dict[str, float | int | str] = {}

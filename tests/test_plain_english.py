@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill")
+    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill", "benchmarks")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 PHRASES = re.compile(
