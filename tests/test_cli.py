@@ -58,7 +58,8 @@ def refused(capsys, *arguments: object) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("settings", "code", "says"),
     [
-        (["ingest.input=['absent.warc']"], 66, "ingest.input: 'absent.warc' is no file, folder or glob"),
+        (["ingest.input=['absent.warc']"], 66, "absent.warc: no such file or folder"),
+        (["ingest.input=['absent*.warc']"], 66, "ingest.input: 'absent*.warc' is no file, folder or glob"),
         (["ingest.input=['job.toml']"], 65, "job.toml: unknown format"),
         (["ingest.inputs=1"], 78, "unknown key ingest.inputs; did you mean 'input'?"),
         (["retrieve.depth=0"], 78, "retrieve.depth: Input should be greater than or equal to 1"),
@@ -226,6 +227,8 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.1.checkpoint='x'")
     assert code == 78 and "rerank.stages.1: complete takes no checkpoint" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
+    assert code == 66 and "rerank.stages.0.checkpoint: " in err and "x: no such file or folder" in err
+    code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='run'")
     assert code == 78 and "is no checkpoint of cosinet" in err
     assert not (run / "_work").exists()
 

@@ -51,8 +51,7 @@ MAY_IMPORT = {
     "pipelines.config pipelines.inputs",
     "pipelines.propagate": f"{GROUND} indexing.labels indexing.passages pipelines.config pipelines.inputs",
     "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config",
-    "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.inputs "
-    "pipelines.annotate",
+    "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.inputs",
     "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "
     "pipelines.datasets pipelines.inputs pipelines.steps",
     "pipelines.train": f"{GROUND} indexing.passages indexing.shards ranking ranking.cascade ranking.multihead "
@@ -62,7 +61,7 @@ MAY_IMPORT = {
     "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages pipelines.config pipelines.inputs",
     "pipelines.jobs": GROUND,
     "pipelines.sample": f"{GROUND} pipelines.steps",
-    "pipelines.cli": f"{GROUND} pipelines.doctor pipelines.config pipelines.annotate "
+    "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate "
     "pipelines.convert pipelines.evaluate pipelines.jobs pipelines.publish pipelines.sample pipelines.steps pipelines.train",
     "pipelines.__main__": "pipelines.cli",
     "answermill": f"{GROUND} indexing.passages ranking pipelines.config pipelines.datasets pipelines.evaluate pipelines.steps "

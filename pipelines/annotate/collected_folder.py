@@ -17,20 +17,14 @@ from typing import Any
 from pipelines.annotate.resolution import ResolutionRules, TaskOutcome, resolve_task
 from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.annotation_tools import spreadsheet
+from pipelines.config.outputs import COLLECT as OUTPUTS
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import WORK, Report, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.atomic_files import sha256, write_text
-from schemas.corpus import Rejected
 from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {
-    "collected/annotations": Annotation,
-    "collected/labels": ResolvedLabel,
-    "collected/conflicts": Conflict,
-    "collected/rejects": Rejected,
-}
 AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
 
 

@@ -19,6 +19,7 @@ from pipelines.annotate import packs
 from pipelines.annotate.known_labels import KnownLabels
 from pipelines.annotate.run_packs import PACKS, read_guidelines, text_digest, write_packs
 from pipelines.config.job_file import Annotate, Job
+from pipelines.config.outputs import ANNOTATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
@@ -29,9 +30,7 @@ from ranking.registry import find
 from schemas.annotation import Task
 from schemas.atomic_files import sha256
 from schemas.ranked import Hit, ScoredCandidate
-from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {"tasks": Task}
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
 STRATA = ("top", "random", "control")

@@ -5,6 +5,7 @@ Importing this module loads no model, Beam or spaCy, so that `--help` answers at
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -46,5 +47,6 @@ def run(tokens: Sequence[str], command: Command) -> int:
     function, bound, unparsed = app.parse_args(tokens[:end])
     out = bound.arguments.get("out")
     command.folder = out if isinstance(out, Path) else None
+    logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
     return code if isinstance(code, int) else 0

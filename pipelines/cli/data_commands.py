@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, Out, write_lines
+from pipelines.cli.parameters import Form, Out, check_there, write_lines
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -40,6 +40,7 @@ def dataset(
     trust it, convert it to JSON:
     `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
+    check_there(*files)
     from pipelines.convert.convert import convert
 
     write_lines(convert(files, form, options, out, tokens, published))
@@ -104,6 +105,7 @@ def collect(
     Open tasks are written as a pack, collected/adjudication.csv, and as ids in adjudication.txt. Copy the pack, fill in its
     labels, and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
     """
+    check_there(run, *exports)
     from pipelines.annotate.collect import collect as collect_exports
     from pipelines.annotate.resolution import ResolutionRules
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, Metrics, Protocol, write_lines
-from pipelines.errors import WORSE
+from pipelines.cli.parameters import Form, Metrics, Protocol, check_there, write_lines
+from pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
 
 GROUP = Group("Evaluation", sort_key=4)
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
+RULES = ("random", "RR", "WO", "WO+RR")
+PLOTS = (".svg", ".png")
 
 
 @Parameter(name="*")
@@ -97,11 +100,12 @@ def evaluate(
     With --coverage all questions that have labels count, whatever the protocol, and so do those without a correct answer. The
     answer is the first candidate, and its score is the confidence.
     """
-    from pipelines.evaluate.evaluate import check_plots
+    check_plots(files.coverage)
+    _check_scores(scores)
+    check_there(measure.labels)
     from pipelines.evaluate.evaluate import evaluate as run_evaluation
     from pipelines.evaluate.rank import RankOptions
 
-    check_plots(files.coverage)
     result = run_evaluation(
         scores,
         measure.labels,
@@ -150,6 +154,9 @@ def compare(
     json: Annotated[Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")] = None,
 ) -> int:
     """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
+    for side in (a, b):
+        _check_scores(side, may_rank=measure.labels is not None)
+    check_there(*([measure.labels] if measure.labels is not None else []))
     from pipelines.evaluate.compare import compare_files
 
     result = compare_files(
@@ -191,6 +198,7 @@ def ensemble(
 
     Prints each model alone, all with equal weights, and the best weights as `answermill evaluate SCORED --by '…'` takes them.
     """
+    check_there(scores, labels)
     from pipelines.evaluate.ensemble import tune_ensemble
 
     result = tune_ensemble(scores, labels, stages, search.metric, search.protocol, search.parts, search.trials, search.seed)
@@ -214,13 +222,32 @@ def agreement(
     ] = (),
 ) -> None:
     """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's correct answers."""
-    from pipelines.evaluate.ensemble import agree
-    from pipelines.evaluate.evaluate import check_plots
-
     check_plots(plot)
+    check_there(scores, labels)
+    from pipelines.evaluate.ensemble import agree
+
     result = agree(scores, labels, heads, teachers)
     result.write(json, plot)
     write_lines(result.lines())
+
+
+def check_plots(files: tuple[Path, ...]) -> None:
+    """Raises JobError (2) if a file's name does not end as a plot's."""
+    for file in files:
+        if file.suffix not in PLOTS:
+            raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
+
+
+def _check_scores(scores: str, may_rank: bool = True) -> None:
+    """Raises JobError (66) if it is neither a file or folder nor, with `may_rank`, what ranks a data set by name."""
+    from ranking.registry import RERANKERS
+
+    known = (*RULES, *RERANKERS) if may_rank else ()
+    if scores in known or Path(scores).exists():
+        return
+    near = difflib.get_close_matches(scores, known, n=1)
+    hint = f"; did you mean the reranker {near[0]!r}?" if near else ", and no reranker has this name" if known else ""
+    raise JobError(f"{scores}: no such file or folder{hint}", INPUT_MISSING)
 
 
 def commands() -> list[Callable[..., object]]:

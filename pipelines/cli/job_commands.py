@@ -97,14 +97,15 @@ def commands() -> list[Callable[..., object]]:
 
 
 def _run(job_file: Path, out: Path, settings: Sequence[str], beam_options: Sequence[str], step: str | None = None) -> None:
+    from pipelines.config.input_files import check_files
     from pipelines.config.job_file import load
 
     job = load(job_file, settings)
-    logging.disable(logging.WARNING)  # importing Beam logs which of Google's libraries are missing
+    check_files(job, [step] if step else list(STEPS))
     from pipelines.execution.runner import configure_logging
     from pipelines.steps.chain import run_steps, steps_of
 
-    logging.disable(logging.NOTSET)
+    logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
     write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, NewFolder, Out, Overrides, TrainingFile, write_lines
+from pipelines.cli.parameters import Form, NewFolder, Out, Overrides, TrainingFile, check_there, write_lines
 
 GROUP = Group("Models", sort_key=3)
 
@@ -21,9 +21,12 @@ def train(job: TrainingFile, *, out: Out, settings: Overrides = ()) -> None:
     `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
     from pipelines.config.training_file import load_job
+
+    loaded = load_job(job, settings)
+    check_there(*map(loaded.path, (*loaded.data.train, *loaded.data.dev)))
     from pipelines.train.train import run as run_training
 
-    write_lines(run_training(load_job(job, settings), out))
+    write_lines(run_training(loaded, out))
 
 
 def sweep(
@@ -58,6 +61,7 @@ def sweep(
     A finished training does not run again, and one that was stopped continues. --out gets a folder for each training,
     sweep.json, and a plot for each key, KEY.svg and KEY.png.
     """
+    check_there(job, *labels)
     from pipelines.train.sweep import sweep as run_sweep
 
     write_lines(run_sweep(job, over, out, settings, labels, metrics))
@@ -106,6 +110,7 @@ def tune(
     exit_scores.parquet. The guarantee holds for questions like those of the dev set, on half of which it is tested. It is
     weaker if the same dev set already chose the checkpoint; --held-out shows by how much.
     """
+    check_there(dev, *([held_out] if held_out is not None else []))
     from pipelines.evaluate.tune import Aims, shares, tune_files
 
     chosen = Aims(shares(aims.grid), aims.budget, aims.metric, aims.delta, aims.epsilon, aims.seed)
@@ -116,6 +121,7 @@ def tune(
 
 def heads(checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder) -> None:
     """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a stage."""
+    check_there(checkpoint)
     from pipelines.train.heads import write_heads
 
     write_lines(write_heads(checkpoint, out))
@@ -130,6 +136,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
+    check_there(checkpoint)
     from pipelines.train.export import export_files
 
     write_lines(export_files(checkpoint, out, exit))

@@ -9,6 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter
 
+from pipelines.errors import INPUT_MISSING, JobError
+
 JobFile: TypeAlias = Annotated[Path, Parameter(help="The job file.")]
 TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
 Run: TypeAlias = Annotated[Path, Parameter(help="Folder of a run.")]
@@ -39,6 +41,13 @@ BeamOptions: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
 """The arguments after `--`. `main` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 """The whole command line. `main` fills it in."""
+
+
+def check_there(*paths: Path) -> None:
+    """Raises JobError (66) if one of the files or folders is missing, before anything that takes long is loaded."""
+    for path in paths:
+        if not path.exists():
+            raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
 
 
 def write_lines(lines: Iterable[str]) -> None:

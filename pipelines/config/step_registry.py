@@ -6,7 +6,7 @@ read imports Beam. The places are constants of the code: configuration never nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipelines.config.job_file import Job
-    from schemas.record import Record
+    from pipelines.config.outputs import Outputs
     from schemas.section import Section
 
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class StepCode:
     """What a step's module says of itself, as its `STEP`."""
 
-    outputs: Mapping[str, type[Record]]
-    """Folder below the run folder → the record that it holds."""
+    outputs: Outputs
+    """What it writes."""
     run: Callable[[Job, Path, Sequence[str]], str]
     """Runs the step (job, run folder, Beam's options), unless it is complete; returns its summary line."""
     check: Callable[[Job, Path], object]
@@ -46,6 +46,8 @@ class StepDefinition:
     """'module:Class' of the Section that a job file has under the step's name."""
     code: str
     """'module:NAME' of the StepCode."""
+    folders: str = ""
+    """'module:NAME' of its Outputs, in a module that loads fast; '' = they are in its code only."""
 
     @property
     def section(self) -> type[Section]:
@@ -58,8 +60,13 @@ class StepDefinition:
         code: StepCode = resolve_name(self.code)
         return code
 
+    @property
+    def outputs(self) -> Outputs:
+        """What it writes, if possible without its code."""
+        return resolve_name(self.folders) if self.folders else self.load().outputs
 
-_SECTIONS = "pipelines.config.job_file"
+
+_SECTIONS, _OUTPUTS = "pipelines.config.job_file", "pipelines.config.outputs"
 STEPS: dict[str, StepDefinition] = {
     step.name: step
     for step in (
@@ -68,24 +75,28 @@ STEPS: dict[str, StepDefinition] = {
             "Read crawled files; write documents/, passages/ and rejects/.",
             f"{_SECTIONS}:Ingest",
             "pipelines.ingest.ingest:STEP",
+            f"{_OUTPUTS}:INGEST",
         ),
         StepDefinition(
             "index",
             "Read passages/; write shards/, each with a Lucene and a FAISS index.",
             f"{_SECTIONS}:Index",
             "pipelines.steps.index:STEP",
+            f"{_OUTPUTS}:INDEX",
         ),
         StepDefinition(
             "retrieve",
             "Read questions and shards/; write questions/ and retrieved/.",
             f"{_SECTIONS}:Retrieve",
             "pipelines.steps.retrieve:STEP",
+            f"{_OUTPUTS}:RETRIEVE",
         ),
         StepDefinition(
             "rerank",
             "Read retrieved/; write scored/ and answers.jsonl.",
             f"{_SECTIONS}:Rerank",
             "pipelines.steps.rerank:STEP",
+            f"{_OUTPUTS}:RERANK",
         ),
         StepDefinition(
             "annotate",
@@ -93,12 +104,14 @@ STEPS: dict[str, StepDefinition] = {
             "A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.",
             f"{_SECTIONS}:Annotate",
             "pipelines.annotate.tasks:STEP",
+            f"{_OUTPUTS}:ANNOTATE",
         ),
         StepDefinition(
             "propagate",
             "Read sentence labels and passages/; write labels/.",
             f"{_SECTIONS}:Propagate",
             "pipelines.propagate.propagate:STEP",
+            f"{_OUTPUTS}:PROPAGATE",
         ),
     )
 }

@@ -45,7 +45,10 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise JobError(f"no job file {path}; `answermill sample --out DIR` writes one to start from", INPUT_MISSING) from None
+        raise JobError(
+            f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe peasi` a training file",
+            INPUT_MISSING,
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:

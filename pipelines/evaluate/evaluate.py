@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pipelines.errors import BAD_DATA, USAGE, JobError
 from pipelines.evaluate.candidate_values import CandidateValues
 from pipelines.evaluate.join import Joined, join
-from pipelines.evaluate.plot import FORMS, plot_coverage
+from pipelines.evaluate.plot import plot_coverage
 from pipelines.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
 from pipelines.evaluate.reference_labels import read_labels
 from pipelines.evaluate.scores import FINAL, read_scores
@@ -189,13 +189,6 @@ def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
         written.append(f"--checkpoint {options.checkpoint}")
     if written:
         raise JobError(f"{written[0]} is for a reranker by name, and {scores} is a file or folder; leave it out", USAGE)
-
-
-def check_plots(files: Sequence[Path]) -> None:
-    """Raises JobError (2) if a file's name does not end as a plot's."""
-    for file in files:
-        if file.suffix not in FORMS:
-            raise JobError(f"{file}: give a name that ends in {' or '.join(FORMS)}", USAGE)
 
 
 def _curve(scores: str, joined: Joined) -> RiskCoverage:

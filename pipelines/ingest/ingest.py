@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 import apache_beam as beam
@@ -18,6 +18,7 @@ import apache_beam as beam
 from indexing.crawl.input_formats import read_pages
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Ingest, Job
+from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
@@ -40,10 +41,8 @@ from pipelines.ingest.parse_and_cut import (
     splitter,
 )
 from schemas.atomic_files import sha256, write_text
-from schemas.corpus import Document, Passage, Rejected
-from schemas.record import Record
+from schemas.corpus import Document
 
-OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "passages": Passage, "rejects": Rejected}
 REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 

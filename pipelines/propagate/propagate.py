@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from indexing.labels.propagation import label_sentences
 from indexing.labels.windows import window_labels
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Job, Propagate
+from pipelines.config.outputs import PROPAGATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
@@ -41,19 +42,10 @@ from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
 from schemas.atomic_files import write_text
-from schemas.corpus import Document, Passage, Rejected
-from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
-from schemas.record import Record
+from schemas.corpus import Document, Passage
+from schemas.labels import SentenceLabel, WindowLabel
 
 WINDOWS = "labels/windows"
-OUTPUTS: Mapping[str, type[Record]] = {
-    "labels/sentences": SentenceLabel,
-    "labels/passages": PassageLabel,
-    "labels/documents": DocumentLabel,
-    "labels/windows": WindowLabel,
-    "labels/conflicts": LabelConflict,
-    "labels/rejects": Rejected,
-}
 REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 _WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")

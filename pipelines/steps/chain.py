@@ -5,17 +5,16 @@ All that can be refused is refused first, on this machine, before any worker sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipelines.annotate import collected_folder
 from pipelines.config.job_file import Job
+from pipelines.config.outputs import COLLECT, Outputs
 from pipelines.config.step_registry import STEPS
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import read_manifest
 from pipelines.execution.step import WORK, Reports
-from schemas.record import Record
 
 
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
@@ -56,13 +55,13 @@ def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[
             yield STEPS[name].load().run(job, run, beam_options)
 
 
-def folders() -> dict[str, Mapping[str, type[Record]]]:
+def folders() -> dict[str, Outputs]:
     """Step → the folders that it writes, with the record of each; and so for `collect`, a command that follows `annotate`."""
     outputs = {}
     for name, step in STEPS.items():
-        outputs[name] = step.load().outputs
+        outputs[name] = step.outputs
         if name == "annotate":
-            outputs["collect"] = collected_folder.OUTPUTS
+            outputs["collect"] = COLLECT
     return outputs
 
 

@@ -6,7 +6,7 @@ A shard is a run of rows of passages/, so building shuffles nothing; shards are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from indexing.shards.jvm import find_java
 from indexing.shards.shard_builder import ShardSettings, build_shard
 from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
+from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
@@ -26,9 +27,7 @@ from pipelines.steps import sentence_codes
 from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, passage_encoder
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
-from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {"shards": Passage}
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
+from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
@@ -35,9 +36,7 @@ from ranking.registry import find
 from ranking.reranker import Costed, Reranker, Resources
 from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
-from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {"scored": ScoredCandidate}
 FATES = ("kept", "grouped", "dropped")
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""

@@ -9,12 +9,13 @@ one index over everything. Then each block of questions meets each shard; what m
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import apache_beam as beam
 
 from pipelines.config.job_file import Job, Retrieve
+from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -34,15 +35,9 @@ from pipelines.steps.shard_search import (
     add,
 )
 from schemas.atomic_files import sha256
-from schemas.corpus import Passage, Question, Rejected
+from schemas.corpus import Passage, Rejected
 from schemas.ranked import Hit
-from schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {
-    "questions": Question,
-    "retrieved": Hit,
-    "questions_rejects": Rejected,
-}
 REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 

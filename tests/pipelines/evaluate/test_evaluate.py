@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.__main__ import main
+from pipelines.cli.evaluation_commands import check_plots
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.evaluate.evaluate import check_plots, evaluate
+from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.plot import plot_coverage
 from pipelines.evaluate.rank import RankOptions
 from pipelines.execution.parquet_folder import Manifest, PartWriter

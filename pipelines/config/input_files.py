@@ -1,0 +1,31 @@
+"""The files that a job names: refused if they are missing before anything that takes long is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipelines.config.job_file import Job
+from pipelines.errors import INPUT_MISSING, JobError
+from ranking.registry import find
+
+
+def check_files(job: Job, steps: Sequence[str]) -> None:
+    """Raises JobError (66) if a file or folder that the job names for one of the steps is missing."""
+    for step, key, written in _named(job):
+        path = job.path(written)
+        if step in steps and not path.exists():
+            raise JobError(f"{key}: {path}: no such file or folder", INPUT_MISSING)
+
+
+def _named(job: Job) -> Iterator[tuple[str, str, str]]:
+    """(step, key, path as it is written) of each file that the job names."""
+    for pattern in job.ingest.input if job.ingest is not None else ():
+        if not any(mark in pattern for mark in "*?["):
+            yield "ingest", "ingest.input", pattern
+    if job.retrieve is not None:
+        yield "retrieve", "retrieve.questions", job.retrieve.questions
+    for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
+        if stage.checkpoint is not None and find(stage.reranker).checkpoint is not None:
+            yield "rerank", f"rerank.stages.{number}.checkpoint", stage.checkpoint
+    if job.propagate is not None and job.propagate.labels is not None:
+        yield "propagate", "propagate.labels", job.propagate.labels

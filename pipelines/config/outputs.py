@@ -1,0 +1,35 @@
+"""The folders that each step writes into a run, and the record of each: read without the steps' code, which is slow to load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
+from schemas.corpus import Document, Passage, Question, Rejected
+from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
+from schemas.ranked import Hit, ScoredCandidate
+from schemas.record import Record
+
+Outputs: TypeAlias = Mapping[str, type[Record]]
+"""Folder below the run folder → the record that it holds."""
+
+INGEST: Outputs = {"documents": Document, "passages": Passage, "rejects": Rejected}
+INDEX: Outputs = {"shards": Passage}
+RETRIEVE: Outputs = {"questions": Question, "retrieved": Hit, "questions_rejects": Rejected}
+RERANK: Outputs = {"scored": ScoredCandidate}
+ANNOTATE: Outputs = {"tasks": Task}
+COLLECT: Outputs = {
+    "collected/annotations": Annotation,
+    "collected/labels": ResolvedLabel,
+    "collected/conflicts": Conflict,
+    "collected/rejects": Rejected,
+}
+PROPAGATE: Outputs = {
+    "labels/sentences": SentenceLabel,
+    "labels/passages": PassageLabel,
+    "labels/documents": DocumentLabel,
+    "labels/windows": WindowLabel,
+    "labels/conflicts": LabelConflict,
+    "labels/rejects": Rejected,
+}

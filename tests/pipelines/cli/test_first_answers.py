@@ -1,0 +1,100 @@
+"""What needs no model is answered without loading one: help, listings, wrong usage, and files that are missing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.__main__ import main
+from pipelines.cli.evaluation_commands import RULES
+from pipelines.config.step_registry import STEPS
+from ranking.baselines import overlap
+
+ROOT = Path(__file__).parents[3]
+HEAVY = {"torch", "apache_beam", "transformers", "spacy", "faiss", "scipy", "matplotlib", "jnius"}
+CODE = """
+import contextlib, io, json, sys
+from pipelines.__main__ import main
+answers = []
+for arguments in json.loads(sys.argv[1]):
+    try:
+        with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.redirect_stdout(io.StringIO()):
+            main(arguments)
+    except SystemExit as e:
+        answers.append((e.code, err.getvalue()))
+print(json.dumps([answers, sorted(sys.modules)]))
+"""
+
+
+def answers(*commands: list[str]) -> tuple[list[tuple[int, str]], set[str]]:
+    """(exit code, stderr) of each command, all in one process, and the modules that it has loaded then."""
+    command = [sys.executable, "-c", CODE, json.dumps(commands)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr == ""
+    found, modules = json.loads(done.stdout)
+    return [tuple(answer) for answer in found], set(modules)
+
+
+def test_what_needs_no_model_loads_none(tmp_path):
+    from pipelines.sample import copy_to
+
+    job, out = str(copy_to(tmp_path)), str(tmp_path / "run")
+    absent, labels = str(tmp_path / "absent.parquet"), str(tmp_path / "labels.tsv")
+    missing = f"{absent}: no such file or folder"
+    data = f'[data]\ntrain = ["{absent}"]\ndev = ["{labels}"]\nname = "n"\nlicence = "l"\n'
+    (tmp_path / "train.toml").write_text(data + '[model]\nreranker = "cosinet"\nembeddings = "x"\n')
+    cases = [
+        (["--help"], 0, ""),
+        (["run", "--help"], 0, ""),
+        (["columns"], 0, ""),
+        (["status", str(tmp_path)], 0, ""),
+        (["status", absent], 66, "no folder"),
+        (["run", "--oot", "x"], 2, "--oot"),
+        (["run", absent, "--out", out], 66, absent),
+        (["run", job, "--out", out, "--set", f"ingest.input=['{absent}']"], 66, missing),
+        (["run", job, "--out", out, "--set", f"retrieve.questions={absent}"], 66, missing),
+        (["run", job, "--out", out, "--set", f"propagate.labels={absent}"], 66, missing),
+        (["run", job, "--out", out, "--set", f"rerank.stages.0.checkpoint={absent}"], 66, missing),
+        (["rerank", job, "--out", out, "--set", "rerank.stages.0.reranker=cosinett"], 78, "did you mean 'cosinet'?"),
+        (["train", absent, "--out", out], 66, absent),
+        (["train", str(tmp_path / "train.toml"), "--out", out], 66, missing),
+        (["sweep", absent, "--over", "train.seed=1", "--out", out], 66, missing),
+        (["tune", "x", "--dev", absent, "--out", out], 66, missing),
+        (["heads", absent, "--out", out], 66, missing),
+        (["export", absent, "--out", out], 66, missing),
+        (["dataset", absent], 66, missing),
+        (["collect", str(tmp_path), absent], 66, missing),
+        (["evaluate", "cosinett", "--labels", labels], 66, "did you mean the reranker 'cosinet'?"),
+        (["evaluate", "cosinet", "--labels", absent], 66, missing),
+        (["evaluate", absent, "--labels", labels], 66, missing),
+        (["evaluate", "RR", "--labels", labels, "--coverage", "curve.pdf"], 2, "ends in .svg or .png"),
+        (["compare", absent, labels], 66, missing),
+        (["ensemble", absent, "--labels", labels, "--stages", "a", "b"], 66, missing),
+    ]
+    told, modules = answers(*(arguments for arguments, _, _ in cases))
+    for (arguments, code, says), (got, err) in zip(cases, told, strict=True):
+        assert got == code and says in " ".join(err.split()), (arguments, err)
+    assert "pyarrow" in modules
+    assert HEAVY & modules == set()
+
+
+def test_the_folders_that_the_registry_names_are_those_of_the_steps_code():
+    for step in STEPS.values():
+        assert step.folders and step.outputs == step.load().outputs
+
+
+def test_the_rules_that_are_known_early_are_all():
+    assert overlap.RULES == RULES
+
+
+def test_what_is_no_reranker_is_told_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("labels.tsv").touch()
+    with pytest.raises(SystemExit) as e:
+        main(["evaluate", "wurst", "--labels", "labels.tsv"])
+    assert e.value.code == 66
+    assert capsys.readouterr().err == "answermill: wurst: no such file or folder, and no reranker has this name\n"
