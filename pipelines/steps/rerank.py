@@ -1,13 +1,14 @@
 """Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best answers.
 
-A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need.
+A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need. Within
+it groups of questions are done one after the other (question_groups.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipelines.config.job_file import Job, Rerank
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
+from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
@@ -30,12 +32,12 @@ from pipelines.steps.models import (
     passage_encoder,
     shared,
 )
+from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.entry import Entry
-from ranking.plan import Stage, check_plan, run_stages, scores_before
+from ranking.plan import Stage, check_plan, scores_before
 from ranking.registry import find
-from ranking.reranker import Costed, Reranker, Resources
-from schemas.corpus import Question
-from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
+from ranking.reranker import Reranker, Resources
+from schemas.ranked import Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
 REVISION = 1
@@ -183,7 +185,8 @@ class RunStages(ModelDoFn):
         self._plan = load_plan(self._job, self._step.run)
 
     def work(self, unit: int, part: Part) -> None:
-        rerank_part(unit, part, self._folder, self._plan, self._step)
+        with Meter(self._step.work, unit) as meter:
+            rerank_part(unit, part, self._folder, self._plan, self._step, meter.add)
 
 
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
@@ -194,32 +197,30 @@ def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
     return load_stages(job, lambda: passage_encoder(job), run)
 
 
-def rerank_part(unit: int, part: Part, folder: Path, plan: Sequence[Stage], step: Step) -> None:
-    """Run the plan over one part's lists, write all candidates, report."""
-    lists = list(ranked_lists(read_part(folder, part, Hit)))
-    outcomes = run_stages(lists, plan)
+def rerank_part(
+    unit: int,
+    part: Part,
+    folder: Path,
+    plan: Sequence[Stage],
+    step: Step,
+    tell: Callable[[int, int], object] = lambda passages, kept: None,
+) -> None:
+    """Run the plan over one part's lists, group by group, write all candidates, report.
+
+    `tell` hears after each group how many passages it has, and how many of them a former run had done.
+    """
+    kept = KeptGroups(step.work / f"groups-{unit:05d}")
+    counts = Counter(dict.fromkeys(("questions", "passages", "candidates", *FATES), 0))
     writer = PartWriter(step.run / "scored", ScoredCandidate, unit)
     with writer:
-        for outcome in outcomes:
-            writer.write(outcome.rows())
-    counts = {
-        "questions": len(lists),
-        "passages": sum(len(ranked.candidates) for ranked in lists),
-        "candidates": writer.part.rows,
-        "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
-        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
-        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
-    }
-    for stage in plan:
-        if isinstance(stage.reranker, Costed):
-            counts |= {f"{stage.name}_{what}": spent for what, spent in stage.reranker.costs().items()}
+        for number, lists in enumerate(groups(ranked_lists(read_part(folder, part, Hit)))):
+            before = kept.read(number, lists)
+            rows, of_group = before or kept.rerank(number, lists, plan)
+            writer.write(rows)
+            counts.update(of_group)
+            tell(of_group["passages"], of_group["passages"] if before else 0)
     step.reports.write(Report(unit, {"scored": writer.part}, counts))
-
-
-def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
-    """Hits, in the order of question and rank, as one ranked list of passages per question."""
-    for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
-        yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
+    kept.delete()
 
 
 def summary(run: Path) -> str:

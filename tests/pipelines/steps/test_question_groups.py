@@ -1,0 +1,137 @@
+"""Rerank does a part group by group: a stopped one goes on at its group, and the part's bytes depend on neither."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pytest
+
+from pipelines.config.outputs import RERANK
+from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.step import Step
+from pipelines.steps import question_groups
+from pipelines.steps.question_groups import groups, ranked_lists
+from pipelines.steps.rerank import rerank_part
+from ranking.plan import Stage
+from ranking.reranker import order_by
+from schemas.ranked import Hit, RankedList
+
+
+class Stopped(Exception):
+    pass
+
+
+class Letters:
+    """Score = letters of the sentence. Counts its calls and candidates, and is stopped at one of its calls."""
+
+    name: ClassVar[str] = "letters"
+    reads: ClassVar[Literal["sentence"]] = "sentence"
+    writes: ClassVar[Literal["sentence"]] = "sentence"
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.calls, self._stop_at, self._costs = 0, stop_at, Counter[str]()
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        if self.calls == self._stop_at:
+            raise Stopped
+        self.calls += 1
+        self._costs["candidates"] += sum(len(ranked.candidates) for ranked in lists)
+        return [order_by(ranked, [len(c.text) for c in ranked.candidates], self.name) for ranked in lists]
+
+    def costs(self) -> Counter[str]:
+        spent, self._costs = self._costs, Counter()
+        return spent
+
+
+class Reranking:
+    """Reranks the first part of a run into a folder, as often as it is called."""
+
+    def __init__(self, retrieved: Folder[Hit], run: Path) -> None:
+        self._retrieved, self.step, self.told = retrieved, Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
+        self.step.begin()
+
+    def __call__(self, reranker: Letters) -> dict[str, int]:
+        """The unit's counts."""
+        self.told.clear()
+        plan = [Stage("letters", reranker, 3)]
+        rerank_part(0, self._retrieved.parts[0], self._retrieved.path, plan, self.step, lambda *said: self.told.append(said))
+        return dict(self.step.reports.read()[0].counts)
+
+    def sha256(self) -> str:
+        return self.step.reports.read()[0].parts["scored"].sha256
+
+
+@pytest.fixture(scope="module")
+def retrieved(small_run: Path) -> Folder[Hit]:
+    return Folder.open(small_run / "retrieved", Hit, "retrieve")
+
+
+@pytest.fixture
+def at_once(retrieved: Folder[Hit], tmp_path: Path) -> tuple[dict[str, int], str]:
+    """Counts and digest of a part that is done as one group, of which nothing is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(question_groups, "PASSAGES", 10**9)
+        reranker, reranking = Letters(), Reranking(retrieved, tmp_path / "at_once")
+        counts = reranking(reranker)
+        assert reranker.calls == 1
+    return counts, reranking.sha256()
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch, retrieved: Folder[Hit]) -> int:
+    """Groups so small that the part has several, all of which are kept. Returns how many."""
+    monkeypatch.setattr(question_groups, "PASSAGES", 100)
+    monkeypatch.setattr(question_groups, "KEEP_S", 0.0)
+    part = retrieved.parts[0]
+    hits = list(retrieved.read())[: part.rows]
+    number = sum(1 for _ in groups(ranked_lists(iter(hits))))
+    assert number >= 4
+    return number
+
+
+def test_groups_hold_whole_lists_in_their_order_and_no_more_passages_than_they_may(retrieved: Folder[Hit]) -> None:
+    lists = list(ranked_lists(retrieved.read()))
+    cut = list(groups(iter(lists)))
+    assert [ranked for group in cut for ranked in group] == lists and len(cut) > 1
+    assert all(len(group) == 1 or sum(len(r.candidates) for r in group) <= question_groups.PASSAGES for group in cut)
+
+
+def test_a_stopped_part_goes_on_at_its_group_with_the_same_bytes_and_counts(
+    retrieved: Folder[Hit], tmp_path: Path, at_once: tuple[dict[str, int], str], small_groups: int
+) -> None:
+    reranking = Reranking(retrieved, tmp_path / "run")
+    with pytest.raises(Stopped):
+        reranking(Letters(stop_at=3))
+    again = Letters()
+    assert reranking(again) == at_once[0]
+    assert again.calls == small_groups - 3
+    assert reranking.sha256() == at_once[1]
+    assert [kept == passages for passages, kept in reranking.told] == [True] * 3 + [False] * (small_groups - 3)
+    assert sum(passages for passages, _ in reranking.told) == retrieved.parts[0].rows
+    assert list(reranking.step.work.rglob("groups-*/*")) == []
+
+
+def test_a_group_that_was_damaged_or_lost_is_done_again(
+    retrieved: Folder[Hit], tmp_path: Path, at_once: tuple[dict[str, int], str], small_groups: int
+) -> None:
+    reranking = Reranking(retrieved, tmp_path / "run")
+    with pytest.raises(Stopped):
+        reranking(Letters(stop_at=3))
+    first, second, _ = sorted(reranking.step.work.rglob("groups-00000/part-*"))
+    first.write_bytes(first.read_bytes()[:-9])
+    second.unlink()
+    again = Letters()
+    assert reranking(again) == at_once[0]
+    assert again.calls == small_groups - 1
+    assert reranking.sha256() == at_once[1]
+
+
+def test_a_group_that_takes_no_time_is_not_kept(retrieved: Folder[Hit], tmp_path: Path) -> None:
+    reranking = Reranking(retrieved, tmp_path / "run")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(question_groups, "KEEP_S", 3_600.0)
+        reranking(Letters(stop_at=1))
+    assert not (reranking.step.work / "groups-00000").exists()
