@@ -50,7 +50,7 @@ MAY_IMPORT = {
     "pipelines.annotate": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking pipelines.annotation_tools "
     "pipelines.config pipelines.inputs",
     "pipelines.propagate": f"{GROUND} indexing.labels indexing.passages pipelines.config pipelines.inputs",
-    "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config",
+    "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config pipelines.inputs",
     "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.inputs",
     "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "
     "pipelines.datasets pipelines.inputs pipelines.steps",

@@ -13,6 +13,7 @@ from indexing.crawl.raw_page import Place, RawPage
 from indexing.crawl.rows import COLUMNS, row_page
 from schemas.corpus import Rejected
 
+_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last: of a column's name
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
 
 
@@ -20,12 +21,12 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
     """A page or reject for each row that the file's footer counts, in order; one reject for a file that cannot be opened."""
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as e:
+        columns = [column for column in file.schema_arrow.names if column in COLUMNS]
+    except _DAMAGE as e:
         _raise_unless_damage(e)
         yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
         return
     with file:
-        columns = [column for column in file.schema_arrow.names if column in COLUMNS]
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -48,7 +49,7 @@ def _group_pages(
                 place = Place(name, row)
                 yield place.rejected("broken_record", values) if isinstance(values, str) else row_page(place, values)
                 row += 1
-    except (pa.ArrowException, OSError) as e:
+    except _DAMAGE as e:
         _raise_unless_damage(e)
         problem = str(e)
     lost = first + rows - row

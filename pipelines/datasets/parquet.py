@@ -14,43 +14,42 @@ import pyarrow.parquet as pq
 from pipelines.datasets.format import Format, Head, Options
 from pipelines.datasets.rows_in_order import Row
 from pipelines.errors import BAD_DATA, JobError
+from pipelines.inputs.parquet_batches import DAMAGE, parquet_rows
 from pipelines.inputs.text_lines import bad
 from schemas.labels import LabelledCandidate
 
 OURS = tuple(LabelledCandidate.schema().names)
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
 _MAY_BE_NULL = {"document_id", "document_title"}
-_ROWS = 8_192  # in memory at a time
+_NUMBERS = {"question_id", "position", "sentence_index", "label"}  # may be so; all others must be text
 
 
 def is_parquet(head: Head) -> bool:
     """By the name and the columns."""
     try:
         return head.path.name.endswith(".parquet") and columns_of(pq.read_schema(head.path)) is not None
-    except (OSError, pa.ArrowInvalid):
+    except DAMAGE:
         return False
 
 
 def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
     """Positions must count from 0 without gaps. A missing candidate id is made: '<document_id>-<sentence_index>', as
     WikiQA makes its own, or the index alone."""
-    try:
-        with pq.ParquetFile(path) as file:
-            columns = columns_of(file.schema_arrow)
-            if columns is None:
-                raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
-            number, previous, due = 0, None, 0
-            for batch in file.iter_batches(_ROWS, columns=list(columns)):
-                for cells in batch.to_pylist():
-                    number += 1
-                    position, row = _row(path, number, cells)
-                    due = due + 1 if row.question_id == previous else 0
-                    previous = row.question_id
-                    if position != due:
-                        raise bad(path, number, f"position {position} where {due} is due in question {previous!r}")
-                    yield row
-    except pa.ArrowInvalid as e:
-        raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
+
+    def choose(schema: pa.Schema) -> tuple[str, ...]:
+        columns = columns_of(schema)
+        if columns is None:
+            raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
+        return columns
+
+    previous, due = None, 0
+    for number, cells in parquet_rows(path, choose):
+        position, row = _row(path, number, cells)
+        due = due + 1 if row.question_id == previous else 0
+        previous = row.question_id
+        if position != due:
+            raise bad(path, number, f"position {position} where {due} is due in question {previous!r}")
+        yield row
 
 
 def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
@@ -62,6 +61,9 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     """(position, row) of row `number`, from 1."""
     if empty := [name for name, value in cells.items() if value is None and name not in _MAY_BE_NULL]:
         raise bad(path, number, f"no {', '.join(empty)}")
+    texts = ((name, value) for name, value in cells.items() if name not in _NUMBERS and value is not None)
+    if wrong := [name for name, value in texts if not isinstance(value, str)]:
+        raise bad(path, number, f"{wrong[0]} is {str(cells[wrong[0]])[:60]!r}; give text")
     if cells["label"] not in (0, 1):
         raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
     question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])

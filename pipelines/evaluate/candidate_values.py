@@ -73,7 +73,8 @@ def read_parquet(path: Path, value: str) -> CandidateValues:
             if missing := [n for n in columns if n not in names]:
                 raise JobError(f"{path}: no column {', '.join(missing)}; it has {', '.join(names)}", BAD_DATA)
             table = file.read(columns=list(columns)).combine_chunks()
-    except (pa.ArrowInvalid, OSError) as e:
+            table.validate(full=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
         raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
     for name in columns:
         for n in np.flatnonzero(table.column(name).is_null().to_numpy())[:1]:

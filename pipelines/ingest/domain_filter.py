@@ -24,6 +24,7 @@ from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Report, Reports, total
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest.crawl_files import InputFile
+from pipelines.inputs.text_lines import lines
 from schemas.atomic_files import write_text
 
 DOMAINS = "domains.tsv"
@@ -45,8 +46,7 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
 def read_list(path: Path, most: int = 0) -> list[str]:
     """The first `most` domains of a list (0 = all). Raises JobError (65) if a line is wrong or the list is empty."""
     try:
-        with path.open(encoding="utf-8") as file:
-            domains = listed(file, most)
+        domains = listed((text for _, text in lines(path)), most)
     except (ValueError, csv.Error) as e:
         raise JobError(f"ingest.domain_list: {path}: {e}", BAD_DATA) from e
     if not domains:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,8 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.inputs.text_lines import bad
 
 ROWS = 8_192  # in memory at a time
+DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What Arrow raises about a damaged file; the last about a column's name. See `raise_unless_damage`."""
 
 
 def parquet_batches(
@@ -23,11 +26,12 @@ def parquet_batches(
     """
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
-    except (pa.ArrowException, OSError) as e:
+        schema = file.schema_arrow
+    except DAMAGE as e:
         raise_unless_damage(e)
         raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
     with file:
-        columns = list(choose(file.schema_arrow))
+        columns = list(choose(schema))
         first = 1
         for group in range(file.num_row_groups):
             try:
@@ -35,11 +39,22 @@ def parquet_batches(
                     _check(path, first, batch)
                     yield first, batch
                     first += batch.num_rows
-            except (pa.ArrowException, OSError) as e:
+            except DAMAGE as e:
                 raise_unless_damage(e)
                 raise bad(
                     path, first, f"row group {group + 1} of {file.num_row_groups} is damaged from this row on: {e}"
                 ) from e
+
+
+def parquet_rows(path: Path, choose: Callable[[pa.Schema], Sequence[str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(row, from 1; column → value) of the columns that `choose` takes. Raises JobError as `parquet_batches` does, and if a
+    value is none that Python can hold, such as a date beyond the year 9999."""
+    for first, batch in parquet_batches(path, choose):
+        try:
+            rows = batch.to_pylist()
+        except (ValueError, OverflowError, pa.ArrowException) as e:
+            raise bad(path, first, f"a value here, or in the next {batch.num_rows - 1:,} rows, cannot be read: {e}") from e
+        yield from enumerate(rows, first)
 
 
 def raise_unless_damage(error: Exception) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import one_line, visible
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.inputs.parquet_batches import parquet_batches
+from pipelines.inputs.parquet_batches import parquet_batches, parquet_rows
 from pipelines.inputs.text_lines import bad, json_lines, lines
 from schemas.corpus import Question
 from schemas.labels import LabelledPassage
@@ -156,22 +156,13 @@ def table_rows(path: Path, names: Collection[str], header: tuple[str, ...] = ())
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     kind = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if kind == "parquet":
-        yield from _parquet_rows(path, names)
+        yield from parquet_rows(path, lambda schema: [name for name in names if name in schema.names])
     elif kind in ("jsonl", "json", "ndjson"):
         yield from json_lines(path)
     elif kind in ("tsv", "txt"):
         yield from _tab_rows(path, header)
     else:
         raise JobError(f"{path}: ends in .{kind}; .tsv, .jsonl and .parquet can be read, each plain or with .gz", BAD_DATA)
-
-
-def _parquet_rows(path: Path, names: Collection[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for first, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
-        try:
-            rows = batch.to_pylist()
-        except (ValueError, OverflowError) as e:  # a date beyond what Python can hold
-            raise bad(path, first, f"a value from this row on cannot be read: {e}") from e
-        yield from enumerate(rows, first)
 
 
 def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import MANIFEST, Folder, read_batches
+from pipelines.inputs.parquet_batches import raise_unless_damage
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 
@@ -157,7 +158,8 @@ def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
             read = {*(n for n in (*ids, *texts) if n), *scores} | ({"stages"} if stages else set())
             batches = opened.iter_batches(batch_size=2_048, columns=sorted(read))
             yield from _as_rows(file, batches, ids if all(ids) else None, texts if all(texts) else None, scores)
-    except pa.ArrowInvalid as e:
+    except (pa.ArrowException, UnicodeDecodeError, OSError) as e:
+        raise_unless_damage(e)
         raise JobError(f"{file}: not readable as Parquet: {e}", BAD_DATA) from e
 
 
