@@ -22,6 +22,7 @@ from ranking import registry
 from ranking.baselines import complete
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
+from schemas.model_files import write_sums
 from schemas.ranked import ScoredCandidate
 from tests.tiny import checkpoint
 
@@ -250,6 +251,7 @@ def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)  # trained again
+    write_sums(tmp_path / "cascade", ["model.safetensors"])
     assert rerank.load_plan(job)[0].reranker is not first[0].reranker
 
 

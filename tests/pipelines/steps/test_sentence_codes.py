@@ -173,8 +173,8 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[
     there = [answer is not None for answer in half.find(texts)]
     assert 10 < sum(there) < 40
     whole = AnswerCoder(model, tokeniser).encode(texts)
-    bits = Hashing(model, tokeniser, half)._bits(texts)
-    assert b"".join(map(bytes, bits)) == whole.bits.tobytes()
+    bits, finite = Hashing(model, tokeniser, half)._bits(texts)
+    assert b"".join(map(bytes, bits)) == whole.bits.tobytes() and finite.all()
     reranker = Hashing(model, tokeniser, half)
     reranker._bits(texts)
     spent = reranker.costs()
