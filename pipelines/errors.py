@@ -7,6 +7,11 @@ INTERRUPTED, TERMINATED = 130, 143
 """128 and the number of the signal: SIGINT, which Ctrl-C sends, and SIGTERM."""
 
 
+def counted(number: int, noun: str) -> str:
+    """'1 page', '2,000 pages': a number with its noun, for messages."""
+    return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
 class JobError(Exception):
     """What went wrong, where, and what to type; `code` is the exit status of the command.
 

@@ -14,7 +14,7 @@ from pipelines.annotate.collected_folder import AGREEMENT, OPEN_TASKS, check_rep
 from pipelines.annotate.exports import Export
 from pipelines.annotate.resolution import ResolutionRules
 from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
-from pipelines.errors import BAD_DATA, JobError
+from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import progress
@@ -39,6 +39,10 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     with progress("collect, bytes of exports", size, lambda: sum(each.file.position for each in exports)):
         used = [_read(export, n, votes) for n, export in enumerate(exports)]
     if not votes.votes:
+        if not sum(used):
+            records = counted(sum(export.records for export in exports), "record")
+            names = ", ".join(map(str, files))
+            raise JobError(f"{names}: no label is filled in, in {records}; judge them, then collect", BAD_DATA)
         reasons = json.dumps(dict(Counter(reject.reason for _, reject in votes.rejects)))
         raise JobError(f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA)
     if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():

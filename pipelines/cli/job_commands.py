@@ -33,9 +33,12 @@ def step_command(name: str, about: str) -> Callable[..., None]:
 
 def sample(*, out: Out = Path("sample"), settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
     """Write the sample web, its questions, labels and job file into --out, run the job there, and show three answers."""
-    from pipelines.sample import copy_to
+    from pipelines.sample import copy_to, edited
 
-    _run(copy_to(out), out / "run", settings, beam_options)
+    job = copy_to(out)
+    if own := edited(out):
+        write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
+    _run(job, out / "run", settings, beam_options)
     from pipelines.sample.best_answers import best_answers
 
     write_lines(best_answers(out / "run"))

@@ -20,7 +20,7 @@ from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import BAD_DATA, SETTINGS, JobError
+from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import pipeline
@@ -178,7 +178,10 @@ def check_counts(counts: Counter[str], settings: Ingest, files: int) -> None:
             f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
         )
     if not counts["documents"]:
-        raise JobError(f"no document is left of {counts['pages']} pages in {files} files: {_reasons(counts)}", BAD_DATA)
+        place = f"in {counted(files, 'file')}"
+        if not counts["pages"]:
+            raise JobError(f"there is no page {place}", BAD_DATA)
+        raise JobError(f"no document is left of {counted(counts['pages'], 'page')} {place}: {_reasons(counts)}", BAD_DATA)
     share = counts["rejects"] / counts["pages"]
     if share > settings.max_reject_share:
         raise JobError(

@@ -7,19 +7,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pipelines.errors import OUTPUT_EXISTS, JobError
+from schemas.atomic_files import replacing
+
 FILES = ("web.warc.gz", "questions.jsonl", "labels.tsv", "job.toml")
 
 
 def copy_to(folder: Path) -> Path:
-    """Copy the sample into a folder, which is made if it is not there; returns the job file's path.
+    """Copy the sample into a folder, which is created if it does not exist; returns the job file's path.
 
-    A file that is there with the same content stays as it is; one with another content is overwritten but for the job
-    file, which people edit.
+    A file that is there already stays as it is. Raises JobError (73) if the folder is a file.
     """
+    if folder.exists() and not folder.is_dir():
+        raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
-        content, target = Path(__file__).with_name(name).read_bytes(), folder / name
-        kept = target.is_file() and (name == "job.toml" or target.read_bytes() == content)
-        if not kept:
-            target.write_bytes(content)
+        if not (folder / name).exists():
+            with replacing(folder / name) as temporary:
+                temporary.write_bytes(_shipped(name))
     return folder / "job.toml"
+
+
+def edited(folder: Path) -> list[Path]:
+    """The files of a copy that are not as the sample has them."""
+    return [folder / name for name in FILES if (folder / name).read_bytes() != _shipped(name)]
+
+
+def _shipped(name: str) -> bytes:
+    return Path(__file__).with_name(name).read_bytes()

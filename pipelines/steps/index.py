@@ -19,6 +19,7 @@ from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
 from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
+from pipelines.errors import counted
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
@@ -145,10 +146,9 @@ def summary(run: Path) -> str:
         rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
         codes = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
     seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
-    return (
-        f"index      {manifest.rows:,} passages in {len(manifest.parts)} shards, {counts['bytes'] / 1e6:,.1f} MB; "
-        f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s{codes}"
-    )
+    built = f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts['bytes'] / 1e6:,.1f} MB"
+    speed = f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
+    return f"index      {built}; {speed}{codes}"
 
 
 STEP = StepCode(OUTPUTS, index, check=lambda job, run: check_engines(job), is_wanted=lambda job, run: job.retrieve is not None)

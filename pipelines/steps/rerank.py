@@ -16,7 +16,7 @@ from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, Rerank
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import BAD_DATA, SETTINGS, JobError
+from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
@@ -236,7 +236,8 @@ def summary(run: Path) -> str:
             costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
-        f"rerank     {counts['questions']:,} questions, {counts['passages']:,} passages; {counts['candidates']:,} candidates = "
+        f"rerank     {counted(counts['questions'], 'question')}, {counted(counts['passages'], 'passage')}; "
+        f"{counted(counts['candidates'], 'candidate')} = "
         f"{fates}{costs}; best answers in {ANSWERS}"
     )
 

@@ -17,7 +17,7 @@ import apache_beam as beam
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import SETTINGS, JobError
+from pipelines.errors import SETTINGS, JobError, counted
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
@@ -139,7 +139,7 @@ def write_rejects(choice: QuestionChoice, step: Step, unit: int) -> Report:
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     counts = Counter(Folder.open(run / "retrieved", Hit, "retrieve").manifest.counts)
-    questions = f"{counts['questions']:,} questions"
+    questions = counted(counts["questions"], "question")
     if counts["questions_rejects"]:
         reasons = Counter({k.removeprefix("rejected."): n for k, n in counts.items() if k.startswith("rejected.")})
         questions = (

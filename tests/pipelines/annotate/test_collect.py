@@ -329,6 +329,9 @@ def test_work_that_somebody_has_done_is_never_replaced(run: Path, tmp_path: Path
 
 
 def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
+    blank = sheet(tmp_path, "blank.csv", [("zz", "", "bo"), ("yy", "", "bo")])
+    with pytest.raises(JobError, match=r"blank\.csv: no label is filled in, in 2 records; judge them, then collect"):
+        list(collect(run, [blank]))
     strangers = sheet(tmp_path, "x.csv", [("zz", "1", "bo"), ("yy", "1", "bo")])
     with pytest.raises(JobError, match=r'none of 2 annotations is a label of a task in .*"unknown_task": 2') as e:
         list(collect(run, [strangers]))

@@ -162,7 +162,7 @@ def test_missing_input_is_refused(tmp_path, given, says):
 
 
 def test_a_job_that_keeps_nothing_fails_and_says_why(tmp_path):
-    with pytest.raises(JobError, match=r"no document is left of 1 pages in 1 files: 1 too_short") as e:
+    with pytest.raises(JobError, match=r"no document is left of 1 page in 1 file: 1 too_short") as e:
         ingest.ingest(make_job(tmp_path, {"a.jsonl.gz": [{"id": "1", "text": "No."}]}), tmp_path / "run")
     assert e.value.code == BAD_DATA
 
