@@ -22,7 +22,7 @@ class Document(Record):
     text: str = column(pa.string(), "main text, in Unicode; offsets below count its code points")
     language: str = column(pa.string(), "ISO 639-1 code, e.g. 'en'")
     date: str = column(pa.string(), "when it was crawled, ISO 8601; '' if unknown")
-    source_file: str = column(pa.string(), "input file, as named by the job")
+    source_file: str = column(pa.string(), "input file: its path from the job file's folder, escapes for what cannot be shown")
     source_offset: int = column(
         pa.int64(),
         "where the record starts: byte in the file for WARC and WET (of the compressed file, as in a CDX), "
@@ -63,14 +63,14 @@ class Question(Record):
     """A question to be answered from the crawl."""
 
     question_id: str = column(pa.string(), "unique in the job")
-    text: str = column(pa.string(), "the question as asked")
+    text: str = column(pa.string(), "the question as asked, in one line, normalised as pages are")
 
 
 @record
 class Rejected(Record):
     """An input record that was refused, and why; found again at its place in the input file."""
 
-    source_file: str = column(pa.string(), "input file, as named by the job")
+    source_file: str = column(pa.string(), "input file: its path from the job file's folder, escapes for what cannot be shown")
     source_offset: int = column(
         pa.int64(), "as Document.source_offset; for labels and annotations the line, or the record of a JSON list, from 1"
     )

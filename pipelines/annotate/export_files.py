@@ -20,7 +20,7 @@ import ijson
 from pipelines.annotation_tools.spreadsheet import unquote
 from pipelines.annotation_tools.tool import FileKind
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.inputs.text_lines import bad
+from pipelines.inputs.text_lines import bad, refuse_half_pairs
 
 Row: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
@@ -87,6 +87,7 @@ class ExportFile:
                     row = json.loads(each)
                 except (ValueError, RecursionError) as e:
                     raise bad(self.path, line, f"no whole JSON object; is the file cut off here? {AGAIN} ({e})") from e
+                refuse_half_pairs(self.path, line, each, row)
                 yield line, self._object(row)
             self._at(line)
 

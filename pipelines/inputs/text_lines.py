@@ -58,12 +58,17 @@ def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
         raise bad(path, first_line, f"not JSON that can be read: {e}") from e
     except RecursionError as e:
         raise bad(path, first_line, "brackets in brackets, too deep to be read") from e
+    refuse_half_pairs(path, first_line, text, value)
+    return value
+
+
+def refuse_half_pairs(path: Path, line: int, text: str, value: Any) -> None:
+    """Raises JobError (65) if the value of a JSON text holds half a surrogate pair."""
     if "\\ud" in text or "\\uD" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as e:
-            raise bad(path, first_line, f"half a surrogate pair, \\u{ord(e.object[e.start]):04x}, which is no character") from e
-    return value
+            raise bad(path, line, f"half a surrogate pair, \\u{ord(e.object[e.start]):04x}, which is no character") from e
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

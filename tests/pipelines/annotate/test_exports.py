@@ -340,3 +340,11 @@ def test_what_is_no_file_or_no_form_is_refused(tmp_path: Path) -> None:
         "not_a_label",
     )
     assert set(export_forms()) == {"label-studio", "label-studio-min", "argilla", "prodigy", "csv"}
+
+
+def test_half_a_surrogate_pair_is_refused_with_its_line(tmp_path: Path) -> None:
+    whole = json.dumps(label_studio_task("t1"))
+    file = written(tmp_path, whole + "\n" + whole.replace("Because", "\\udfff") + "\n", "jsonl")
+    with pytest.raises(JobError, match=r"anna.jsonl:2: half a surrogate pair, \\udfff") as e:
+        list(Export(file, "label-studio").read())
+    assert e.value.code == BAD_DATA
