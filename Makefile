@@ -3,13 +3,18 @@ PYTHON ?= python3
 OUT ?= out/sample
 WORKERS ?= 2
 BIN := .venv/bin
+# On a terminal pip shows how far it is.
+PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
+	$(BIN)/python -m pip install $$quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: sample test check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
+	@echo "running the main job on the sample web: about a minute"
 	$(BIN)/answermill sample --out $(OUT)
 
 test: .venv/installed-test              ## lint and types beside the tests; fails where one of them does
+	@echo "running ruff, mypy and the tests, in $(WORKERS) processes: some 10 minutes on two cores"
 	@$(MAKE) --no-print-directory --keep-going -j2 lint pytest
 
 lint: .venv/installed-test              ## its output comes in one piece, in the midst of the tests' dots
@@ -34,15 +39,18 @@ format: .venv/installed-test
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@echo "installing AnswerMill and what it needs: about 0.9 GB to download and 3 GB on the disk (6.5 GB with torch's CUDA build), two minutes or more"
+	@$(PIP) -e .
 	touch $@
 
 .venv/installed-test: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@echo "installing the tools of the tests"
+	@$(PIP) -e '.[test]'
 	touch $@
 
 .venv/installed-docs: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@echo "installing the tools of the documentation"
+	@$(PIP) -e '.[docs]'
 	touch $@
 
 clean:
