@@ -72,7 +72,7 @@ class Run:
 
     def __iter__(self) -> Iterator[str]:
         """The complete folders, in the order of the steps that write them."""
-        from pipelines.execution.parquet_folder import read_manifest
+        from pipelines.execution.manifests.manifest import read_manifest
         from pipelines.steps.chain import folders
 
         names = [name for records in folders().values() for name in records]

@@ -2,6 +2,7 @@
 
 A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync), renamed, and then
 its folder, which holds the name, is brought to the disk as well. What a killed process leaves has such a temporary name.
+What was written is read again with suspicion: JSON of a known shape, and files by their size and SHA-256.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+T = TypeVar("T")
 
 
 @contextlib.contextmanager
@@ -105,6 +112,46 @@ def sha256(file: Path) -> str:
     """The digest of a file's content, 64 hex digits."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+class WrongShape(ValueError):
+    """A JSON file is not one that this program wrote; the message names the file and what is wrong in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """How a file was when it was written: bytes, and 64 hex digits."""
+
+    size: int
+    sha256: str
+
+
+def read_json(file: Path, shape: type[T]) -> T:
+    """The content of a JSON file that holds a `shape`: a dataclass, `dict[str, int]`, ….
+
+    Raises FileNotFoundError; WrongShape if it is not UTF-8, not JSON, or of another shape.
+    """
+    try:
+        return TypeAdapter(shape).validate_json(file.read_bytes(), strict=True)
+    except ValidationError as e:
+        first = e.errors(include_url=False)[0]
+        place = ".".join(str(key) for key in first["loc"])
+        raise WrongShape(f"{file}: {place + ': ' if place else ''}{first['msg']}") from None
+
+
+def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
+    """What became of the files since they were listed: a clause for each that is missing or other, beginning with its path.
+
+    Sizes are compared and, with `checksums`, every byte.
+    """
+    for name, file in files.items():
+        path = folder / name
+        if not path.is_file():
+            yield f"{path} is missing"
+        elif (size := path.stat().st_size) != file.size:
+            yield f"{path} has {size:,} bytes, {file.size:,} were written"
+        elif checksums and sha256(path) != file.sha256:
+            yield f"{path} was changed since it was written (SHA-256)"
 
 
 def _temporary(path: Path) -> Path:

@@ -208,7 +208,7 @@ def test_beam_gives_what_the_functions_give(small_run):
     questions = list(Folder.open(small_run / "questions", Question, "retrieve").read())
     block = shard_search.Block(0, tuple(questions))
     open_shard = shard_search.OpenShards(job)
-    shards = [open_shard(folder) for folder in sorted((small_run / "shards").glob("0*"))]
+    shards = [open_shard(shard) for shard in shard_search.shards_of(small_run)]
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
     asked = shard_search.encode(block, dense_encoder(job.index.encoder))
@@ -259,7 +259,7 @@ def test_three_shards_and_blocks_of_five_questions_give_the_same_rows(small_run,
 KILLED = """
 import os, signal
 from pipelines.__main__ import main
-from pipelines.execution.parquet_folder import Manifest
+from pipelines.execution.manifests.manifest import Manifest
 from pipelines.execution.step import Reports
 
 def kill_after(write, count, counts):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +20,7 @@ from indexing.shards.shard_files import (
     DENSE,
     PASSAGES,
     ROWS_PER_GROUP,
+    ShardFile,
     ShardMismatch,
     check_files,
     read_shard_file,
@@ -31,37 +30,28 @@ from indexing.shards.vector_index import DenseIndex
 from schemas.corpus import Passage
 
 
-@dataclass(frozen=True, slots=True)
-class EncoderName:
-    """Which encoder a shard's vectors are by."""
-
-    name: str
-    fingerprint: str
-    dimension: int
-    precision: str
-
-
 class Shard:
     """A shard, open for search. Its Lucene and FAISS indexes are loaded when they are first needed."""
 
-    def __init__(self, folder: Path, contents: dict[str, Any], java: Java | None, heap: str) -> None:
+    def __init__(self, folder: Path, contents: ShardFile, java: Java | None, heap: str) -> None:
         self.folder = folder
-        self.rows: int = contents["rows"]
-        self.encoder = EncoderName(**contents["encoder"]) if contents["encoder"] else None
-        self.k1, self.b = float(contents["bm25"]["k1"]), float(contents["bm25"]["b"])
-        self._lucene_version: str = contents["lucene"]
+        self.rows, self.encoder = contents.rows, contents.encoder
+        self.k1, self.b = contents.bm25.k1, contents.bm25.b
+        self._lucene_version = contents.lucene
         self._java, self._heap = java, heap
 
     @classmethod
-    def open(cls, folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True) -> Shard:
+    def open(
+        cls, folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str | None = None
+    ) -> Shard:
         """Open a shard folder, reading every byte once to compare checksums unless `verify` is off.
 
-        Raises FileNotFoundError if the folder is no shard, ShardDamaged if a file is not the one that was written,
-        ShardMismatch if another version of this program wrote it.
+        `digest`: what the SHA-256 of its shard.json must be. Raises ShardDamaged if a file is missing or not the one that was
+        written, ShardMismatch if another version of this program wrote the shard.
         """
-        contents = read_shard_file(folder)
+        contents = read_shard_file(folder, digest)
         if verify:
-            check_files(folder, contents["files"])
+            check_files(folder, contents.files)
         return cls(folder, contents, java, heap)
 
     def close(self) -> None:
@@ -123,16 +113,19 @@ class Shard:
         return self._parquet.read(["passage_id"], use_threads=False)["passage_id"].combine_chunks()
 
 
-def stored_codes(folders: Sequence[Path], model: str, verify: bool = True) -> AnswerCodes | None:
+def stored_codes(
+    folders: Sequence[Path], model: str, verify: bool = True, digests: Sequence[str] | None = None
+) -> AnswerCodes | None:
     """The codes that these shards hold by the model of this digest; None if no shard holds codes of any model.
 
-    Compares sizes, and checksums unless `verify` is off. Raises ShardMismatch if the codes are of other models or of another
-    format, ShardDamaged if a file is not the one that was written.
+    Compares each shard.json with its SHA-256 in `digests`, if these are known; the codes' sizes, and checksums unless `verify`
+    is off. Raises ShardMismatch if the codes are of other models or of another format, ShardDamaged if a file is not the one
+    that was written.
     """
     shards = []
-    for folder in folders:
-        contents = read_shard_file(folder)
-        entries = contents.get("codes", [])
+    for n, folder in enumerate(folders):
+        contents = read_shard_file(folder, digests[n] if digests else None)
+        entries = contents.codes
         if any(entry["format"] != answer_codes.FORMAT for entry in entries):
             raise ShardMismatch(
                 f"{folder}: its answer codes were written by another version of this program; {what_to_do(folder)}"
@@ -146,6 +139,6 @@ def stored_codes(folders: Sequence[Path], model: str, verify: bool = True) -> An
                 "job's index in another --out; or rerank in a folder without shards/, where every answer is encoded anew"
             )
         inside = answer_codes.folder_of(Path(), model).as_posix()
-        check_files(folder, {name: file for name, file in contents["files"].items() if name.startswith(inside)}, verify)
+        check_files(folder, {name: file for name, file in contents.files.items() if name.startswith(inside)}, verify)
         shards.append(ShardCodes(folder, names[model]))
     return AnswerCodes(shards) if shards else None

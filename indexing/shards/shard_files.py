@@ -12,12 +12,12 @@ Lucene and FAISS do not notice every flipped bit, so opening a shard compares th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.atomic_files import sha256
+from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, sha256
 from schemas.corpus import Passage
 
 FORMAT = 1
@@ -51,31 +51,72 @@ def list_files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def read_shard_file(folder: Path) -> dict[str, Any]:
-    """What shard.json says. Raises FileNotFoundError; ShardDamaged if it is no JSON, ShardMismatch if its format is another."""
+@dataclass(frozen=True, slots=True)
+class EncoderName:
+    """Which encoder a shard's vectors are by."""
+
+    name: str
+    fingerprint: str
+    dimension: int
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bm25Settings:
+    """What BM25 counts and scores with."""
+
+    k1: float
+    b: float
+    analyzer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """What shard.json says."""
+
+    format: int
+    rows: int
+    passage_schema: str
+    lucene: str
+    bm25: Bm25Settings
+    encoder: EncoderName | None
+    files: dict[str, ListedFile]
+    codes: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    format: object
+    passage_schema: object = None
+
+
+def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
+    """What shard.json says. Its SHA-256 is compared with `digest`, if that is known: the manifest of shards/ has it.
+
+    Raises ShardDamaged if it is missing, another, or no such JSON; ShardMismatch if its format is another.
+    """
+    file = folder / SHARD_FILE
     try:
-        contents: dict[str, Any] = json.loads((folder / SHARD_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError as e:
-        raise FileNotFoundError(f"{folder}: no {SHARD_FILE}, so no shard; run the index step") from e
-    except ValueError as e:
-        raise ShardDamaged(f"{folder / SHARD_FILE}: not JSON ({e}); {what_to_do(folder)}") from e
-    if contents.get("format") != FORMAT or contents.get("passage_schema") != Passage.fingerprint():
-        raise ShardMismatch(f"{folder}: written by another version of this program; {what_to_do(folder)}")
-    return contents
+        if digest is not None and sha256(file) != digest:
+            raise ShardDamaged(f"{file} was changed since it was written (SHA-256); {what_to_do(folder, redo=False)}")
+        version = read_json(file, _Version)
+        if version.format != FORMAT or version.passage_schema != Passage.fingerprint():
+            raise ShardMismatch(f"{folder}: written by another version of this program; {what_to_do(folder)}")
+        return read_json(file, ShardFile)
+    except FileNotFoundError:
+        raise ShardDamaged(f"{file} is missing; {what_to_do(folder, redo=False)}") from None
+    except WrongShape as e:
+        raise ShardDamaged(f"{e}; {what_to_do(folder)}") from None
 
 
-def check_files(folder: Path, files: Mapping[str, Mapping[str, Any]], checksums: bool = True) -> None:
+def check_files(folder: Path, files: Mapping[str, ListedFile], checksums: bool = True) -> None:
     """Compare files with what shard.json says of them: size and, unless `checksums` is off, SHA-256. Raises ShardDamaged."""
-    for name, file in files.items():
-        path = folder / name
-        if not path.is_file():
-            raise ShardDamaged(f"{path}: missing; {what_to_do(folder)}")
-        if path.stat().st_size != file["size"]:
-            raise ShardDamaged(f"{path}: {path.stat().st_size:,} bytes, {file['size']:,} were written; {what_to_do(folder)}")
-        if checksums and sha256(path) != file["sha256"]:
-            raise ShardDamaged(f"{path}: its SHA-256 is not the one that was written; {what_to_do(folder)}")
+    wrong = next(changes(folder, files, checksums), None)
+    if wrong is not None:
+        is_noticed = next(changes(folder, files, checksums=False), None) is not None  # by every run, which builds it again
+        raise ShardDamaged(f"{wrong}; {what_to_do(folder, redo=not is_noticed)}")
 
 
-def what_to_do(folder: Path) -> str:
-    """The end of an error message about a shard that must be built again."""
-    return f"delete {folder} and run the index step again"
+def what_to_do(folder: Path, redo: bool = True) -> str:
+    """The end of an error message about a shard that must be built again: the command; with `redo` it builds all of them."""
+    return f"`answermill run JOB.toml --out {folder.parent.parent}{' --redo index' if redo else ''}` builds it again"

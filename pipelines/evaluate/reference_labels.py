@@ -16,7 +16,8 @@ import numpy as np
 from pipelines.datasets import read_dataset, recognise
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.evaluate.candidate_values import CandidateValues, Value, number_of, read_parquet
-from pipelines.execution.parquet_folder import MANIFEST, Folder, read_manifest
+from pipelines.execution.manifests.manifest import MANIFEST, read_manifest
+from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.text_lines import lines
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.record import Record

@@ -9,83 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
+import re
 import shutil
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
-from schemas.atomic_files import replacing, sha256, sync, write_text
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.execution.manifests.manifest import Manifest, check_part, read_manifest, repair
+from pipelines.execution.manifests.manifest import Part as Part
+from schemas.atomic_files import replacing, sha256, sync
 from schemas.record import Record
 
 R = TypeVar("R", bound=Record)
-FORMAT = 2
-MANIFEST = "_manifest.json"
 ROWS_PER_GROUP = 2_048
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of a folder: its name in the folder, rows, bytes and SHA-256."""
-
-    file: str
-    rows: int
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content; see `execution/step.py`."""
-
-    step: str
-    record: str
-    schema: str
-    fingerprint: str
-    settings: Mapping[str, Any]
-    inputs: Mapping[str, str]
-    version: str
-    rows: int
-    counts: Mapping[str, int]
-    parts: tuple[Part, ...]
-    revision: int = 1
-    digests: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the input files that workers have read, by name."""
-    format: int = FORMAT
-
-    def write(self, folder: Path) -> None:
-        """Commit the folder. Raises JobError (73) if another manifest came first."""
-        created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
-        if not created and read_manifest(folder) != self:
-            raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
-
-
-def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a folder; None if it has none, so that the folder counts as not written.
-
-    Raises JobError (65) if it is not readable or of another format.
-    """
-    path = folder / MANIFEST
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except ValueError as e:
-        raise JobError(f"{path}: not a manifest ({e}); delete {folder} and run its step again", BAD_DATA) from e
-    if values.get("format") != FORMAT:
-        raise JobError(
-            f"{path}: format {values.get('format')!r}, this version reads {FORMAT}; run the step again in another --out",
-            BAD_DATA,
-        )
-    return Manifest(**{**values, "parts": tuple(Part(**part) for part in values["parts"])})
+_PART = re.compile(r"part-|\d+-of-\d+$")
 
 
 class _RowGroups(Generic[R]):
@@ -195,13 +140,15 @@ class Folder(Generic[R]):
     @classmethod
     def open(cls, path: Path, record: type[R], made_by: str) -> Folder[R]:
         """Raises JobError: 66 if there is no manifest (`made_by` is the step to run), 65 if it holds something else."""
-        manifest = read_manifest(path)
+        manifest = read_manifest(path, made_by)
         if manifest is None:
-            raise JobError(f"{path} is not there or not complete; run `answermill {made_by}` first", INPUT_MISSING)
+            run = path.parents[made_by in ("propagate", "collect")]  # whose folders are one level deeper
+            command = f"collect {run} EXPORT" if made_by == "collect" else f"{made_by} JOB.toml --out {run}"
+            raise JobError(f"{path} is not there or not complete; run `answermill {command}` first", INPUT_MISSING)
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             raise JobError(
                 f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
-                f"{record.fingerprint()}; run `answermill {made_by}` again in another --out",
+                f"{record.fingerprint()}; {repair(made_by, manifest.run_of(path))}",
                 BAD_DATA,
             )
         return cls(path, record, manifest)
@@ -233,9 +180,8 @@ class Folder(Generic[R]):
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
     """The batches of a part that a manifest names. Compares its checksum first; raises JobError (65) if it is wrong."""
-    path = folder / part.file
-    _check(path, part)
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    check_part(folder, part)
+    with pq.ParquetFile(folder / part.file, page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
 
 
@@ -252,7 +198,7 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
     """
     path = folder / part.file
     if path not in _sound or _sound[path] != part.sha256:
-        _check(path, part)
+        check_part(folder, part)
         _sound[path] = part.sha256
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         first = 0
@@ -269,26 +215,10 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
 _sound: dict[Path, str] = {}  # a part whose checksum this process has compared → that checksum
 
 
-def _check(path: Path, part: Part) -> None:
-    """Raises JobError (65) unless the file is there and has the part's checksum."""
-    try:
-        digest = sha256(path)
-    except FileNotFoundError:
-        raise JobError(
-            f"{path} is named by its manifest but missing; delete {path.parent} and run its step again", BAD_DATA
-        ) from None
-    if digest != part.sha256:
-        raise JobError(
-            f"{path} was changed since it was written (SHA-256); delete {path.parent} and run its step again", BAD_DATA
-        )
-
-
-def sweep(folder: Path, named: Sequence[str]) -> None:
-    """Remove what an interrupted run left in a folder: temporary files, and parts that nothing names."""
+def sweep(folder: Path, named: Collection[str]) -> None:
+    """Remove what an interrupted run left in a folder: temporary files, and parts (shards too) that nothing names."""
     if folder.is_dir():
         for path in folder.iterdir():
-            if path.name.startswith(".") and path.name.endswith(".tmp"):
+            is_temporary = path.name.startswith(".") and path.name.endswith(".tmp")
+            if is_temporary or (_PART.match(path.name) and path.name not in named):
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-            elif path.name.startswith("part-") and path.name not in named:
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()

@@ -12,18 +12,23 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.parquet_folder import Manifest, Part, read_manifest, sweep
-from schemas.atomic_files import write_text
+from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
+from pipelines.execution.manifests.run_folder import differences, following
+from pipelines.execution.parquet_folder import sweep
+from pipelines.execution.progress import print_line
+from schemas.atomic_files import WrongShape, read_json, write_text
 from schemas.record import Record
 
 WORK = "_work"
+SHOWN = 3
+"""Damaged files, or settings that differ, that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,16 @@ class Report:
     counts: Mapping[str, int] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the input files that it has read, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportFile:
+    """The shape of a report's file: no value may be missing."""
+
+    unit: int
+    parts: dict[str, Part]
+    counts: dict[str, int]
+    digests: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +77,32 @@ class Reports:
         return self.folder / f"unit-{unit:05d}.json"
 
     def _load(self, path: Path) -> Report:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return Report(
-            values["unit"], {name: Part(**part) for name, part in values["parts"].items()}, values["counts"], values["digests"]
-        )
+        """Raises JobError (65) if the file is not a report."""
+        try:
+            values = read_json(path, _ReportFile)
+        except WrongShape as e:
+            raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
+        return Report(values.unit, values.parts, values.counts, values.digests)
+
+    def drop_damaged(self, run: Path) -> list[str]:
+        """Delete the reports that are unreadable, and those whose parts are not as they were written; returns what is wrong.
+
+        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are.
+        """
+        damage = []
+        for path in sorted(self.folder.glob("unit-*.json")):
+            try:
+                parts = self._load(path).parts
+            except JobError as e:
+                wrong: str | None = str(e)
+            else:
+                folders = ((run / name, part) for name, part in parts.items())
+                wrongs = (damage_of(folder, part, (folder / part.file).is_file()) for folder, part in folders)
+                wrong = next((each for each in wrongs if each is not None), None)
+            if wrong is not None:
+                path.unlink()
+                damage.append(wrong)
+        return damage
 
     def numbers(self) -> set[int]:
         """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
@@ -92,6 +129,8 @@ class Step:
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]
     revision: int = 1
+    units_stand_alone: bool = False
+    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in `work`."""
 
     @property
     def work(self) -> Path:
@@ -113,36 +152,69 @@ class Step:
         }
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
-    def is_complete(self) -> bool:
-        """Whether all folders are committed under this fingerprint. Raises JobError (73) if another job's are in the way."""
-        fingerprint = self.fingerprint()
-        manifests = {name: read_manifest(self.run / name) for name in self.outputs}
-        for name, manifest in manifests.items():
-            if manifest is not None and manifest.fingerprint != fingerprint:
-                raise JobError(
-                    f"{self.run / name} holds the output of another job: {self._difference(manifest)}. "
-                    f"Give another --out, or delete that folder and those of the steps after {self.name}",
-                    OUTPUT_EXISTS,
-                )
-        return all(manifests.values())
+    def is_complete(self, checksums: bool = False) -> bool:
+        """Whether all folders are committed under this fingerprint, and their parts there in the sizes they were written in.
+
+        With `checksums` every byte is compared. Raises JobError (73) if another job's folders are in the way.
+        """
+        manifests = self._manifests()
+        damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name, checksums))
+        return len(manifests) == len(self.outputs) and next(damage, None) is None
 
     def begin(self) -> None:
-        """Prepare for the units: delete what a run with other settings left, keep what the same run left."""
+        """Prepare for the units: delete what a run with other settings left, keep what the same run left.
+
+        Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were written is not
+        done; stderr says which. Raises JobError (73) if another job's folders are in the way.
+        """
+        manifests = self._manifests()
         mark = self.work / "fingerprint"
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
             shutil.rmtree(self.work, ignore_errors=True)
             write_text(mark, self.fingerprint() + "\n")
+        damage = [*self._reopen(manifests), *self.reports.drop_damaged(self.run)]
+        for wrong in list(dict.fromkeys(damage))[:SHOWN]:
+            print_line(f"{wrong}; {self.name} makes it again")
+        if len(damage) > SHOWN:
+            print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
         done = self.reports.read().values()
         for name in self.outputs:
             sweep(self.run / name, [report.parts[name].file for report in done if name in report.parts])
 
-    def finish(self, reports: Iterable[Report], counts: Mapping[str, int]) -> None:
-        """Commit all folders from the units' reports and remove the work folder."""
+    def _manifests(self) -> dict[str, Manifest]:
+        """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
+        read = {name: read_manifest(self.run / name, self.name, self.run) for name in self.outputs}
+        manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
+        if others := {name: it for name, it in manifests.items() if it.fingerprint != self.fingerprint()}:
+            raise JobError(self._conflict(others), OUTPUT_EXISTS)
+        return manifests
+
+    def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
+        """Make reports of the manifests again, as far as these hold the units' counts, and remove them; returns the damage."""
+        damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name)]
+        parts: dict[int, dict[str, Part]] = {}
+        for name, manifest in manifests.items():
+            for part in manifest.parts:
+                parts.setdefault(part.unit, {})[name] = part
+        if manifests.keys() == self.outputs.keys():
+            for unit, counts in manifests[next(iter(self.outputs))].units.items():
+                self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
+        for name in manifests:
+            (self.run / name / MANIFEST).unlink()
+        return damage
+
+    def finish(self, reports: Iterable[Report], counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
+        """Commit all folders from the units' reports and remove the work folder.
+
+        `beside`: files of the run folder that were written with them, and are compared with them.
+        """
         ordered = sorted(reports, key=lambda report: report.unit)
+        units = {str(unit): report.counts for unit, report in self.reports.read().items()} if self.units_stand_alone else {}
         for name, record in self.outputs.items():
             parts = tuple(report.parts[name] for report in ordered if name in report.parts)
             sweep(self.run / name, [part.file for part in parts])
             (self.run / name).mkdir(parents=True, exist_ok=True)
+            first = name == next(iter(self.outputs))
             Manifest(
                 step=self.name,
                 record=record.__name__,
@@ -156,21 +228,41 @@ class Step:
                 digests={name: digest for report in ordered for name, digest in report.digests.items()},
                 parts=parts,
                 revision=self.revision,
+                folder=name,
+                units=units if first else {},
+                beside=tuple(beside) if first else (),
             ).write(self.run / name)
         shutil.rmtree(self.work, ignore_errors=True)
         if not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
+    def _conflict(self, others: Mapping[str, Manifest]) -> str:
+        """What to say of folders of this step that are committed under another fingerprint, and of what was made of them."""
+        name, other = next(iter(others.items()))
+        made_of_them = [
+            f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
+            for followers in [following(self.run, others)]
+            for follower, manifest in followers.items()
+            if manifest.step not in (self.name, "collect")
+        ]
+        in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
+        remedy = f"{repair(self.name, self.run)}; or give another --out"
+        return f"{self.run / name} holds the output of another job: {self._difference(other)}; {in_the_way}. {remedy}"
+
     def _difference(self, manifest: Manifest) -> str:
+        """In what the step of a manifest was another one."""
+        if manifest.step != self.name:
+            return f"{manifest.step} wrote it"
         if manifest.revision != self.revision:
             return (
                 f"the code of {self.name} gives another output since (revision {manifest.revision} there, {self.revision} here)"
             )
-        for what, here, there in (("settings", self.settings, manifest.settings), ("input", self.inputs, manifest.inputs)):
-            for key in sorted({*here, *there}):
-                if here.get(key) != there.get(key):
-                    return f"{what} {key} = {there.get(key)!r} there, {here.get(key)!r} here"
-        return "written with another version's records"
+        settings = json.loads(json.dumps(self.settings))
+        clauses = [f"settings {clause}" for clause in differences(manifest.settings, settings, "")]
+        clauses += [f"input {clause}" for clause in differences(manifest.inputs, self.inputs, "")]
+        if not clauses:
+            return "written with another version's records"
+        return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
 
 
 def total(reports: Iterable[Report]) -> Counter[str]:

@@ -34,7 +34,8 @@ from pipelines.config.job_file import Job, Propagate
 from pipelines.config.outputs import PROPAGATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.parquet_folder import MANIFEST, Folder, PartWriter
+from pipelines.execution.manifests.manifest import MANIFEST
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Report, Step, total
 from pipelines.execution.unit_dofn import UnitDoFn

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from indexing.annotation.splits import SPLITS, Split
-from pipelines.execution.parquet_folder import Manifest
+from pipelines.execution.manifests.manifest import Manifest
 
 _SHOWN_FILES = 20
 _HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")

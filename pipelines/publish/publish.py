@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.execution.parquet_folder import read_batches, read_manifest
+from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.execution.parquet_folder import read_batches
 from pipelines.execution.progress import progress
 from pipelines.publish.card import Card, Origin, SplitCounts
 from pipelines.publish.formats import FORMS, Rows, judged, sentences

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.execution.parquet_folder import Folder, Part, read_batches
-from schemas.atomic_files import write_text
+from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document, Question
 
 ANSWERS = "answers.jsonl"
@@ -19,8 +19,8 @@ COLUMNS = (
 """What is read of scored/."""
 
 
-def write_answers(run: Path, parts: Sequence[Part]) -> None:
-    """Write answers.jsonl from the parts of scored/.
+def write_answers(run: Path, parts: Sequence[Part]) -> Part:
+    """Write answers.jsonl from the parts of scored/; returns its lines, bytes and SHA-256.
 
     One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it was dropped.
     """
@@ -43,6 +43,7 @@ def write_answers(run: Path, parts: Sequence[Part]) -> None:
             answer |= pages.get(row["doc_id"], {})
         lines.append(json.dumps(answer, ensure_ascii=False) + "\n")
     write_text(run / ANSWERS, "".join(lines))
+    return Part(ANSWERS, len(lines), (run / ANSWERS).stat().st_size, sha256(run / ANSWERS))
 
 
 def places_of(run: Path, doc_ids: set[str]) -> dict[str, dict[str, Any]]:

@@ -59,7 +59,7 @@ def step_of(job: Job, run: Path) -> Step:
     passages = Folder.open(run / "passages", Passage, "ingest")
     settings = job.index.model_dump(exclude={"question_encoder"})
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
-    return Step(run, "index", OUTPUTS, settings, inputs, REVISION)
+    return Step(run, "index", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

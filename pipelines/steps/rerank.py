@@ -128,15 +128,13 @@ def step_of(job: Job, run: Path) -> Step:
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
-    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION)
+    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
     step = step_of(job, run)
     if step.is_complete():
-        if not (run / ANSWERS).is_file():
-            write_answers(run, Folder.open(run / "scored", ScoredCandidate, "rerank").parts)
         return summary(run) + " (complete)"
     step.begin()
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
@@ -155,8 +153,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
-    write_answers(run, [report.parts["scored"] for report in reports.values()])
-    step.finish(reports.values(), counts | per_question(counts))
+    answers = write_answers(run, [report.parts["scored"] for report in reports.values()])
+    step.finish(reports.values(), counts | per_question(counts), [answers])
     return summary(run)
 
 

@@ -32,7 +32,9 @@ from pipelines.steps.shard_search import (
     FuseAndFetch,
     MergeShards,
     Search,
+    ShardPlace,
     add,
+    shards_of,
 )
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Rejected
@@ -70,7 +72,7 @@ def step_of(job: Job, run: Path) -> Step:
     if "dense" in settings.sources:
         decisive["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
-    return Step(run, "retrieve", OUTPUTS, decisive, inputs, REVISION)
+    return Step(run, "retrieve", OUTPUTS, decisive, inputs, REVISION, units_stand_alone=True)
 
 
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -85,12 +87,11 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     blocks = [Block(n, questions[start : start + settings.block]) for n, start in enumerate(starts)]
     done = step.reports.read()
     pending = [block for block in blocks if block.number not in done]
-    folders = [run / "shards" / part.file for part in Folder.open(run / "shards", Passage, "index").parts]
     with (
         progress("retrieve", len(blocks), step.reports.count),
         pipeline(beam_options, job.workers.processes, len(pending)) as root,
     ):
-        define(root, pending, folders, job, settings, step)
+        define(root, pending, shards_of(run), job, settings, step)
     reports = [*step.reports.read().values(), write_rejects(choice, step, len(blocks))]
     counts = total(reports)
     if counts["questions"] != len(questions):
@@ -100,12 +101,12 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 
 def define(
-    root: beam.Pipeline, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, step: Step
+    root: beam.Pipeline, blocks: Sequence[Block], shards: Sequence[ShardPlace], job: Job, settings: Retrieve, step: Step
 ) -> None:
     """The pipeline: count words over shards, encode questions, search each block in each shard, merge, fuse, fetch."""
-    shards = root | "Shards" >> beam.Create(list(enumerate(folders)))  # (number, folder)
     statistics = (
-        shards
+        root
+        | "Shards" >> beam.Create(list(enumerate(shards)))  # (number, ShardPlace)
         | "Count words" >> beam.ParDo(CountWords(blocks, job, settings))  # GlobalStatistics of one shard
         | "Over all shards" >> beam.CombineGlobally(add)  # GlobalStatistics
     )
@@ -114,15 +115,15 @@ def define(
         | "Blocks" >> beam.Create([(block.number, block) for block in blocks])
         | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (block number, QuestionVectors)
     )
-    searches = [(n, folder, first) for n, folder in enumerate(folders) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
+    searches = [(n, shard, first) for n, shard in enumerate(shards) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
     search = Search(blocks, job, settings)
     (
         root
-        | "Searches" >> beam.Create(searches)  # (shard number, folder, first of some blocks)
+        | "Searches" >> beam.Create(searches)  # (shard number, ShardPlace, first of some blocks)
         | "Search" >> beam.ParDo(search, beam.pvalue.AsSingleton(statistics), beam.pvalue.AsDict(vectors))
         # (block number, BlockHits of one shard)
         | "Merge shards" >> beam.CombinePerKey(MergeShards(settings.depth))  # (block number, BlockHits)
-        | "Fuse and fetch" >> beam.ParDo(FuseAndFetch(blocks, folders, job, settings, step))
+        | "Fuse and fetch" >> beam.ParDo(FuseAndFetch(blocks, shards, job, settings, step))
     )
 
 

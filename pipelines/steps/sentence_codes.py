@@ -15,7 +15,7 @@ from indexing.shards.dense import find_model
 from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.parquet_folder import read_manifest
+from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.steps.models import device_of, folder_digest, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
@@ -103,7 +103,8 @@ def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> An
     digest = checkpoint_digest(job, stage)
     if manifest is None or digest is None or digest not in planned(job):
         return None
-    return stored_codes([run / "shards" / part.file for part in manifest.parts], digest, verify)
+    folders = [run / "shards" / part.file for part in manifest.parts]
+    return stored_codes(folders, digest, verify, [part.sha256 for part in manifest.parts])
 
 
 def check(job: Job, run: Path) -> None:

@@ -19,13 +19,12 @@ from indexing.shards.dense import Encoder
 from indexing.shards.fusion import Best, Fused, fuse, merge
 from indexing.shards.jvm import find_java
 from indexing.shards.shard import Shard
-from indexing.shards.shard_files import SHARD_FILE, ShardDamaged, what_to_do
+from indexing.shards.shard_files import ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
-from pipelines.execution.parquet_folder import PartWriter
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Report, Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.steps.models import ModelDoFn, passage_encoder
-from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Question
 from schemas.ranked import Hit
 
@@ -40,6 +39,20 @@ Vectors: TypeAlias = npt.NDArray[np.float32]
 _sound: dict[Path, str] = {}  # a shard whose checksums this process has compared → SHA-256 of its shard.json
 
 
+@dataclass(frozen=True, slots=True)
+class ShardPlace:
+    """A shard's folder, and the SHA-256 of its shard.json, which the manifest of shards/ has."""
+
+    folder: Path
+    sha256: str
+
+
+def shards_of(run: Path) -> list[ShardPlace]:
+    """The shards of a run. Raises JobError (66) if shards/ is not complete."""
+    folder = Folder.open(run / "shards", Passage, "index")
+    return [ShardPlace(folder.path / part.file, part.sha256) for part in folder.parts]
+
+
 class OpenShards:
     """Opens shards and keeps the `most` that were used last open. Loads nothing before the first call.
 
@@ -50,15 +63,14 @@ class OpenShards:
         self._job, self._most = job, most
         self._open: OrderedDict[Path, Shard] = OrderedDict()
 
-    def __call__(self, folder: Path) -> Shard:
+    def __call__(self, shard: ShardPlace) -> Shard:
         """The shard, open. Raises as `Shard.open`."""
+        folder = shard.folder
         if folder not in self._open:
-            file = folder / SHARD_FILE
-            digest = sha256(file) if file.is_file() else ""  # `Shard.open` refuses a folder without it
-            verify = _sound.get(folder) != digest
-            workers = self._job.workers
-            self._open[folder] = Shard.open(folder, find_java(workers.java), workers.java_heap, verify=verify)
-            _sound[folder] = digest
+            verify, workers = _sound.get(folder) != shard.sha256, self._job.workers
+            java = find_java(workers.java)
+            self._open[folder] = Shard.open(folder, java, workers.java_heap, verify=verify, digest=shard.sha256)
+            _sound[folder] = shard.sha256
         self._open.move_to_end(folder)
         while len(self._open) > self._most:
             self._open.popitem(last=False)[1].close()
@@ -90,16 +102,16 @@ BlockHits: TypeAlias = dict[str, list[Best]]
 
 
 class CountWords(UnitDoFn):
-    """(number, folder) of a shard → how big it is and how often the questions' words occur in it."""
+    """(number, place) of a shard → how big it is and how often the questions' words occur in it."""
 
     def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
         super().__init__("retrieve")
         self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
         self._open = OpenShards(job)
 
-    def work(self, shard: int, folder: Path) -> Iterator[GlobalStatistics]:
+    def work(self, number: int, shard: ShardPlace) -> Iterator[GlobalStatistics]:
         if self._texts:
-            yield self._open(folder).bm25.share(self._texts)
+            yield self._open(shard).bm25.share(self._texts)
 
 
 def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
@@ -140,13 +152,13 @@ class Search(ModelDoFn):
     def work(
         self,
         number: int,
-        folder: Path,
+        shard: ShardPlace,
         first: int,
         statistics: GlobalStatistics,
         vectors: Mapping[int, QuestionVectors | None],
     ) -> Iterator[tuple[int, BlockHits]]:
         for block in self._blocks[first : first + BLOCKS_PER_SEARCH]:
-            yield block.number, search(self._open(folder), number, block, vectors[block.number], statistics, self._settings)
+            yield block.number, search(self._open(shard), number, block, vectors[block.number], statistics, self._settings)
 
 
 def search(
@@ -196,10 +208,10 @@ class MergeShards:
 class FuseAndFetch(UnitDoFn):
     """(block number, the best of all shards) → parts of questions/ and retrieved/; and the unit's report."""
 
-    def __init__(self, blocks: Sequence[Block], folders: Sequence[Path], job: Job, settings: Retrieve, step: Step) -> None:
+    def __init__(self, blocks: Sequence[Block], shards: Sequence[ShardPlace], job: Job, settings: Retrieve, step: Step) -> None:
         super().__init__(step.name, step.reports)
         self._blocks = {block.number: block for block in blocks}
-        self._folders, self._settings, self._step = list(folders), settings, step
+        self._shards, self._settings, self._step = list(shards), settings, step
         self._open = OpenShards(job, OPEN_TO_FETCH)
 
     def work(self, number: int, hits: BlockHits) -> None:
@@ -208,7 +220,7 @@ class FuseAndFetch(UnitDoFn):
             fuse({source: best[n] for source, best in hits.items()}, self._settings.fusion_k)
             for n in range(len(block.questions))
         ]
-        write_block(block, fused, fetch(fused, lambda number: self._open(self._folders[number])), self._step)
+        write_block(block, fused, fetch(fused, lambda number: self._open(self._shards[number])), self._step)
 
 
 def fetch(fused: Iterable[Sequence[Fused]], shard: Callable[[int], Shard]) -> dict[str, Passage]:

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from pipelines.execution.parquet_folder import MANIFEST, Folder, read_batches
+from pipelines.execution.manifests.manifest import MANIFEST
+from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.inputs.parquet_batches import raise_unless_damage
 from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate

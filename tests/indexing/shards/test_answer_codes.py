@@ -137,7 +137,7 @@ def test_codes_of_another_model_or_format_are_refused(built: Path, tmp_path: Pat
     contents = json.loads((tmp_path / "0" / SHARD_FILE).read_text())
     contents["codes"][0]["format"] = 0
     (tmp_path / "0" / SHARD_FILE).write_text(json.dumps(contents))
-    with pytest.raises(ShardMismatch, match=r"answer codes were written by another version.*run the index step again"):
+    with pytest.raises(ShardMismatch, match=r"answer codes were written by another version.*--redo index"):
         stored_codes([tmp_path / "0"], Words.model)
 
 
@@ -148,10 +148,10 @@ def test_codes_cut_short_or_changed_are_refused(built: Path, tmp_path: Path, fil
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
     for verify in (True, False):
-        with pytest.raises(ShardDamaged, match=f"{file}: .* bytes, .* were written; delete"):
+        with pytest.raises(ShardDamaged, match=f"{file} has .* bytes, .* were written; `answermill run"):
             stored_codes([tmp_path / "0"], Words.model, verify)
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(ShardDamaged, match=f"{file}: its SHA-256"):
+    with pytest.raises(ShardDamaged, match=f"{file} was changed since it was written"):
         stored_codes([tmp_path / "0"], Words.model)
     assert stored_codes([tmp_path / "0"], Other.model) is not None
     path.unlink()

@@ -13,7 +13,8 @@ from pipelines.errors import BAD_DATA, USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.evaluate.plot import plot_coverage
 from pipelines.evaluate.rank import RankOptions
-from pipelines.execution.parquet_folder import Manifest, PartWriter
+from pipelines.execution.manifests.manifest import Manifest
+from pipelines.execution.parquet_folder import PartWriter
 from ranking.baselines.complete import Complete
 from ranking.baselines.overlap import Overlap
 from ranking.evaluation.risk_coverage import risk_coverage

@@ -6,12 +6,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest
 from pipelines.execution.parquet_folder import (
-    MANIFEST,
     Folder,
-    Manifest,
     PartWriter,
-    read_manifest,
     read_part,
     sweep,
     whole_file,
@@ -63,7 +61,7 @@ def test_an_interrupted_part_leaves_nothing(tmp_path):
 
 def test_a_folder_without_its_manifest_does_not_exist(tmp_path):
     write(tmp_path, QUESTIONS)
-    with pytest.raises(JobError, match=r"not there or not complete; run `answermill retrieve` first") as e:
+    with pytest.raises(JobError, match=rf"not complete; run `answermill retrieve JOB.toml --out {tmp_path.parent}` first") as e:
         Folder.open(tmp_path, Question, "retrieve")
     assert e.value.code == INPUT_MISSING
 
@@ -82,7 +80,7 @@ def test_one_flipped_bit_is_noticed(tmp_path):
 def test_a_missing_part_is_noticed(tmp_path):
     part = write(tmp_path, QUESTIONS)
     (tmp_path / part.file).unlink()
-    with pytest.raises(JobError, match="named by its manifest but missing"):
+    with pytest.raises(JobError, match=r"parquet is missing; `answermill run JOB.toml --out .*` makes it again"):
         list(read_part(tmp_path, part, Question))
 
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.errors import OUTPUT_EXISTS, JobError
-from pipelines.execution.parquet_folder import PartWriter, read_manifest
+from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.manifest import Part, read_manifest
+from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import WORK, Report, Step, total
 from schemas.corpus import Question
 
 
 def make(run, revision=1, **settings):
-    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"}, revision)
+    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"}, revision, True)
 
 
 def work(step, unit, *texts):
@@ -138,3 +139,95 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 def test_the_counts_of_all_units_are_added_up():
     assert total([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]) == {"a": 1, "b": 5}
+
+
+def complete(step):
+    """Two units, done and committed."""
+    step.begin()
+    work(step, 0, "a", "b")
+    work(step, 1, "c")
+    finish(step)
+    assert step.is_complete()
+    return [step.run / "questions" / part.file for part in read_manifest(step.run / "questions").parts]
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:-1])])
+def test_of_a_complete_step_only_the_unit_whose_part_is_lost_is_done_again(tmp_path, capsys, damage):
+    step = make(tmp_path)
+    first, second = complete(step)
+    before = read_manifest(tmp_path / "questions")
+    damage(second)
+    assert not step.is_complete()
+    step.begin()
+    assert str(second) in capsys.readouterr().err
+    assert list(step.reports.read()) == [0] and first.is_file() and not second.exists()
+    assert read_manifest(tmp_path / "questions") is None
+    work(step, 1, "c")
+    finish(step)
+    assert step.is_complete() and read_manifest(tmp_path / "questions") == before
+
+
+def test_a_step_whose_units_need_each_other_is_done_again_as_a_whole(tmp_path):
+    step = replace(make(tmp_path), units_stand_alone=False)
+    complete(step)[0].unlink()
+    assert not step.is_complete()
+    step.begin()
+    assert step.reports.read() == {} and list((tmp_path / "questions").iterdir()) == []
+
+
+def test_only_a_look_at_every_byte_finds_a_part_of_the_same_size(tmp_path):
+    step = make(tmp_path)
+    path = complete(step)[0]
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    assert step.is_complete() and not step.is_complete(checksums=True)
+
+
+def test_a_file_beside_the_folder_is_compared_with_it(tmp_path):
+    step = make(tmp_path)
+    step.begin()
+    work(step, 0, "a")
+    (tmp_path / "answers.jsonl").write_text("{}\n")
+    step.finish(step.reports.read().values(), {}, [Part("answers.jsonl", 1, 3, "0" * 64)])
+    assert step.is_complete()
+    (tmp_path / "answers.jsonl").write_text("{}")
+    assert not step.is_complete()
+    step.begin()
+    assert list(step.reports.read()) == [0]
+
+
+@pytest.mark.parametrize("change", ["gone", "flipped", "unit-00000.json emptied", "unit-00000.json of another shape"])
+def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, change):
+    step = make(tmp_path)
+    step.begin()
+    work(step, 0, "a")
+    work(step, 1, "b")
+    part = tmp_path / "questions" / step.reports.read()[0].parts["questions"].file
+    report = step.work / "unit-00000.json"
+    if change == "gone":
+        part.unlink()
+    elif change == "flipped":
+        part.write_bytes(bytes([part.read_bytes()[0] ^ 1]) + part.read_bytes()[1:])
+    else:
+        report.write_text("" if "emptied" in change else '{"unit": 0}')
+        with pytest.raises(JobError, match=r"unit-00000\.json") as e:
+            step.reports.read()
+        assert e.value.code == BAD_DATA
+    make(tmp_path).begin()
+    assert list(step.reports.read()) == [1]
+    assert str(part if change in ("gone", "flipped") else report) in capsys.readouterr().err
+
+
+def test_a_conflict_names_all_that_is_in_the_way_and_the_key_of_a_stage(tmp_path):
+    stages = [{"name": None, "reranker": "cosinet", "keep": 30}, {"name": None, "reranker": "cascade", "keep": 3}]
+    step = make(tmp_path, stages=stages)
+    complete(step)
+    complete(Step(tmp_path, "rerank", {"questions_scored": Question}, {}, {"questions": "abc"}))
+    complete(Step(tmp_path, "annotate", {"tasks": Question}, {}, {"questions_scored": "abc"}))
+    with pytest.raises(JobError) as e:
+        make(tmp_path, stages=[stages[0], {**stages[1], "keep": 5}]).is_complete()
+    assert "settings stages.cascade.keep = 3 there, 5 here;" in str(e.value)
+    assert "in the way: questions, questions_scored (its input questions), tasks (its input questions_scored)." in str(e.value)
+    assert f"`answermill run JOB.toml --out {tmp_path} --redo retrieve`" in str(e.value)
+    with pytest.raises(JobError, match="settings stages = cosinet, cascade there, cosinet here;"):
+        make(tmp_path, stages=stages[:1]).is_complete()
+    assert step.is_complete()

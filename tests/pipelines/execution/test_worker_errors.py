@@ -84,7 +84,7 @@ def test_a_damaged_shard_in_a_worker_process_exits_with_65(run, capfd):
     settings = ("workers.processes=2", "retrieve.block=10")
     assert call("retrieve", run.parent / "job.toml", "--out", run, "--set", *settings) == 65
     err = capfd.readouterr().err
-    assert "dense.faiss: its SHA-256 is not the one that was written" in err
+    assert "dense.faiss was changed since it was written (SHA-256)" in err
     assert "Traceback" not in err and "apache_beam" not in err
 
 

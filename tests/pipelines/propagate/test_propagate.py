@@ -262,7 +262,7 @@ def test_without_a_file_the_collected_labels_are_read(tmp_path):
     (tmp_path / "job.toml").write_text("[propagate]\n")
     job = load(tmp_path / "job.toml")
     assert steps_of(job, tmp_path / "run") == []
-    with pytest.raises(JobError, match=r"collected/labels is not there or not complete; run `answermill collect` first") as e:
+    with pytest.raises(JobError, match=r"collected/labels is not there .*; run `answermill collect .* EXPORT` first") as e:
         run(tmp_path)
     assert e.value.code == INPUT_MISSING
     known = [s for d in documents[:9] for s in SPLITTER.sentences(d.doc_id, d.text)]

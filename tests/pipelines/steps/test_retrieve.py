@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,16 @@ from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import shard_search
 from pipelines.steps.chain import run_steps
-from pipelines.steps.shard_search import OPEN_TO_SEARCH, Block, OpenShards, QuestionVectors, search
+from pipelines.steps.shard_search import (
+    OPEN_TO_SEARCH,
+    Block,
+    OpenShards,
+    QuestionVectors,
+    ShardPlace,
+    search,
+    shards_of,
+)
+from schemas.atomic_files import sha256
 from schemas.corpus import Question
 from schemas.ranked import Hit
 
@@ -59,10 +68,10 @@ def openings(monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str
     verified: Counter[str] = Counter()
     open_shard = Shard.open
 
-    def counted(folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True) -> Shard:
+    def counted(folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str = "") -> Shard:
         opened[folder.name] += 1
         verified[folder.name] += verify
-        return open_shard(folder, java, heap, verify)
+        return open_shard(folder, java, heap, verify, digest)
 
     monkeypatch.setattr(Shard, "open", counted)
     return opened, verified
@@ -85,17 +94,13 @@ def test_a_process_compares_a_shards_checksums_once_and_finds_what_one_shard_fin
     assert len(hits(indexed)) >= 6 * 12
 
 
-def folders(indexed: Path) -> Sequence[Path]:
-    return sorted((indexed / "shards").glob("0*"))
-
-
 def test_a_shard_that_was_closed_opens_again_without_reading_it_all(
     indexed: Path, openings: tuple[Counter[str], Counter[str]]
 ) -> None:
     opened, verified = openings
     open_shard = OpenShards(job(indexed, SHARDS), most=2)
-    for folder in [*folders(indexed), *folders(indexed)]:
-        assert open_shard(folder).passages([0])
+    for shard in [*shards_of(indexed), *shards_of(indexed)]:
+        assert open_shard(shard).passages([0])
     assert set(opened.values()) == {2}
     assert set(verified.values()) == {1}
 
@@ -103,14 +108,25 @@ def test_a_shard_that_was_closed_opens_again_without_reading_it_all(
 def test_a_shard_that_was_built_again_is_compared_again(
     indexed: Path, openings: tuple[Counter[str], Counter[str]], tmp_path: Path
 ) -> None:
-    folder = folders(indexed)[0]
-    again = shutil.copytree(folder, tmp_path / folder.name)
-    OpenShards(job(indexed, SHARDS))(again)
+    shard = shards_of(indexed)[0]
+    again = shutil.copytree(shard.folder, tmp_path / shard.folder.name)
+    OpenShards(job(indexed, SHARDS))(replace(shard, folder=again))
     (again / "shard.json").write_text(json.dumps(json.loads((again / "shard.json").read_text())))  # written anew
     whole = (again / "passages.parquet").read_bytes()
     (again / "passages.parquet").write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     with pytest.raises(ShardDamaged, match=r"passages\.parquet"):
-        OpenShards(job(indexed, SHARDS))(again)
+        OpenShards(job(indexed, SHARDS))(ShardPlace(again, sha256(again / "shard.json")))
+
+
+def test_a_shard_json_that_is_not_the_one_in_the_manifest_is_refused(indexed: Path, tmp_path: Path) -> None:
+    shard = shards_of(indexed)[0]
+    again = shutil.copytree(shard.folder, tmp_path / shard.folder.name)
+    file = again / "shard.json"
+    changed = file.read_text().replace('"k1": 0.9', '"k1": 0.8')
+    assert changed != file.read_text()
+    file.write_text(changed)
+    with pytest.raises(ShardDamaged, match=r"shard\.json was changed since it was written"):
+        OpenShards(job(indexed, SHARDS))(replace(shard, folder=again))
 
 
 @pytest.mark.parametrize("source", ["bm25", "dense"])
@@ -125,5 +141,5 @@ def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(so
     block = Block(0, (Question("q1", "Who?"), Question("q2", "When?")))
     settings = Retrieve(questions="q.tsv", sources=[source])
     vectors = QuestionVectors(np.ones((2, 4), np.float32), "e") if source == "dense" else None
-    with pytest.raises(ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; delete"):
+    with pytest.raises(ShardDamaged, match=f"shards/0: {source} gives question q2 a score that is NaN or infinite; `"):
         search(shard, 0, block, vectors, GlobalStatistics(), settings)

@@ -1,0 +1,150 @@
+"""What a folder's manifest says, and whether the folder's files are still what it says.
+
+The manifest, written last, names the folder's parts with rows, bytes and SHA-256. Sizes are quick to compare, and every run
+does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose `shard.json` lists its
+files in the same way.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePath
+from typing import Any
+
+from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, sha256, write_text
+
+FORMAT = 2
+MANIFEST = "_manifest.json"
+SHARD_FILE = "shard.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its shard.json's."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @property
+    def unit(self) -> int:
+        """The number of the unit that wrote it: the first in its name."""
+        number = re.search(r"\d+", self.file)
+        return int(number[0]) if number else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content; see `execution/step.py`."""
+
+    step: str
+    record: str
+    schema: str
+    fingerprint: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    version: str
+    rows: int
+    counts: Mapping[str, int]
+    parts: tuple[Part, ...]
+    revision: int = 1
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the input files that workers have read, by name."""
+    format: int = FORMAT
+    folder: str = ""
+    """Its path below the run folder, e.g. 'labels/windows'."""
+    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Unit number → its counts, so that a unit whose part is lost can be done again alone; empty if it cannot."""
+    beside: tuple[Part, ...] = ()
+    """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
+
+    def write(self, folder: Path) -> None:
+        """Commit the folder. Raises JobError (73) if another manifest came first."""
+        created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
+        if not created and read_manifest(folder) != self:
+            raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
+
+    def run_of(self, folder: Path) -> Path:
+        """The run folder, of which `folder`, with this manifest, is a folder."""
+        return folder.parents[max(0, len(PurePath(self.folder).parts) - 1)]
+
+    def damage(self, folder: Path, checksums: bool = False) -> Iterator[str]:
+        """What is wrong with `folder`, whose manifest this is: a clause for each part and file beside it, 'PATH is missing'.
+
+        Compares sizes and, with `checksums`, every byte.
+        """
+        for place, parts in ((folder, self.parts), (self.run_of(folder), self.beside)):
+            for part in parts:
+                if (wrong := damage_of(place, part, checksums)) is not None:
+                    yield wrong
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    format: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    files: dict[str, ListedFile]
+
+
+def read_manifest(folder: Path, step: str = "STEP", run: Path | None = None) -> Manifest | None:
+    """The manifest of a folder; None if it has none, so that the folder counts as not written.
+
+    Raises JobError (65) if it is not one that this version wrote; `step` and `run` are for its advice.
+    """
+    path = folder / MANIFEST
+    try:
+        written = read_json(path, _Format).format
+        if written != FORMAT:
+            wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
+            raise JobError(f"{wrong}; {repair(step, run or folder.parent)}", BAD_DATA)
+        return read_json(path, Manifest)
+    except FileNotFoundError:
+        return None
+    except WrongShape as e:
+        raise JobError(f"not a manifest: {e}; {repair(step, run or folder.parent)}", BAD_DATA) from None
+
+
+def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
+    """What is wrong with a part, e.g. 'PATH is missing'; None if nothing is.
+
+    Compares sizes and, with `checksums`, every byte. The bytes of a shard.json are always compared.
+    """
+    path = folder / part.file
+    if not path.is_dir():
+        return next(changes(folder, {part.file: ListedFile(part.bytes, part.sha256)}, checksums), None)
+    listing = path / SHARD_FILE
+    if not listing.is_file():
+        return f"{listing} is missing"
+    if sha256(listing) != part.sha256:
+        return f"{listing} was changed since it was written (SHA-256)"
+    return next(changes(path, read_json(listing, _Listing).files, checksums), None)
+
+
+def check_part(folder: Path, part: Part) -> None:
+    """Compare a part with its checksum. Raises JobError (65), with what to type, if it is not as it was written."""
+    wrong = damage_of(folder, part, checksums=True)
+    if wrong is not None:
+        manifest = read_manifest(folder)
+        step, run = (manifest.step, manifest.run_of(folder)) if manifest else ("STEP", folder.parent)
+        is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
+        raise JobError(f"{wrong}; {repair(step, run, redo=not is_noticed)}", BAD_DATA)
+
+
+def repair(step: str, run: Path, redo: bool = True) -> str:
+    """The end of a message: the command that makes the output of a step again, and with `redo` what follows from it.
+
+    'STEP' stands for a step that is not known; `answermill status` tells it.
+    """
+    if step == "collect":
+        return f"`answermill collect {run} EXPORT` makes it again"
+    if step == "candidates":
+        return f"`answermill candidates FILE --out {run}` makes it again"
+    return f"`answermill run JOB.toml --out {run}{f' --redo {step}' if redo else ''}` makes it again"
