@@ -16,9 +16,22 @@ from pipelines.config.step_registry import STEPS
 GROUP = Group("Jobs", sort_key=1)
 
 
-def run(job: JobFile, *, out: Out, settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
+def run(
+    job: JobFile,
+    *,
+    out: Out,
+    redo: Annotated[
+        str | None,
+        Parameter(
+            help="A step that is to be done again, e.g. rerank: its output, and what later steps have made of it, is listed, "
+            "removed and made again. packs/ and collected/ stay."
+        ),
+    ] = None,
+    settings: Overrides = (),
+    beam_options: BeamOptions = (),
+) -> None:
     """Run the whole job: every step that it has a section for, in order."""
-    _run(job, out, settings, beam_options)
+    _run(job, out, settings, beam_options, redo=redo)
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -59,12 +72,22 @@ def recipe(
 
 
 def status(run: Run) -> None:
-    """Show the rows and the state of every step of a run."""
+    """Show the rows and the state of every step of a run. Exits with 65 if a file of it is damaged or missing."""
+    from pipelines.errors import JobError
     from pipelines.steps.chain import status as states
 
-    rows = [("step", "folder", "rows", "state"), *states(run)]
+    rows, damage = [("step", "folder", "rows", "state")], None
+    try:
+        for row in states(run):
+            rows.append(row)
+    except JobError as e:
+        if len(rows) == 1:
+            raise
+        damage = e
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     write_lines(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}" for step, folder, n, state in rows)
+    if damage is not None:
+        raise damage
 
 
 def keys(
@@ -99,7 +122,14 @@ def commands() -> list[Callable[..., object]]:
     return [run, *steps, sample, recipe, status, keys, columns]
 
 
-def _run(job_file: Path, out: Path, settings: Sequence[str], beam_options: Sequence[str], step: str | None = None) -> None:
+def _run(
+    job_file: Path,
+    out: Path,
+    settings: Sequence[str],
+    beam_options: Sequence[str],
+    step: str | None = None,
+    redo: str | None = None,
+) -> None:
     from pipelines.config.input_files import check_files
     from pipelines.config.job_file import load
 
@@ -110,5 +140,5 @@ def _run(job_file: Path, out: Path, settings: Sequence[str], beam_options: Seque
 
     logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
-    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options))
+    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")

@@ -212,4 +212,4 @@ def _listed(counts: Counter[str], prefix: str) -> str:
     return ", ".join(f"{-n:,} {name}" for n, name in listed)
 
 
-STEP = StepCode(OUTPUTS, ingest, check=lambda job, run: step_of(job, run).is_complete())
+STEP = StepCode(OUTPUTS, ingest, check=step_of)

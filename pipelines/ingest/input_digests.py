@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.manifest import repair
 from pipelines.execution.progress import progress
 from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import sha256, write_text
@@ -42,7 +43,7 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
         more = f" and {len(other) - 1} more" if len(other) > 1 else ""
         raise JobError(
             f"{run} holds the output of another job: input {other[0]}{more} has the same size, but another content (SHA-256). "
-            "Give another --out, or delete documents, passages and rejects there, and the folders of the steps after ingest",
+            f"{repair('ingest', run)}; or give another --out",
             OUTPUT_EXISTS,
         )
     if doubtful:

@@ -5,16 +5,21 @@ All that can be refused is refused first, on this machine, before any worker sta
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.config.job_file import Job
 from pipelines.config.outputs import COLLECT, Outputs
 from pipelines.config.step_registry import STEPS
-from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
-from pipelines.execution.parquet_folder import read_manifest
+from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
+from pipelines.execution.manifests.run_folder import committed, following
 from pipelines.execution.step import WORK, Reports
+
+ABSENT = "not there"
 
 
 def steps_of(job: Job, run: Path | None = None) -> list[str]:
@@ -44,15 +49,68 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
             code.check(job, run)
 
 
-def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str]) -> Iterator[str]:
+def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str], redo: str | None = None) -> Iterator[str]:
     """Check, then run the steps in order; yields each one's summary line as it ends.
 
-    Raises JobError (73) if another process is writing into the folder; else as `check` and the steps do.
+    `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the first line yielded
+    says what is removed, before it is. Raises JobError (2) if there is no such step, 73 if another process is writing into the
+    folder; else as `check` and the steps do.
     """
+    if redo is not None:
+        if redo not in STEPS:
+            raise JobError(f"--redo {redo}: the steps are {', '.join(STEPS)}", USAGE)
+        steps = [name for name in STEPS if name in {*steps, redo}]
     check(job, run, steps)
     with claimed(run):
+        if redo is not None:
+            removal = Removal.of(run, redo, steps)
+            yield removal.summary()
+            removal.carry_out()
         for name in steps:
             yield STEPS[name].load().run(job, run, beam_options)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What is removed so that a step and what follows from it are made again. What people have written, packs/ and collected/,
+    stays."""
+
+    run: Path
+    steps: Sequence[str]
+    """The step, and those after it that have made something of its output, in the order in which they run."""
+    folders: Sequence[str]
+    """Below the run folder, in the order in which they were written."""
+    files: Sequence[str]
+    """Files of the run folder that were written with them."""
+
+    @classmethod
+    def of(cls, run: Path, first: str, steps: Sequence[str]) -> Removal:
+        """For step `first`, and of the others those in `steps`."""
+        outputs = {name: list(STEPS[name].outputs) for name in steps[steps.index(first) :]}
+        followers = following(run, outputs[first])
+        removed = [name for name, written in outputs.items() if name == first or any(each in followers for each in written)]
+        present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
+        manifests = committed(run)
+        files = [part.file for name in present if name in manifests for part in manifests[name].beside]
+        return cls(run, removed, present, files)
+
+    def summary(self) -> str:
+        """One line for people: every folder, with its rows if it is complete."""
+        manifests = committed(self.run)
+        rows = [f"{name} ({manifests[name].rows:,} rows)" if name in manifests else name for name in self.folders]
+        return f"redo       {', '.join(self.steps)}; removes {', '.join([*rows, *self.files]) or 'nothing'}"
+
+    def carry_out(self) -> None:
+        """Remove it all. The manifests go first, the last step's before those of the steps before it, so that a kill leaves a
+        run whose complete folders were made of complete folders."""
+        for folder in reversed(self.folders):
+            (self.run / folder / MANIFEST).unlink(missing_ok=True)
+        for name in self.steps:
+            shutil.rmtree(self.run / WORK / name, ignore_errors=True)
+        for file in self.files:
+            (self.run / file).unlink(missing_ok=True)
+        for folder in reversed(self.folders):
+            shutil.rmtree(self.run / folder)
 
 
 def folders() -> dict[str, Outputs]:
@@ -66,16 +124,35 @@ def folders() -> dict[str, Outputs]:
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
-    """What a run folder holds: (step, folder, rows, state) per folder. Raises JobError (66) if there is no such folder."""
+    """What a run folder holds: (step, folder, rows, state) per folder; the sizes of all files are compared.
+
+    Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is damaged or missing.
+    """
     if not run.is_dir():
         raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+    rows: list[tuple[str, str, str, str]] = []
+    remedies: dict[str, None] = {}
     for name, outputs in folders().items():
         begun = (run / WORK / name).is_dir()
-        state = f"running or stopped, {Reports(run / WORK / name).count()} units done" if begun else "not there"
+        absent = f"running or stopped, {Reports(run / WORK / name).count()} units done" if begun else ABSENT
         for folder in outputs:
-            manifest = read_manifest(run / folder)
+            try:
+                manifest = read_manifest(run / folder, name, run)
+            except JobError as e:
+                remedies[str(e)] = None
+                rows.append((name, folder, "", f"damaged: {run / folder / MANIFEST}"))
+                continue
             if manifest is None:
-                yield name, folder, "", state
+                rows.append((name, folder, "", absent))
+            elif damage := list(manifest.damage(run / folder)):
+                remedies[repair(manifest.step, run, redo=False)] = None
+                more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
+                rows.append((name, folder, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
             else:
                 parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
-                yield name, folder, f"{manifest.rows:,}", f"complete, {parts}"
+                rows.append((name, folder, f"{manifest.rows:,}", f"complete, {parts}"))
+    if all(state == ABSENT for _, _, _, state in rows):
+        raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
+    yield from rows
+    if remedies:
+        raise JobError(f"{run} is damaged; {'; '.join(remedies)}", BAD_DATA)

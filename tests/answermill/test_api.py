@@ -96,7 +96,7 @@ def test_a_job_runs_step_by_step_and_again_without_work(sample_run, tmp_path):
     assert list(run) == ["documents", "passages", "rejects"]
     am.run(job, tmp_path / "run", steps=["ingest"], on_step=lines.append)
     assert lines[1].endswith("(complete)")
-    with pytest.raises(am.JobError, match="run `answermill rerank` first"):
+    with pytest.raises(am.JobError, match=r"run `answermill rerank JOB.toml --out .*` first"):
         run["scored"]
     with pytest.raises(am.JobError, match=r"answers\.jsonl"):
         run.answers()

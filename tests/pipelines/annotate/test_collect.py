@@ -336,7 +336,7 @@ def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r'none of 2 annotations is a label of a task in .*"unknown_task": 2') as e:
         list(collect(run, [strangers]))
     assert e.value.code == BAD_DATA
-    with pytest.raises(JobError, match="run `answermill annotate` first") as e:
+    with pytest.raises(JobError, match=r"run `answermill annotate JOB.toml --out .*` first") as e:
         list(collect(tmp_path / "other", [strangers]))
     assert e.value.code == INPUT_MISSING
     with pytest.raises(JobError, match="--min-votes 0"):

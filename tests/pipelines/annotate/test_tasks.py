@@ -199,7 +199,7 @@ def test_packs_leave_out_what_an_earlier_run_asked(sample_run, run, tmp_path):
     [
         ("annotate.controls=absent.tsv", INPUT_MISSING, "absent.tsv: no such file"),
         ("annotate.guidelines=absent.md", INPUT_MISSING, "annotate.guidelines"),
-        ("annotate.since=absent", INPUT_MISSING, "run `answermill annotate` first"),
+        ("annotate.since=absent", INPUT_MISSING, "run `answermill annotate JOB.toml --out "),
         ("rerank.stages=[{reranker='cosinet_passages'}]", SETTINGS, "the plan ends in passages (cosinet_passages)"),
     ],
 )

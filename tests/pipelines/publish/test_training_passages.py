@@ -467,9 +467,9 @@ def test_the_command_takes_a_split_file(sample_run, tmp_path: Path, capsys) -> N
 @pytest.mark.parametrize(
     ("missing", "arguments", "code", "says"),
     [
-        ("labels", (), INPUT_MISSING, "run `answermill propagate` first"),
-        ("retrieved", (), INPUT_MISSING, "run `answermill retrieve` first"),
-        ("documents", (), INPUT_MISSING, "run `answermill ingest` first"),
+        ("labels", (), INPUT_MISSING, "run `answermill propagate JOB.toml --out "),
+        ("retrieved", (), INPUT_MISSING, "run `answermill retrieve JOB.toml --out "),
+        ("documents", (), INPUT_MISSING, "run `answermill ingest JOB.toml --out "),
         ("retrieved", ("--negatives", "0"), 0, ""),
         ("", ("--split", "0.8", "0.3", "0.1"), USAGE, "--split 0.8 0.3 0.1"),
         ("", ("--split-file", "absent.tsv"), INPUT_MISSING, "absent.tsv: no such file"),
