@@ -121,7 +121,7 @@ def with_hashing(
 def main() -> None:
     options = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
     if options.smoke:
-        shrink(globals(), DEPTH=2, QUESTIONS=1)
+        shrink(globals(), DEPTH=3, QUESTIONS=2)
     torch.set_num_threads(1)
     plan = load_plan(load(SAMPLE))
     with tempfile.TemporaryDirectory() as folder:
