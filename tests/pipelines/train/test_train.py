@@ -263,6 +263,7 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
     assert {path.name for path in (folder / "out").iterdir()} == {
         "config.json",
         "model.safetensors",
+        "sha256.json",
         "README.md",
         "training.json",
     }
