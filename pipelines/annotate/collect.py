@@ -36,7 +36,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     exports = [Export(file, form) for file in files]
     votes = CollectedVotes(tasks, files)
     size = sum(each.file.size for each in exports)
-    with progress("collect, bytes of exports", size, lambda: sum(each.file.position for each in exports)):
+    with progress("collect", size, lambda: sum(each.file.position for each in exports), what="bytes"):
         used = [_read(export, n, votes) for n, export in enumerate(exports)]
     if not votes.votes:
         if not sum(used):

@@ -7,8 +7,10 @@ and the same metrics.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,12 +18,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.evaluate.candidate_values import CandidateValues
+from pipelines.evaluate.candidate_values import CandidateValues, SureValue
 from pipelines.evaluate.join import Joined, join
 from pipelines.evaluate.plot import plot_coverage
 from pipelines.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
 from pipelines.evaluate.reference_labels import read_labels
 from pipelines.evaluate.scores import FINAL, read_scores
+from pipelines.execution.progress import progress
 from ranking.evaluation.metrics import (
     METRICS,
     PROTOCOLS,
@@ -172,7 +175,9 @@ def evaluate(
     if is_ranker(scores):
         if not reference.closed:
             raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
-        values = CandidateValues.from_rows(labels, rank(scores, labels, form, ranker))
+        ranked = Counted(rank(scores, labels, form, ranker))
+        with progress("evaluate", len(reference.questions), lambda: ranked.questions, what="questions"):
+            values = CandidateValues.from_rows(labels, ranked)
     else:
         _check_no_ranker_options(scores, ranker)
         values = read_scores(Path(scores), by)
@@ -180,6 +185,18 @@ def evaluate(
     name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"
     result = _evaluation(name, str(labels), joined, protocol, metrics)
     return replace(result, curve=_curve(scores, joined)) if coverage else result
+
+
+class Counted:
+    """A ranker's rows as they come, and of how many questions there have been rows: those of one follow each other."""
+
+    def __init__(self, rows: Iterable[SureValue]) -> None:
+        self._rows, self.questions = rows, 0
+
+    def __iter__(self) -> Iterator[SureValue]:
+        for _, rows in groupby(self._rows, key=itemgetter(1)):
+            yield from rows
+            self.questions += 1
 
 
 def _check_no_ranker_options(scores: str, options: RankOptions) -> None:

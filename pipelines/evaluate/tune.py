@@ -253,7 +253,7 @@ def _check_budget(model: ExitModel, aims: Aims, schedules: Sequence[Schedule], c
 def _table(model: ExitModel, file: Path, lists: Sequence[Sequence[LabelledCandidate]]) -> ExitScores:
     """One pass of the model over the questions; how far it is stands on stderr."""
     rows: list[ExitRows] = []
-    with progress("tune", len(lists), lambda: len(rows)):
+    with progress("tune", len(lists), lambda: len(rows), what="questions"):
         for first in range(0, len(lists), _LISTS):
             rows += model.exit_scores([ranked_list(candidates) for candidates in lists[first : first + _LISTS]])
     labels = [[row.label for row in candidates] for candidates in lists]

@@ -41,6 +41,10 @@ class Meter:
                 temporary.write_text(json.dumps([self._items, self._kept]), encoding="utf-8")
                 temporary.replace(self._file)
 
+    def reach(self, items: int) -> None:
+        """As many items are done by now as `items`, from the unit's begin."""
+        self.add(items - self._items)
+
     def __enter__(self) -> Self:
         return self
 
@@ -55,6 +59,7 @@ class Meters:
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
         self._work, self._sizes, self._reports = work, sizes, Reports(work)
         self._kept: dict[int, int] = {}
+        work.mkdir(parents=True, exist_ok=True)
         for path in work.glob(f"{_PREFIX}*"):  # of attempts that were killed
             path.unlink(missing_ok=True)
 
@@ -74,3 +79,9 @@ class Meters:
             with suppress(OSError, ValueError):
                 done, kept = json.loads(path.read_text(encoding="utf-8"))
                 yield int(path.name.split("-")[1]), done, kept
+
+
+def add_up(passes: Sequence[Meters]) -> Done:
+    """What is done of several passes over the same units together."""
+    each = [meters.done() for meters in passes]
+    return Done(sum(done.items for done in each), sum(done.kept for done in each), sum(done.units or 0 for done in each))

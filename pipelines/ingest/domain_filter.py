@@ -69,7 +69,7 @@ def choose(
     chosen = work / CHOSEN
     if not chosen.is_file():
         with (
-            progress("domains", len(files), reports(work).count),
+            progress("domains", len(files), reports(work).count, what="files"),
             pipeline(beam_options, job.workers.processes, len(files)) as root,
         ):
             define(root, files, settings.domains, work)

@@ -21,6 +21,7 @@ from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import pipeline
@@ -83,8 +84,10 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     done = step.reports.read()
     pending = [file for file in files if file.number not in done]
     domains = domain_filter.choose(job, settings, files, step.work, beam_options)
+    sizes = [file.path.stat().st_size for file in files]
+    passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
     with (
-        progress("ingest", 2 * len(files), lambda: step.reports.count() + parsed_files(step.work).count()),
+        progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(files)),
         pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
         define(root, files, pending, settings, step, domains)

@@ -18,6 +18,7 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
+from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import PartWriter, read_batches, read_part
 from pipelines.execution.step import Report, Reports, Step
 from pipelines.ingest import domain_filter
@@ -56,9 +57,11 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
     counts: Counter[str] = Counter()
     documents = PartWriter(work / "documents", Document, file.number)
     rejects = PartWriter(work / "rejects", Rejected, file.number)
-    with documents, rejects:
+    with documents, rejects, Meter(parsed_files(work).folder, file.number) as meter:
         for page in read_pages(file.path, file.name, skipped):
             counts["pages"] += 1
+            if _offsets_are_bytes(file):
+                meter.reach(page.source_offset)
             result = parse(page, rules, extractor) if isinstance(page, RawPage) else page
             if isinstance(page, RawPage) and not (isinstance(result, Rejected) and result.reason == "domain"):
                 counts["bytes"] += len(page.body)
@@ -74,6 +77,11 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     parsed_files(work).write(report)
     return report
+
+
+def _offsets_are_bytes(file: InputFile) -> bool:
+    """Whether a page's offset counts bytes of the file as it is on the disk: those in other gzip files count unpacked ones."""
+    return ".gz" not in file.path.suffixes or bool({".warc", ".wet"} & set(file.path.suffixes))
 
 
 def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
@@ -116,11 +124,13 @@ def cut_file(file: InputFile, duplicates: Sequence[tuple[str, Rows]], cutter: Sp
     documents = PartWriter(step.run / "documents", Document, file.number)
     passages = PartWriter(step.run / "passages", Passage, file.number)
     rejects = PartWriter(step.run / "rejects", Rejected, file.number)
-    with documents, passages, rejects:
+    size, rows = file.path.stat().st_size, parsed.parts["documents"].rows
+    with documents, passages, rejects, Meter(step.work, file.number) as meter:
         for reject in read_part(step.work / "rejects", parsed.parts["rejects"], Rejected):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
         for row, document in enumerate(read_part(step.work / "documents", parsed.parts["documents"], Document)):
+            meter.reach(size * row // rows)
             reason = reason_of.get(row)
             if reason is not None:
                 counts[f"rejected.{reason}"] += 1

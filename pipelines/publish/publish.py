@@ -90,7 +90,7 @@ def publish(
     origin = origin_of(run) if run is not None else None
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
-    with ExitStack() as files, progress("publish", questions, lambda: done):
+    with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
         takers = [files.enter_context(FORMS[form](out, card.name)) for form in dict.fromkeys(forms)]
         for split, rows in read(data):
             counting.take(split, rows)

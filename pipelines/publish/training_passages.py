@@ -159,7 +159,7 @@ def _write_splits(training: TrainingPassages, out: Path) -> dict[str, int]:
     """Write train, dev and test; returns the counts of `training`, and the rows of each split by kind."""
     rows = {f"{name}_{what}": 0 for name in SPLITS for what in ("questions", "passages", "positives", "negatives", "retrieved")}
     done = 0
-    with ExitStack() as files, progress("passages", len(training.questions), lambda: done):
+    with ExitStack() as files, progress("passages", len(training.questions), lambda: done, what="questions"):
         writers = {name: files.enter_context(whole_file(out / f"{name}.parquet", LabelledPassage)) for name in SPLITS}
         for name, of_question in training.rows():
             writers[name](of_question)

@@ -153,7 +153,7 @@ def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) 
             line = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
             print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
 
-    with progress("train", task.steps * recipe.epochs, lambda: now.step):
+    with progress("train", task.steps * recipe.epochs, lambda: now.step, what="steps"):
         return train(task, dev, recipe, out, fingerprint, report)
 
 

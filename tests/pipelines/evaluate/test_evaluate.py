@@ -10,7 +10,7 @@ import pytest
 from pipelines.__main__ import main
 from pipelines.cli.evaluation_commands import check_plots
 from pipelines.errors import BAD_DATA, USAGE, JobError
-from pipelines.evaluate.evaluate import evaluate
+from pipelines.evaluate.evaluate import Counted, evaluate
 from pipelines.evaluate.plot import plot_coverage
 from pipelines.evaluate.rank import RankOptions
 from pipelines.execution.manifests.manifest import Manifest
@@ -338,3 +338,10 @@ def test_a_plots_name_says_its_form(tmp_path):
     with pytest.raises(JobError, match="give a name that ends in \\.svg or \\.png") as e:
         check_plots([tmp_path / "a.svg", tmp_path / "b"])
     assert e.value.code == USAGE
+
+
+def test_progress_counts_the_questions_that_were_ranked():
+    rows = [(0, question, str(n), 0.0, 0.0) for n, question in enumerate("aaabbc")]
+    counted = Counted(rows)
+    assert [(row, counted.questions) for row in counted] == list(zip(rows, [0, 0, 0, 1, 1, 2], strict=True))
+    assert counted.questions == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.execution.meter import Meter, Meters
+from pipelines.execution.meter import Meter, Meters, add_up
 from pipelines.execution.progress import Done, Watch, progress
 from pipelines.execution.step import Report, Reports
 
@@ -91,6 +91,15 @@ def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -
     Reports(tmp_path).write(Report(2))
     assert meters.done() == Done(250, 20, 2)
     assert {path.name for path in tmp_path.iterdir()} == {"unit-00001.json", "unit-00002.json"}
+
+
+def test_passes_over_the_same_units_are_added_up(tmp_path: Path) -> None:
+    passes = [Meters(tmp_path / name, [100, 50]) for name in ("parse", "cut")]
+    for unit in (0, 1):
+        Reports(tmp_path / "parse").write(Report(unit))
+    with Meter(tmp_path / "cut", 1) as meter:
+        meter.reach(20)
+        assert add_up(passes) == Done(170, 0, 2)
 
 
 def test_a_meter_that_cannot_write_and_a_file_cut_short_harm_nobody(tmp_path: Path) -> None:

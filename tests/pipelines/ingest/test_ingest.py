@@ -10,6 +10,7 @@ import pytest
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
 from pipelines.ingest import ingest, parse_and_cut
@@ -211,3 +212,30 @@ def test_a_document_is_found_again_at_its_offset(sample_run, tmp_path):
     record = zlib.decompressobj(31).decompress(raw[document.source_offset :])
     assert f"WARC-Target-URI: {document.url}".encode() in record
     assert document.source_record.encode() in record
+
+
+def test_progress_goes_through_the_bytes_of_a_file_twice(tmp_path, monkeypatch):
+    reached = []
+
+    class Noted(Meter):
+        def reach(self, items):
+            super().reach(items)
+            reached.append((self, items))
+
+    monkeypatch.setattr(parse_and_cut, "Meter", Noted)
+    job = load(copy_to(tmp_path))
+    ingest_without_beam(job, tmp_path / "run")
+    size = (tmp_path / "web.warc.gz").stat().st_size
+    passes = [[items for meter, items in reached if meter is one] for one in dict.fromkeys(meter for meter, _ in reached)]
+    assert len(passes) == 2
+    for items in passes:
+        assert items == sorted(items) and len(set(items)) > 10
+        assert size / 2 < items[-1] <= size
+
+
+def test_offsets_that_are_not_of_the_file_are_no_progress(tmp_path, monkeypatch):
+    monkeypatch.setattr(parse_and_cut.Meter, "reach", lambda meter, items: reached.append((meter, items)))
+    reached = []
+    ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
+    assert len({meter for meter, _ in reached}) == 3  # of three files, when they are cut
+    assert max(items for _, items in reached) < max(file.stat().st_size for file in tmp_path.glob("*.gz"))
