@@ -41,8 +41,8 @@ FAULTS = (
     Fault("drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/cascade/test_schedule.py"),
     Fault(
         "report_ignored",
-        "self._reports.read_one(unit) is not None",
-        "False",
+        "self.skips_reported and Reports",
+        "False and Reports",
         "pipelines/execution/test_unit_dofn.py",
     ),
     Fault("inputs_not_in_fingerprint", '"inputs": self.inputs,', '"inputs": {},', "pipelines/execution/test_step.py"),

@@ -97,9 +97,8 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
         raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
     done = step.reports.read()
     pending = [(n, *pair) for n, pair in enumerate(zip(scored.parts, retrieved.parts, strict=True)) if n not in done]
-    carry(step, pending, len(scored.parts), TaskPart(job, step), beam_options, job.workers.processes)
-    reports = step.reports.read()
-    counts = total(reports.values())
+    reports = carry(step, pending, len(scored.parts), TaskPart(job, step), beam_options, job.workers.processes)
+    counts = total(reports)
     if counts["tasks"] != sum(counts[name] for name in STRATA) or scored.rows != counts["sentences"] + counts["passages"]:
         raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
     if not counts["tasks"]:
@@ -110,14 +109,14 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
         if not counts["controls_found"]:
             problem = f"none of its {counts['controls_given']} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
-    step.finish(reports.values(), counts)
+    step.finish(reports, counts)
 
 
 class TaskPart(UnitDoFn):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
     def __init__(self, job: Job, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._job, self._step = job, step
 
     def load(self) -> None:

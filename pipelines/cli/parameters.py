@@ -9,13 +9,23 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter
 
+from pipelines.config.local_paths import local_path
 from pipelines.errors import INPUT_MISSING, JobError
+
+
+def _refuse_urls(kind: object, path: Path) -> None:
+    local_path(path)
+
 
 JobFile: TypeAlias = Annotated[Path, Parameter(help="The job file.")]
 TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
-Run: TypeAlias = Annotated[Path, Parameter(help="Folder of a run.")]
-Out: TypeAlias = Annotated[Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")]
-NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
+Run: TypeAlias = Annotated[Path, Parameter(validator=_refuse_urls, help="Folder of a run.")]
+Out: TypeAlias = Annotated[
+    Path, Parameter(name="--out", validator=_refuse_urls, help="Folder of the run; it is created if it does not exist.")
+]
+NewFolder: TypeAlias = Annotated[
+    Path, Parameter(validator=_refuse_urls, help="Folder to write; if it exists, it must be empty.")
+]
 Overrides: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(

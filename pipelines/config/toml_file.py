@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
+from pipelines.config.local_paths import local_path
 from pipelines.config.rerank_stage import further_keys, settings_of
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from ranking.entry import StageSettings
@@ -31,7 +32,7 @@ class SettingsFile(Section):
 
     def path(self, written: str) -> Path:
         """A path that is written in the file, from where this process is."""
-        return self._folder / Path(written).expanduser()
+        return self._folder / local_path(written)
 
 
 F = TypeVar("F", bound=SettingsFile)
@@ -40,10 +41,10 @@ F = TypeVar("F", bound=SettingsFile)
 def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over them.
 
-    Raises JobError: 66 if there is no such file, 78 if it is not TOML or an override does not fit.
+    Raises JobError: 66 if there is no such file, 78 if it is a URL or not TOML, or if an override does not fit.
     """
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(local_path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise JobError(
             f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe peasi` a training file",

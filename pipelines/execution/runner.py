@@ -16,12 +16,13 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.worker import sdk_worker
 
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
-from pipelines.execution.step import Step
+from pipelines.execution.step import Report, Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.execution.worker_errors import restored_errors
 
@@ -63,6 +64,7 @@ def configure_logging() -> None:
         logging.getLogger(f"apache_beam.runners.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
     for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):
         logger.addFilter(_is_news)
+    vars(sdk_worker)["print"] = lambda *_values, **_options: None  # its only call prints a traceback of what is then raised
 
 
 def _is_news(record: logging.LogRecord) -> bool:
@@ -80,10 +82,11 @@ def carry(
     processes: int,
     sizes: Sequence[int] = (),
     what: str = "units",
-) -> None:
+) -> list[Report]:
     """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
+    Returns the reports of all units, by number. Raises as the work does, and as `Step.reported`.
     """
     sizes = sizes or [1] * units
     meters = Meters(step.work, sizes)
@@ -93,3 +96,4 @@ def carry(
     ):
         units_of_work = root | "Units" >> beam.Create(list(pending))  # which also spreads them over the workers
         _ = units_of_work | "Work" >> beam.ParDo(work)
+    return step.reported(units)

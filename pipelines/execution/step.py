@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from pipelines.errors import BAD_DATA, IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
 from pipelines.execution.manifests.run_folder import differences, following
 from pipelines.execution.parquet_folder import sweep
@@ -27,6 +27,8 @@ from schemas.atomic_files import WrongShape, read_json, write_text
 from schemas.record import Record
 
 WORK = "_work"
+MARK = "fingerprint"
+"""The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
 SHOWN = 3
 """Damaged files, or settings that differ, that a message names."""
 
@@ -168,7 +170,7 @@ class Step:
         done; stderr says which. Raises JobError (73) if another job's folders are in the way.
         """
         manifests = self._manifests()
-        mark = self.work / "fingerprint"
+        mark = self.work / MARK
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
             shutil.rmtree(self.work, ignore_errors=True)
             write_text(mark, self.fingerprint() + "\n")
@@ -202,6 +204,22 @@ class Step:
         for name in manifests:
             (self.run / name / MANIFEST).unlink()
         return damage
+
+    def reported(self, units: int) -> list[Report]:
+        """The reports of all the step's units, which are numbered from 0, by number.
+
+        Raises JobError (74) if one has not reported, or if a part that it names is not here in its size: a worker may see
+        another folder under the run's name.
+        """
+        reports = self.reports.read()
+        silent = [unit for unit in range(units) if unit not in reports]
+        lost = [r.unit for r in reports.values() if any(damage_of(self.run / name, part) for name, part in r.parts.items())]
+        for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
+            if numbers:
+                shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
+                plural = "s" if len(numbers) > 1 else ""
+                raise JobError(f"unit{plural} {shown} of {self.name} {what}: do all workers see {self.run}?", IO)
+        return list(reports.values())
 
     def finish(self, reports: Iterable[Report], counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
         """Commit all folders from the units' reports and remove the work folder.

@@ -7,13 +7,17 @@ processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 
-from pipelines.execution.step import Reports
+from pipelines.errors import IO, JobError
+from pipelines.execution.step import MARK, Reports
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitDoFn], UnitDoFn] = {}
@@ -24,12 +28,16 @@ another step comes to this process."""
 class UnitDoFn(beam.DoFn):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
-    A unit with a report in `reports` is skipped: engines give out the same units again. Subclasses define `work`, and `load`
+    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. Errors
+    of a unit say the step and the unit. Subclasses define `work`, and `load`
     for what a worker process loads once; both run alone in their process, from the first import to the last result.
     """
 
-    def __init__(self, step: str, reports: Reports | None = None) -> None:
-        self._step_name, self._reports = step, reports
+    skips_reported: ClassVar[bool] = True
+    """False if units emit something, so that a later stage of the pipeline waits for it."""
+
+    def __init__(self, step: str, work: Path) -> None:
+        self._step_name, self._work_folder = step, work
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -42,7 +50,7 @@ class UnitDoFn(beam.DoFn):
         raise NotImplementedError
 
     def setup(self) -> None:
-        with _one_at_a_time:
+        with _one_at_a_time, _errors_of(self._step_name):
             self.prepare()
             self.load()
             if any(other._step_name != self._step_name for other in _loaded.values()):
@@ -54,8 +62,23 @@ class UnitDoFn(beam.DoFn):
 
     def process(self, element: Any, *side_inputs: Any) -> list[Any]:
         unit, *rest = element
-        with _one_at_a_time:
-            if self._reports is not None and self._reports.read_one(unit) is not None:
+        with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}"):
+            if not (self._work_folder / MARK).is_file():
+                raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
+            if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
             self.prepare()
             return list(self.work(unit, *rest, *side_inputs) or ())
+
+
+@contextmanager
+def _errors_of(place: str) -> Iterator[None]:
+    """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note."""
+    try:
+        yield
+    except Exception as e:
+        code = e.code if isinstance(e, JobError) else getattr(e, "exit_code", None)
+        if isinstance(code, int):
+            raise JobError(f"{place}: {e}", code) from None  # or the command would show the first of the two
+        e.add_note(place)
+        raise

@@ -26,6 +26,8 @@ def restored_errors() -> Iterator[None]:
     """
     try:
         yield
+    except JobError as e:
+        raise JobError(_STEP.sub("", str(e)), e.code) from None
     except RuntimeError as e:
         error = error_in(str(e)) if type(e) is RuntimeError else None
         if error is None:

@@ -103,8 +103,10 @@ def _most_pages(domain: DomainCount) -> tuple[int, tuple[int, ...]]:
 class CountDomains(UnitDoFn):
     """An input file → (domain, pages) of each of its domains."""
 
+    skips_reported = False
+
     def __init__(self, work: Path) -> None:
-        super().__init__("domains")
+        super().__init__("domains", work)
         self._work = work
 
     def work(self, unit: int, file: InputFile) -> Iterator[DomainCount]:

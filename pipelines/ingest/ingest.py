@@ -91,13 +91,14 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
         define(root, files, pending, settings, step, domains)
-    counts = total(step.reports.read().values())
+    reports = step.reported(len(files))
+    counts = total(reports)
     check_counts(counts, settings, len(files))
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
     if domains is not None:
         domain_filter.publish(run, step.work)
     write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
-    step.finish(step.reports.read().values(), counts)
+    step.finish(reports, counts)
     return summary(run)
 
 
@@ -136,8 +137,10 @@ def define(
 class ParsePages(UnitDoFn):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
+    skips_reported = False
+
     def __init__(self, settings: Ingest, work: Path, domains: Set[str] | None = None) -> None:
-        super().__init__("ingest")
+        super().__init__("ingest", work)
         self._settings, self._work, self._domains = settings, work, domains
 
     def load(self) -> None:
@@ -157,7 +160,7 @@ class CutPassages(UnitDoFn):
     """A unit and its duplicates → its parts of documents, passages and rejects; and its report."""
 
     def __init__(self, settings: Ingest, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._settings, self._step = settings, step
 
     def load(self) -> None:

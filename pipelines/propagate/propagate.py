@@ -97,18 +97,17 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
     parts = parts_of(run, settings.windows != "none")
 
-    def do(pass_: Step, work: UnitDoFn) -> None:
+    def do(pass_: Step, work: UnitDoFn) -> list[Report]:
         done = pass_.reports.read()
         pending = [(part.number, part) for part in parts if part.number not in done]
-        carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
+        return carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
         spreading = replace(step, name="propagate/found", outputs={})
         spreading.begin()
         do(spreading, FindLabelsToSpread(given_labels, spreading))
         _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
-    do(step, LabelPart(given_labels, settings, step))
-    reports = list(step.reports.read().values())
+    reports = do(step, LabelPart(given_labels, settings, step))
     rejects = reject(given_labels, step, len(parts), largest, source.name)
     counts = total([*reports, rejects])
     counts["labels"] = labels
@@ -131,7 +130,7 @@ class FindLabelsToSpread(UnitDoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
     def __init__(self, given_labels: GivenLabels, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._given, self._step = given_labels, step
 
     def work(self, unit: int, part: PassagePart) -> None:
@@ -162,7 +161,7 @@ class LabelPart(UnitDoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
     def __init__(self, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._given, self._settings, self._step = given_labels, settings, step
 
     def load(self) -> None:

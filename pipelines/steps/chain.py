@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.config.job_file import Job
+from pipelines.config.local_paths import local_path
 from pipelines.config.outputs import COLLECT, Outputs
 from pipelines.config.step_registry import STEPS
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
@@ -56,6 +57,7 @@ def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[
     says what is removed, before it is. Raises JobError (2) if there is no such step, 73 if another process is writing into the
     folder; else as `check` and the steps do.
     """
+    run = local_path(run).absolute()  # workers may have another working directory
     if redo is not None:
         if redo not in STEPS:
             raise JobError(f"--redo {redo}: the steps are {', '.join(STEPS)}", USAGE)

@@ -73,11 +73,11 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     done = step.reports.read()
     pending = [(unit.number, unit) for unit in units if unit.number not in done]
     work, sizes = BuildShard(job, passages, step), [unit.stop - unit.start for unit in units]
-    carry(step, pending, len(units), work, beam_options, job.workers.processes, sizes, "passages")
-    counts = total(step.reports.read().values())
+    reports = carry(step, pending, len(units), work, beam_options, job.workers.processes, sizes, "passages")
+    counts = total(reports)
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
-    step.finish(step.reports.read().values(), counts)
+    step.finish(reports, counts)
     return summary(run)
 
 
@@ -85,7 +85,7 @@ class BuildShard(ModelDoFn):
     """A run of passages → its shard folder; and the unit's report."""
 
     def __init__(self, job: Job, passages: Folder[Passage], step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._job, self._passages, self._step = job, passages, step
 
     def load(self) -> None:

@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
-from pipelines.execution.step import Reports
 from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.atomic_files import sha256
 from schemas.model_files import SUMS
@@ -73,8 +72,8 @@ def command_threads() -> int:
 class ModelDoFn(UnitDoFn):
     """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
 
-    def __init__(self, step: str, reports: Reports | None = None) -> None:
-        super().__init__(step, reports)
+    def __init__(self, step: str, work: Path) -> None:
+        super().__init__(step, work)
         self._command = os.getpid()  # what workers are sent is created by the command
 
     def prepare(self) -> None:

@@ -142,9 +142,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     sentence_codes.check(job, run)
     pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     work, sizes = RunStages(job, retrieved.path, step), [part.rows for part in retrieved.parts]
-    carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
-    reports = step.reports.read()
-    counts = total(reports.values())
+    reports = carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
+    counts = total(reports)
     if counts["candidates"] != sum(counts[fate] for fate in FATES):
         raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
     if counts["candidates"] and not counts["kept"] and not plan_settings(job).allow_empty:
@@ -153,8 +152,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
-    answers = write_answers(run, [report.parts["scored"] for report in reports.values()])
-    step.finish(reports.values(), counts | per_question(counts), [answers])
+    answers = write_answers(run, [report.parts["scored"] for report in reports])
+    step.finish(reports, counts | per_question(counts), [answers])
     return summary(run)
 
 
@@ -176,7 +175,7 @@ class RunStages(ModelDoFn):
     """A part of retrieved hits → a part of scored candidates; and the unit's report."""
 
     def __init__(self, job: Job, folder: Path, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._job, self._folder, self._step = job, folder, step
 
     def load(self) -> None:

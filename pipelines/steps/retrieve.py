@@ -92,7 +92,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         pipeline(beam_options, job.workers.processes, len(pending)) as root,
     ):
         define(root, pending, shards_of(run), job, settings, step)
-    reports = [*step.reports.read().values(), write_rejects(choice, step, len(blocks))]
+    reports = [*step.reported(len(blocks)), write_rejects(choice, step, len(blocks))]
     counts = total(reports)
     if counts["questions"] != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
@@ -107,16 +107,16 @@ def define(
     statistics = (
         root
         | "Shards" >> beam.Create(list(enumerate(shards)))  # (number, ShardPlace)
-        | "Count words" >> beam.ParDo(CountWords(blocks, job, settings))  # GlobalStatistics of one shard
+        | "Count words" >> beam.ParDo(CountWords(blocks, job, settings, step))  # GlobalStatistics of one shard
         | "Over all shards" >> beam.CombineGlobally(add)  # GlobalStatistics
     )
     vectors = (
         root
         | "Blocks" >> beam.Create([(block.number, block) for block in blocks])
-        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings))  # (block number, QuestionVectors)
+        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings, step))  # (block number, QuestionVectors)
     )
     searches = [(n, shard, first) for n, shard in enumerate(shards) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
-    search = Search(blocks, job, settings)
+    search = Search(blocks, job, settings, step)
     (
         root
         | "Searches" >> beam.Create(searches)  # (shard number, ShardPlace, first of some blocks)

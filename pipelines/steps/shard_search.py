@@ -104,8 +104,10 @@ BlockHits: TypeAlias = dict[str, list[Best]]
 class CountWords(UnitDoFn):
     """(number, place) of a shard → how big it is and how often the questions' words occur in it."""
 
-    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
-        super().__init__("retrieve")
+    skips_reported = False
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve, step: Step) -> None:
+        super().__init__(step.name, step.work)
         self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
         self._open = OpenShards(job)
 
@@ -122,8 +124,10 @@ def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
 class EncodeQuestions(ModelDoFn):
     """A block → its number and its questions' vectors, or None if the dense index is not searched."""
 
-    def __init__(self, job: Job, settings: Retrieve) -> None:
-        super().__init__("retrieve")
+    skips_reported = False
+
+    def __init__(self, job: Job, settings: Retrieve, step: Step) -> None:
+        super().__init__(step.name, step.work)
         self._job, self._dense = job, "dense" in settings.sources
 
     def load(self) -> None:
@@ -144,8 +148,10 @@ class Search(ModelDoFn):
     An element holds up to 16 blocks, so that a shard is opened once for many questions.
     """
 
-    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve) -> None:
-        super().__init__("retrieve")
+    skips_reported = False
+
+    def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve, step: Step) -> None:
+        super().__init__(step.name, step.work)
         self._blocks, self._settings = list(blocks), settings
         self._open = OpenShards(job)
 
@@ -209,7 +215,7 @@ class FuseAndFetch(UnitDoFn):
     """(block number, the best of all shards) → parts of questions/ and retrieved/; and the unit's report."""
 
     def __init__(self, blocks: Sequence[Block], shards: Sequence[ShardPlace], job: Job, settings: Retrieve, step: Step) -> None:
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._blocks = {block.number: block for block in blocks}
         self._shards, self._settings, self._step = list(shards), settings, step
         self._open = OpenShards(job, OPEN_TO_FETCH)

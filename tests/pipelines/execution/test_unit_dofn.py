@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import platform
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +13,16 @@ from typing import ClassVar
 
 import pytest
 
-from pipelines.execution.step import Report, Reports
+from pipelines.errors import BAD_DATA, IO, JobError
+from pipelines.execution.step import MARK, Report, Reports
 from pipelines.execution.unit_dofn import UnitDoFn
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The work folder of a step that has begun."""
+    (tmp_path / MARK).touch()
+    return tmp_path
 
 
 class Overlaps(UnitDoFn):
@@ -34,7 +43,7 @@ class Overlaps(UnitDoFn):
             self.threads.pop()
 
 
-def test_a_unit_runs_alone_in_its_process_to_its_last_result() -> None:
+def test_a_unit_runs_alone_in_its_process_to_its_last_result(begun: Path) -> None:
     both_ready = Barrier(2)
 
     def work(function: Overlaps) -> list[int]:
@@ -43,7 +52,7 @@ def test_a_unit_runs_alone_in_its_process_to_its_last_result() -> None:
         return [other for unit in range(3) for other in function.process((unit,))]
 
     with ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(work, [Overlaps("index"), Overlaps("rerank")])) == [[], []]
+        assert list(pool.map(work, [Overlaps("index", begun), Overlaps("rerank", begun)])) == [[], []]
 
 
 class Emit(UnitDoFn):
@@ -51,13 +60,18 @@ class Emit(UnitDoFn):
         yield unit, rest
 
 
-def test_a_unit_gets_the_rest_of_its_element_and_the_side_inputs() -> None:
-    assert Emit("index").process((3, "a", "b"), "side") == [(3, ("a", "b", "side"))]
+def test_a_unit_gets_the_rest_of_its_element_and_the_side_inputs(begun: Path) -> None:
+    assert Emit("index", begun).process((3, "a", "b"), "side") == [(3, ("a", "b", "side"))]
 
 
-def test_a_unit_that_has_reported_is_skipped(tmp_path: Path) -> None:
-    function = Emit("index", Reports(tmp_path))
-    Reports(tmp_path).write(Report(3))
+class EmitAgain(Emit):
+    skips_reported = False
+
+
+def test_a_unit_that_has_reported_is_skipped(begun: Path) -> None:
+    function = Emit("index", begun)
+    Reports(begun).write(Report(3))
+    assert EmitAgain("index", begun).process((3,)) == [(3, ())]
     assert function.process((3,)) == []
     assert function.process((4,)) == [(4, ())]
 
@@ -70,21 +84,37 @@ class Loads(UnitDoFn):
         self.model = Model()
 
 
-def test_what_a_step_has_loaded_stays_until_another_step_begins() -> None:
-    function = Loads("rerank")
+def test_what_a_step_has_loaded_stays_until_another_step_begins(begun: Path) -> None:
+    function = Loads("rerank", begun)
     function.setup()
     model = weakref.ref(function.model)
     del function  # as Beam does when a worker has been idle
     gc.collect()
     assert model() is not None
-    Emit("rerank").setup()
+    Emit("rerank", begun).setup()
     gc.collect()
     assert model() is not None
-    Emit("propagate").setup()
+    Emit("propagate", begun).setup()
     gc.collect()
     assert model() is None
 
 
-def test_a_unit_must_have_its_work() -> None:
-    with pytest.raises(NotImplementedError):
-        UnitDoFn("index").process((0,))
+class Fails(UnitDoFn):
+    def work(self, unit: int, error: Exception) -> None:
+        raise error
+
+
+def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> None:
+    with pytest.raises(JobError) as e:
+        Fails("rerank", begun).process((7, JobError("the part was changed", BAD_DATA)))
+    assert (str(e.value), e.value.code) == ("rerank, unit 7: the part was changed", BAD_DATA)
+    with pytest.raises(KeyError) as other:
+        Fails("rerank", begun).process((7, KeyError("a defect")))
+    assert other.value.__notes__ == ["rerank, unit 7"]
+
+
+def test_a_worker_that_does_not_see_the_run_says_which_machine_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=f"^rerank, unit 7: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+        Emit("rerank", tmp_path).process((7,))
+    assert e.value.code == IO
+    assert platform.node() in str(e.value)

@@ -66,11 +66,12 @@ def job(**index: int) -> Job:
     )
 
 
-def test_instances_of_a_worker_share_one_copy_of_the_encoder(threads: int, loads: list[str]) -> None:
+def test_instances_of_a_worker_share_one_copy_of_the_encoder(threads: int, loads: list[str], tmp_path: Path) -> None:
     shorter = job(encoder_tokens=77)  # no other test holds this one
     settings = shorter.retrieve
     assert settings is not None
-    workers = [EncodeQuestions(shorter, settings) for _ in range(3)]
+    step = Step(tmp_path, "retrieve", {}, {}, {})
+    workers = [EncodeQuestions(shorter, settings, step) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(EncodeQuestions.setup, workers))
     assert passage_encoder(shorter) is passage_encoder(shorter)

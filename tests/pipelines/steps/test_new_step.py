@@ -63,15 +63,15 @@ def run_step(job, run, beam_options=()):
     step.begin()
     done = step.reports.read()
     pending = [(n, part) for n, part in enumerate(documents.parts) if n not in done]
-    carry(step, pending, len(documents.parts), CountLetters(job, documents, step), beam_options, job.workers.processes)
-    reports = step.reports.read()
-    step.finish(reports.values(), total(reports.values()))
-    return f"toy  {total(reports.values())['letters']} letters"
+    work = CountLetters(job, documents, step)
+    reports = carry(step, pending, len(documents.parts), work, beam_options, job.workers.processes)
+    step.finish(reports, total(reports))
+    return f"toy  {total(reports)['letters']} letters"
 
 
 class CountLetters(UnitDoFn):
     def __init__(self, job, documents, step):
-        super().__init__(step.name, step.reports)
+        super().__init__(step.name, step.work)
         self._job, self._documents, self._step = job, documents, step
 
     def work(self, number, part):
