@@ -155,7 +155,7 @@ def compare(
 ) -> int:
     """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
     for side in (a, b):
-        _check_scores(side, may_rank=measure.labels is not None)
+        _check_scores(side)
     check_there(*([measure.labels] if measure.labels is not None else []))
     from pipelines.evaluate.compare import compare_files
 
@@ -238,15 +238,15 @@ def check_plots(files: tuple[Path, ...]) -> None:
             raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
 
 
-def _check_scores(scores: str, may_rank: bool = True) -> None:
-    """Raises JobError (66) if it is neither a file or folder nor, with `may_rank`, what ranks a data set by name."""
+def _check_scores(scores: str) -> None:
+    """Raises JobError (66) if it is neither a file or folder nor what ranks a data set by name."""
     from ranking.registry import RERANKERS
 
-    known = (*RULES, *RERANKERS) if may_rank else ()
+    known = (*RULES, *RERANKERS)
     if scores in known or Path(scores).exists():
         return
     near = difflib.get_close_matches(scores, known, n=1)
-    hint = f"; did you mean the reranker {near[0]!r}?" if near else ", and no reranker has this name" if known else ""
+    hint = f"; did you mean the reranker {near[0]!r}?" if near else ", and no reranker has this name"
     raise JobError(f"{scores}: no such file or folder{hint}", INPUT_MISSING)
 
 
