@@ -19,7 +19,7 @@ from pipelines.annotation_tools import TOOLS
 from pipelines.annotation_tools.tool import Model, PackFormat
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from schemas.annotation import Task
-from schemas.atomic_files import sync, write_text
+from schemas.atomic_files import WrongShape, read_json, sync, write_text
 
 SUMMARY = "packs.json"
 GUIDELINES = "guidelines.md"
@@ -46,7 +46,7 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
     """Whether the packs exist. Raises JobError (73) if others do: people may have filled them in."""
     if not folder.exists():
         return False
-    written = read_summary(folder)["settings"]
+    written = read_summary(folder).settings
     for key in sorted({*settings, *written}):
         former, new = written.get(key), settings.get(key)
         if former != new:
@@ -58,11 +58,20 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
     return True
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
-    """The content of packs.json: tasks, files with their tasks, settings. Raises JobError (73) if it is unreadable."""
+@dataclass(frozen=True, slots=True)
+class PackSummary:
+    """What packs.json says: how many tasks, file → its tasks, and the settings."""
+
+    tasks: int
+    files: dict[str, int]
+    settings: dict[str, Any]
+
+
+def read_summary(folder: Path) -> PackSummary:
+    """What packs.json says. Raises JobError (73) if it is not what `write` wrote."""
     try:
-        return dict(json.loads((folder / SUMMARY).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as e:
+        return read_json(folder / SUMMARY, PackSummary)
+    except (OSError, WrongShape) as e:
         raise JobError(f"{folder / SUMMARY}: not readable ({e}); move {folder} away", OUTPUT_EXISTS) from e
 
 

@@ -219,10 +219,10 @@ def summary(run: Path) -> str:
     known = f", {counts['known']:,} of them of known labels" if counts["known"] else ""
     not_found = counts.get("controls_not_found")
     lost = f" ({not_found:,} known labels are of no scored sentence)" if not_found else ""
-    new = f"; {written['tasks']:,} of them new" if written["settings"]["since"] else ""
+    new = f"; {written.tasks:,} of them new" if written.settings.get("since") else ""
     return (
         f"annotate   {counts['questions']:,} questions, {counts['sentences']:,} sentences; {counts['tasks']:,} tasks = "
-        f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written['settings']['tools'])}"
+        f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written.settings.get('tools', ()))}"
     )
 
 

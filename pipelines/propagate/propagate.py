@@ -42,7 +42,7 @@ from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
-from schemas.atomic_files import write_text
+from schemas.atomic_files import WrongShape, read_json, write_text
 from schemas.corpus import Document, Passage
 from schemas.labels import SentenceLabel, WindowLabel
 
@@ -121,9 +121,12 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
     """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call it again."""
-    if not mark.is_file():
-        write_text(mark, json.dumps(write()))
-    return tuple(json.loads(mark.read_text(encoding="utf-8")))
+    try:
+        return tuple(read_json(mark, list[int]))
+    except (FileNotFoundError, WrongShape):
+        numbers = write()
+        write_text(mark, json.dumps(numbers))
+        return numbers
 
 
 class FindLabelsToSpread(UnitDoFn):

@@ -91,7 +91,7 @@ def test_every_pack_holds_every_task_once_in_its_order(tmp_path):
     tasks = [task(n) for n in (5, 3, 4, 0, 2, 1, 6)]
     folder = write(tmp_path, tasks, PackOptions("g", MODEL, tasks_per_file=3))
     assert ids(folder) == [[each.task_id for each in tasks]] * 4
-    files = packs.read_summary(folder)["files"]
+    files = packs.read_summary(folder).files
     assert files["csv/tasks-00001.csv"] == files["prodigy/tasks-00002.jsonl"] == 3
     assert files["label-studio/tasks-00003.json"] == files["argilla/records-00003.json"] == 1
     assert len(files) == 12
@@ -116,7 +116,7 @@ def test_no_file_is_larger_than_its_limit(tmp_path):
 
 def test_a_task_larger_than_a_file_may_be_has_one_of_its_own(tmp_path):
     folder = write(tmp_path, [task(0), task(1)], PackOptions("g", MODEL, bytes_per_file=10), ("prodigy",))
-    assert packs.read_summary(folder)["files"] == {"prodigy/tasks-00001.jsonl": 1, "prodigy/tasks-00002.jsonl": 1}
+    assert packs.read_summary(folder).files == {"prodigy/tasks-00001.jsonl": 1, "prodigy/tasks-00002.jsonl": 1}
 
 
 def test_tasks_for_one_and_for_several_annotators_are_projects_of_their_own(tmp_path):
@@ -210,9 +210,10 @@ def test_packs_of_another_job_are_not_overwritten(tmp_path):
     with pytest.raises(JobError, match=r"tools = .* there, \['csv'\] here\. Move it away; it may hold answers") as e:
         packs.are_written(folder, {"tools": ["csv"]})
     assert e.value.code == OUTPUT_EXISTS
-    (folder / "packs.json").write_text("{")
-    with pytest.raises(JobError, match="not readable"):
-        packs.are_written(folder, {"tools": ["csv"]})
+    for other in ("{", "{}", "[]"):
+        (folder / "packs.json").write_text(other)
+        with pytest.raises(JobError, match="not readable"):
+            packs.are_written(folder, {"tools": ["csv"]})
 
 
 def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_path):
