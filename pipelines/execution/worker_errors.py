@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
 
-from pipelines.errors import JobError
+from pipelines.errors import UNAVAILABLE, JobError
 
 _JOB_ERROR = re.compile(r"^pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
+_JOB_SERVER = re.compile(r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL)
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
 _STEP = re.compile(r" \[while running '[^']*'\]$")
 _ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?:: '(.*)')?$")
@@ -22,7 +23,7 @@ def restored_errors() -> Iterator[None]:
     """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
 
     Restores JobError, the errors of `indexing`, `ranking` and `schemas` that have an exit code, and OSError; others stay as
-    they are.
+    they are. A cluster's job server that Beam could not fetch is a JobError (69).
     """
     try:
         yield
@@ -37,6 +38,9 @@ def restored_errors() -> Iterator[None]:
 
 def error_in(text: str) -> Exception | None:
     """The first error in tracebacks that a user can mend; None if there is none."""
+    if match := _JOB_SERVER.search(text):
+        advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
+        return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
     if match := _JOB_ERROR.search(text):
         return JobError(_STEP.sub("", match[1]), int(match[2]))
     for match in _ERROR.finditer(text):

@@ -8,6 +8,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
+from pipelines.errors import UNAVAILABLE, JobError
 from pipelines.execution.runner import new_pipeline, pipeline
 
 
@@ -35,6 +36,17 @@ def test_the_direct_runner_is_the_one_in_this_process(name):
 def test_any_other_runner_is_beam_s_own():
     made = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
     assert type(made.runner).__name__ == "PortableRunner"
+
+
+def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(tmp_path):
+    jar = "http://127.0.0.1:9/flink-job-server.jar"  # nothing listens there
+    flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={jar}"]
+    with (
+        pytest.raises(JobError, match=rf"job server {jar} cannot be fetched: .* --flink_job_server_jar") as e,
+        pipeline([*flink, f"--jar_cache_dir={tmp_path}"]) as root,
+    ):
+        _ = root | beam.Create([1])
+    assert e.value.code == UNAVAILABLE and "\n" not in str(e.value.args[0])
 
 
 def test_one_process_is_this_one():
