@@ -60,10 +60,12 @@ class Reports:
 
     folder: Path
 
-    def write(self, report: Report) -> None:
+    def write(self, report: Report, replace: bool = True) -> Report:
+        """Write a unit's report; with `replace` False the first one stands. Returns the one that stands."""
         parts = {name: asdict(part) for name, part in report.parts.items()}
         values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
-        write_text(self._path(report.unit), json.dumps(values) + "\n")
+        is_ours = write_text(self._path(report.unit), json.dumps(values) + "\n", replace)
+        return report if is_ours else self._load(self._path(report.unit))
 
     def read(self) -> dict[int, Report]:
         """Unit number → its report, for all units that are done, in the order of their numbers."""
@@ -198,7 +200,7 @@ class Step:
         for name, manifest in manifests.items():
             for part in manifest.parts:
                 parts.setdefault(part.unit, {})[name] = part
-        if manifests.keys() == self.outputs.keys():
+        if manifests and manifests.keys() == self.outputs.keys():
             for unit, counts in manifests[next(iter(self.outputs))].units.items():
                 self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
         for name in manifests:

@@ -75,8 +75,7 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
     report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
-    parsed_files(work).write(report)
-    return report
+    return parsed_files(work).write(report, replace=False)  # duplicates are rows of the first report's part
 
 
 def _offsets_are_bytes(file: InputFile) -> bool:

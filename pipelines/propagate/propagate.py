@@ -42,7 +42,7 @@ from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
-from schemas.atomic_files import WrongShape, read_json, write_text
+from schemas.atomic_files import WrongShape, read_json, replacing, write_text
 from schemas.corpus import Document, Passage
 from schemas.labels import SentenceLabel, WindowLabel
 
@@ -139,12 +139,11 @@ class FindLabelsToSpread(UnitDoFn):
     def work(self, unit: int, part: PassagePart) -> None:
         rows = 0
         path = _spread_file(self._step, part.number)
-        with pa.ipc.new_file(f"{path}.tmp", SPREAD_LABEL) as file:
+        with replacing(path) as temporary, pa.ipc.new_file(temporary, SPREAD_LABEL) as file:
             for sentences in part.sentences():
                 batch = labels_to_spread(sentences, self._given)
                 file.write_batch(batch)
                 rows += batch.num_rows
-        Path(f"{path}.tmp").replace(path)
         self._step.reports.write(Report(part.number, {}, {"found": rows}))
 
 
@@ -205,9 +204,8 @@ def label_part(
             counts["ties"] += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
     path = fates_file(step, unit)
-    with Path(f"{path}.tmp").open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
-    Path(f"{path}.tmp").replace(path)
     parts = {name: writer.part for name, writer in writers.items()}
     counts.update({name.removeprefix("labels/"): part.rows for name, part in parts.items()})
     step.reports.write(Report(unit, parts, counts))

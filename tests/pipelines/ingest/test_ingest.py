@@ -4,6 +4,7 @@ import gzip
 import json
 import zlib
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -239,3 +240,17 @@ def test_offsets_that_are_not_of_the_file_are_no_progress(tmp_path, monkeypatch)
     ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
     assert len({meter for meter, _ in reached}) == 3  # of three files, when they are cut
     assert max(items for _, items in reached) < max(file.stat().st_size for file in tmp_path.glob("*.gz"))
+
+
+def test_a_late_attempt_that_refused_a_page_more_takes_the_first_attempts_report(tmp_path):
+    job = make_job(tmp_path, DOCUMENTS)
+    step = ingest.step_of(job, tmp_path / "run")
+    step.begin()
+    file = find_files(job, job.ingest)[0]
+    rules = parse_and_cut.document_rules(job.ingest)
+    with Extractor(job.ingest.page_seconds) as extractor:
+        first = parse_and_cut.parse_file(file, rules, extractor, step.work)
+        late = parse_and_cut.parse_file(file, replace(rules, min_words=10_000), extractor, step.work)
+    assert first.parts["documents"].rows == 30
+    assert late == first == parse_and_cut.parsed_files(step.work).read_one(file.number)
+    assert len(list(parse_and_cut.document_keys(late, step.work))) > 0
