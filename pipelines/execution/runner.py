@@ -11,13 +11,16 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
+import grpc
+from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
 from apache_beam.runners.worker import sdk_worker
+from apache_beam.transforms.environments import Environment, ExternalEnvironment
 
+from pipelines.errors import USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.meter import Meters
@@ -31,10 +34,19 @@ from pipelines.execution.worker_errors import restored_errors
 def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> Iterator[beam.Pipeline]:
     """A Beam pipeline that runs when the block ends. Arguments and errors are those of `new_pipeline`.
 
-    An error of a worker process is raised as that error, as it is where the work is done in this process.
+    An error of a worker process is raised as that error, as it is where the work is done in this process. If the command is
+    stopped, an engine's job is cancelled.
     """
-    with restored_errors(), new_pipeline(beam_options, processes, units) as root:
-        yield root
+    root = new_pipeline(beam_options, processes, units)
+    try:
+        with restored_errors(), root:
+            yield root
+    except KeyboardInterrupt:
+        running = getattr(root, "result", None)
+        if running is not None:
+            with suppress(grpc.RpcError):  # the job server is gone
+                running.cancel()
+        raise
 
 
 def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
@@ -42,7 +54,8 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
 
     `beam_options` are Beam's own, e.g. --runner=FlinkRunner; raises JobError (2) for one that Beam does not know.
     `processes` is for the default runner: the number of worker processes, 0 for one per core, never more than there are
-    `units` of work; with 1 the work is done in this process.
+    `units` of work; with 1 the work is done in this process. With --environment_type=EXTERNAL they are workers of the pool at
+    --environment_config.
     """
     check_options(beam_options)
     parser = argparse.ArgumentParser(add_help=False)
@@ -50,10 +63,17 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+    portable = PipelineOptions(rest).view_as(PortableOptions)
     processes = min(processes or os.cpu_count() or 1, units)
-    if processes <= 1:
+    if portable.environment_type not in (None, "EXTERNAL"):
+        raise JobError("without --runner the only --environment_type is EXTERNAL: workers of a pool", USAGE)
+    if portable.environment_type:
+        environment: Environment = ExternalEnvironment.from_options(portable)
+    elif processes > 1:
+        environment = WorkerProcesses()
+    else:
         return beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(rest))
-    runner = LocalRunner(default_environment=WorkerProcesses())
+    runner = LocalRunner(default_environment=environment)
     return beam.Pipeline(runner=runner, options=PipelineOptions([*rest, f"--direct_num_workers={processes}"]))
 
 

@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pkgutil import resolve_name
 
-from pipelines.errors import UNAVAILABLE, JobError
+import grpc
+
+from pipelines.errors import IO, UNAVAILABLE, JobError
 
 _JOB_ERROR = re.compile(r"^pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
 _JOB_SERVER = re.compile(r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL)
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
 _STEP = re.compile(r" \[while running '[^']*'\]$")
+_ENGINE = re.compile(r"Pipeline \S+ failed in state (\w+): (.*)")
+_AGAIN = "see the engine's logs; the same command goes on where it was"
 _ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?:: '(.*)')?$")
 
 
@@ -23,7 +27,8 @@ def restored_errors() -> Iterator[None]:
     """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
 
     Restores JobError, the errors of `indexing`, `ranking` and `schemas` that have an exit code, and OSError; others stay as
-    they are. A cluster's job server that Beam could not fetch is a JobError (69).
+    they are. A cluster's job server that Beam could not fetch is a JobError (69); one that is gone, or an engine that lost its
+    workers, is a JobError (74).
     """
     try:
         yield
@@ -34,6 +39,10 @@ def restored_errors() -> Iterator[None]:
         if error is None:
             raise
         raise error from None
+    except grpc.FutureTimeoutError:
+        raise JobError("no job server answers; look at --job_endpoint, or give it more --job_server_timeout", IO) from None
+    except grpc.RpcError as e:
+        raise JobError(f"the job server does not answer any more ({e.code().name}); {_AGAIN}", IO) from None
 
 
 def error_in(text: str) -> Exception | None:
@@ -49,6 +58,8 @@ def error_in(text: str) -> Exception | None:
             return OSError(int(number[1]), os.strerror(int(number[1])), number[2])
         if kind is not None:
             return kind(match[2])
+    if (failed := _ENGINE.match(text)) and "Traceback (most recent call last)" not in text:
+        return JobError(f"the engine ended the job as {failed[1]}: {failed[2]}; {_AGAIN}", IO)
     return None
 
 

@@ -8,7 +8,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 
-from pipelines.errors import UNAVAILABLE, JobError
+from pipelines.errors import UNAVAILABLE, USAGE, JobError
 from pipelines.execution.runner import new_pipeline, pipeline
 
 
@@ -47,6 +47,12 @@ def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(tmp_p
     ):
         _ = root | beam.Create([1])
     assert e.value.code == UNAVAILABLE and "\n" not in str(e.value.args[0])
+
+
+def test_without_a_runner_a_pool_s_workers_are_the_only_others():
+    with pytest.raises(JobError, match="the only --environment_type is EXTERNAL") as e:
+        new_pipeline(["--environment_type=DOCKER"])
+    assert e.value.code == USAGE
 
 
 def test_one_process_is_this_one():

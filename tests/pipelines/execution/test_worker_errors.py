@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import traceback
 
+import apache_beam as beam
 import pytest
 
 from indexing.shards.dense import ModelMissing
 from indexing.shards.shard_files import ShardDamaged
 from pipelines.__main__ import main
-from pipelines.errors import BAD_DATA, JobError
+from pipelines.errors import BAD_DATA, IO, JobError
+from pipelines.execution.runner import pipeline
 from pipelines.execution.worker_errors import error_in, restored_errors
 from ranking.reranker import ScoreNotFinite
 from schemas.model_files import ModelDamaged
@@ -54,6 +56,26 @@ def test_a_defect_of_the_program_stays_as_beam_gives_it():
     with pytest.raises(RuntimeError, match="none of ours") as e, restored_errors():
         raise RuntimeError(text)
     assert type(e.value) is RuntimeError
+
+
+def test_an_engine_that_lost_its_worker_is_one_line_and_74():
+    lost = "io.grpc.StatusRuntimeException: CANCELLED: client cancelled"
+    with pytest.raises(JobError, match=r"the engine ended the job as FAILED: io\.grpc") as e, restored_errors():
+        raise RuntimeError(f"Pipeline BeamApp-1 failed in state FAILED: {lost}\n\tat io.grpc.Status.asRuntimeException")
+    assert e.value.code == IO
+    assert "\n" not in str(e.value)
+
+
+def test_a_job_server_that_is_not_there_is_74():
+    job_server = [
+        "--runner=PortableRunner",
+        "--job_endpoint=localhost:1",
+        "--environment_type=LOOPBACK",
+        "--job_server_timeout=1",
+    ]
+    with pytest.raises(JobError, match="no job server answers") as e, pipeline(job_server) as root:
+        _ = root | beam.Create([1])
+    assert e.value.code == IO
 
 
 def test_an_error_of_this_process_is_not_touched():
