@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: sample test check lint pytest docs format clean
+.PHONY: sample test test-engines check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: about a minute"
@@ -23,6 +23,9 @@ lint: .venv/installed-test              ## its output comes in one piece, in the
 
 pytest: .venv/installed-test            ## the tests, in WORKERS processes of one thread each
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+test-engines: .venv/installed-test      ## the tests on a real Flink; they skip, and say why, where it is not on this machine
+	$(BIN)/pytest -m engines -rs tests/engines
 
 check: test
 

