@@ -21,7 +21,8 @@ Start with `answermill sample --out DIR`: it writes a small web, questions and a
 
 A job is a TOML file; `answermill keys` lists all its keys. Steps read and write Parquet folders below --out; a step that is
 complete is skipped, and one that was stopped continues where it stopped. Arguments after `--` are passed to Apache Beam:
-`answermill run JOB.toml --out RUN -- --runner=FlinkRunner --flink_master=HOST:PORT`.
+`answermill run JOB.toml --out RUN -- --runner=PortableRunner --job_endpoint=HOST:8099 --environment_type=EXTERNAL
+--environment_config=localhost:50000 --parallelism=8` runs on Flink, with a pool of workers beside each TaskManager.
 
 Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad data or too many rejects, 66 input missing,
 69 Java or model missing, 70 unexpected error, 73 another job's output is in the way or another process writes into the folder,
