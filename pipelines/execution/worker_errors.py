@@ -13,9 +13,12 @@ import grpc
 
 from pipelines.errors import IO, UNAVAILABLE, JobError
 
-_JOB_ERROR = re.compile(r"^pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
+_JOB_ERROR = re.compile(r"pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
 _JOB_SERVER = re.compile(r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL)
-_ERROR = re.compile(r"^([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last):\n"
+_FRAMES = re.compile(r"\A(?:[ \t].*\n)*")
+_NEXT = re.compile(r"\n+(The above exception was the direct cause|During handling of the above exception).*", re.DOTALL)
+_ERROR = re.compile(r"([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MULTILINE)
 _STEP = re.compile(r" \[while running '[^']*'\]$")
 _ENGINE = re.compile(r"Pipeline \S+ failed in state (\w+): (.*)")
 _AGAIN = "see the engine's logs; the same command goes on where it was"
@@ -27,14 +30,16 @@ def restored_errors() -> Iterator[None]:
     """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
 
     Restores JobError, the errors of `indexing`, `ranking` and `schemas` that have an exit code, and OSError; others stay as
-    they are. A cluster's job server that Beam could not fetch is a JobError (69); one that is gone, or an engine that lost its
-    workers, is a JobError (74).
+    they are, but for what this process itself raised, which is restored whatever it is. A cluster's job server that Beam could
+    not fetch is a JobError (69); one that is gone, or an engine that lost its workers, is a JobError (74).
     """
     try:
         yield
     except JobError as e:
         raise JobError(_STEP.sub("", str(e)), e.code) from None
     except RuntimeError as e:
+        if type(e) is RuntimeError and _STEP.search(str(e)) and e.__context__ is not None:
+            raise e.__context__  # noqa: B904 — of this process: Beam could not put the step into its message
         error = error_in(str(e)) if type(e) is RuntimeError else None
         if error is None:
             raise
@@ -46,21 +51,43 @@ def restored_errors() -> Iterator[None]:
 
 
 def error_in(text: str) -> Exception | None:
-    """The first error in tracebacks that a user can mend; None if there is none."""
+    """The error that the text's traceback ends with, or what it was raised from, if a user can mend it; else None."""
     if match := _JOB_SERVER.search(text):
         advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
         return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
-    if match := _JOB_ERROR.search(text):
-        return JobError(_STEP.sub("", match[1]), int(match[2]))
-    for match in _ERROR.finditer(text):
-        kind = _class_of(match[1])
-        if kind is not None and issubclass(kind, OSError) and (number := _ERRNO.match(match[2])):
-            return OSError(int(number[1]), os.strerror(int(number[1])), number[2])
-        if kind is not None:
-            return kind(match[2])
-    if (failed := _ENGINE.match(text)) and "Traceback (most recent call last)" not in text:
+    if (failed := _ENGINE.match(text)) and _TRACEBACK not in text:
         return JobError(f"the engine ended the job as {failed[1]}: {failed[2]}; {_AGAIN}", IO)
-    return None
+    return next((error for error in map(_known, _chain(text)) if error is not None), None)
+
+
+def _chain(text: str) -> Iterator[str]:
+    """Type and message of the error that was raised, of what it was raised from, and so on, as `raise … from` links them.
+
+    What was merely being handled when an error was raised is no cause of it; but of an error that Beam has raised again, to say
+    in which step it was, the error before it is the original.
+    """
+    is_beams = False
+    for block in reversed(text.split(_TRACEBACK)):
+        error = _FRAMES.sub("", block)
+        link = _NEXT.search(error)
+        if link is not None and link[1].startswith("During") and not is_beams:
+            return
+        error = _NEXT.sub("", error)
+        is_beams = " [while running '" in error
+        yield error
+
+
+def _known(error: str) -> Exception | None:
+    """The error that this is the type and message of; None if it is none that a user can mend."""
+    if match := _JOB_ERROR.match(error):
+        return JobError(_STEP.sub("", match[1]), int(match[2]))
+    match = _ERROR.match(error)
+    kind = _class_of(match[1]) if match else None
+    if match is None or kind is None:
+        return None
+    if issubclass(kind, OSError) and (number := _ERRNO.match(match[2])):
+        return OSError(int(number[1]), os.strerror(int(number[1])), number[2])
+    return kind(match[2])
 
 
 def _class_of(name: str) -> type[Exception] | None:

@@ -78,6 +78,35 @@ def test_a_job_server_that_is_not_there_is_74():
     assert e.value.code == IO
 
 
+def while_a_missing_file_is_handled(error: Exception, is_cause: bool) -> str:
+    """The traceback of an error that is raised then, `from` that of the file or not, and as Beam raises it again."""
+    try:
+        try:
+            raise FileNotFoundError(2, "No such file or directory", "absent.tsv")
+        except FileNotFoundError as missing:
+            if is_cause:
+                raise error from missing
+            raise error  # noqa: B904
+    except type(error) as raised:
+        return as_beam_gives_it(raised)
+
+
+def test_a_defect_while_a_missing_file_is_handled_is_a_defect():
+    text = while_a_missing_file_is_handled(KeyError("colour"), is_cause=False)
+    assert "absent.tsv" in text and error_in(text) is None
+
+
+def test_what_an_error_was_raised_from_tells_what_to_mend():
+    error = error_in(while_a_missing_file_is_handled(RuntimeError("odd"), is_cause=True))
+    assert isinstance(error, FileNotFoundError) and error.filename == "absent.tsv"
+
+
+@pytest.mark.parametrize("is_cause", [True, False])
+def test_a_job_error_stands_for_the_missing_file_that_it_tells_of(is_cause):
+    error = error_in(while_a_missing_file_is_handled(JobError("give a table", BAD_DATA), is_cause))
+    assert isinstance(error, JobError) and str(error) == "give a table"
+
+
 def test_an_error_of_this_process_is_not_touched():
     with pytest.raises(ShardDamaged, match="OSError: x"), restored_errors():
         raise ShardDamaged("OSError: x")
