@@ -43,7 +43,13 @@ class _RowGroups(Generic[R]):
         self._record = record
         self._waiting: list[R] = []
         self._waiting_table = record.schema().empty_table()
-        self._writer = pq.ParquetWriter(file, record.schema(), compression="zstd", write_page_checksum=True)
+        self._file = pa.OSFile(str(file), "wb")  # opened here, since Arrow's writer leaves a file open that it cannot write
+        try:
+            self._writer = pq.ParquetWriter(self._file, record.schema(), compression="zstd", write_page_checksum=True)
+        except BaseException:
+            self._file.close()
+            file.unlink()
+            raise
         self.rows = 0
 
     def write(self, rows: Sequence[R]) -> None:
@@ -64,15 +70,20 @@ class _RowGroups(Generic[R]):
         self.rows += len(rows)
 
     def finish(self) -> None:
-        """Write the last, smaller group, and close the file."""
-        if self._waiting:
-            self._write_group(self._record.table(self._waiting))
-        if len(self._waiting_table):
-            self._write_group(self._waiting_table)
-        self.close()
+        """Write the last, smaller group, and close the file, also if it cannot be written."""
+        try:
+            if self._waiting:
+                self._write_group(self._record.table(self._waiting))
+            if len(self._waiting_table):
+                self._write_group(self._waiting_table)
+        finally:
+            self.close()
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._writer.close()
+        finally:
+            self._file.close()
 
 
 class PartWriter(Generic[R]):

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import resource
+from hashlib import sha256
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -50,6 +53,21 @@ def test_the_same_rows_give_the_same_bytes_and_name(tmp_path):
 def test_a_part_without_rows_is_a_part(tmp_path):
     commit(tmp_path, write(tmp_path, []))
     assert list(Folder.open(tmp_path, Question, "retrieve").read()) == []
+
+
+@pytest.mark.parametrize(("size", "rows"), [(2, 1), (3_000, 5_000), (3_000, 100)])
+def test_a_part_that_the_disk_has_no_room_for_leaves_no_file_and_none_open(tmp_path, size, rows):
+    """It fails with its first bytes, with its first group of rows, and at its end."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as error, PartWriter(tmp_path, Question, 0) as writer:
+            writer.write([Question(sha256(str(n).encode()).hexdigest(), "Which?") for n in range(rows)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+    links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert [link.readlink() for link in links if tmp_path in link.readlink().parents] == [], error.value
 
 
 def test_an_interrupted_part_leaves_nothing(tmp_path):
