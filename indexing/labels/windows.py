@@ -1,7 +1,7 @@
 """Windows: more passages around a labelled sentence, for training (WQA §3.3; groups: WQA Table 3). Pure functions.
 
 The paper says that a sliding window makes them, that the labelled sentence takes positions 1 to 5, and that a passage has
-at most 200 tokens. The rest is settled here: a window is a run of whole sentences of one document, over line ends too,
+at most 200 tokens. The rest is our choice: a window is a run of whole sentences of one document, over line ends too,
 that begins with the labelled sentence or up to `places` - 1 sentences before it, and extends to the right by as many
 sentences as fit. It exists if the labelled sentence is in it; so a sentence too long to fit is a window by itself.
 """

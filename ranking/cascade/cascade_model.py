@@ -3,7 +3,7 @@
 `CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it is the
 monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the paper's.
 
-Settled here. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0. A classifier has
+Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0. A classifier has
 two hidden layers with tanh and one that gives the score: §5.2's "3-layers feed-forward modules". It gives one number, and
 its cross-entropy is the binary one. At inference it runs in float64: a score does not depend on the rest of the batch, and a
 survivor has exactly the score that it would have had without any dropping.

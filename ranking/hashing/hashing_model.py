@@ -8,7 +8,7 @@ and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
     attention   b_i are the columns of V_a: BERT-attention
     has         b_i are the columns of B_a and, once it serves, of B̄_a = sgn(B_a)
 
-Settled here. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
+Our choices. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
 there is none. L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is cut
 from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference
 everything after the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a

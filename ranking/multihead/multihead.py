@@ -8,7 +8,7 @@ or, as a setting, of the probabilities, of which the log-odds are given, so that
 It may have exits as the cascade does, after layers of its body: they prune, and the heads decide among those that are left.
 Which head learns from which teacher is in `ranking/training/distillation.py`.
 
-Settled here. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
+Our choices. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
 number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the paper's configurations have its numbers
 of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade` take over that one's classifier instead.
 """

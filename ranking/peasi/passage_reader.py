@@ -1,6 +1,6 @@
 """Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage (§2.1, §2.2).
 
-Settled here. A passage of more than k sentences is read in windows of at most k, of much the same size; its sentences' softmax
+Our choices. A passage of more than k sentences is read in windows of at most k, of much the same size; its sentences' softmax
 goes over all windows, so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
 that is too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
 extracted. Nor can one that an earlier stage of the plan has dropped: it is read with the others, which it explains, and counts

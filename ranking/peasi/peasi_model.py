@@ -11,7 +11,7 @@ q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
 
 E is the first token's encoding.
 
-Settled here. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
+Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
 (a setting).
 """
 

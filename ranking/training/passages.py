@@ -4,7 +4,7 @@ A step is a batch of passages, up to some tokens. PR's loss is the binary cross-
 cross-entropy of the passages that hold a correct sentence; where there are both, their sum. The paper's two stages are two
 trainings: PR and EASI on their own, then a joint variant that begins with both checkpoints.
 
-Settled here. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
+Our choices. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A passage of more
 sentences than slots is read in all its windows, and the softmax goes over all of them, as where it is served. Where the answers
 to the dev questions are all right, all wrong, or none, or no more often right where they are surer, there is nothing to
 calibrate on: the confidence stays UNCALIBRATED.
