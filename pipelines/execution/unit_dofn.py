@@ -8,6 +8,7 @@ processes.
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from threading import RLock
 from typing import Any, ClassVar
 
 import apache_beam as beam
+from apache_beam.metrics.metric import Metrics
 
 from pipelines.errors import IO, JobError
 from pipelines.execution.step import MARK, Reports
@@ -29,8 +31,11 @@ class UnitDoFn(beam.DoFn):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
     `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. Errors
-    of a unit say the step and the unit. Subclasses define `work`, and `load`
-    for what a worker process loads once; both run alone in their process, from the first import to the last result.
+    of a unit say the step and the unit. Subclasses define `work`, and `load` for what a worker process loads once; both run
+    alone in their process, from the first import to the last result.
+
+    Beam's metrics in the namespace answermill.STEP: the distribution `unit_milliseconds`, and a counter for each count of the
+    reports that this process has written; a unit that is skipped counts nothing.
     """
 
     skips_reported: ClassVar[bool] = True
@@ -68,7 +73,18 @@ class UnitDoFn(beam.DoFn):
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
             self.prepare()
-            return list(self.work(unit, *rest, *side_inputs) or ())
+            begin = time.monotonic()
+            results = list(self.work(unit, *rest, *side_inputs) or ())
+            self._measure(unit, time.monotonic() - begin)
+            return results
+
+    def _measure(self, unit: int, seconds: float) -> None:
+        """Add a unit that was done just now to Beam's metrics, whose numbers are whole."""
+        namespace = f"answermill.{self._step_name}"
+        Metrics.distribution(namespace, "unit_milliseconds").update(round(1000 * seconds))
+        report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
+        for name, count in (report.counts if report else {}).items():
+            Metrics.counter(namespace, name).inc(count)
 
 
 @contextmanager

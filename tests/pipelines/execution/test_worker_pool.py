@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -191,3 +192,41 @@ def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     assert str(e.value).startswith("rerank, unit 1: ")
     assert part.name in str(e.value) and "while running" not in str(e.value)
     assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["this process", "two processes", "a job service"])
+def test_beam_s_counters_are_the_counts_of_the_manifests(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    roots: list[beam.Pipeline] = []
+    new_pipeline = runner.new_pipeline
+
+    def noted(beam_options: Sequence[str], processes: int, units: int) -> beam.Pipeline:
+        roots.append(new_pipeline(beam_options, processes, units))
+        return roots[-1]
+
+    monkeypatch.setattr(runner, "new_pipeline", noted)
+    options: Sequence[str] = ()
+    with ExitStack() as stack:
+        if engine == "a job service":
+            options = stack.enter_context(job_service(tmp_path))
+        workers = job.workers.model_copy(update={"processes": 2 if engine == "two processes" else 1})
+        list(run_steps(job.model_copy(update={"workers": workers}), tmp_path / "run", STEPS, options))
+        metrics = [root.result.metrics().query() for root in roots]
+    counters: Counter[tuple[str, str]] = Counter()
+    for each in (each for query in metrics for each in query["counters"]):
+        counters[each.key.metric.namespace, each.key.metric.name] += each.result or 0  # of the job service, 0 is None
+    for step, folder in (("ingest", "documents"), ("index", "shards"), ("retrieve", "retrieved"), ("rerank", "scored")):
+        manifest = read_manifest(tmp_path / "run" / folder, step)
+        assert manifest is not None
+        of_step = {name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"}
+        by_command = ("questions_", "rejected.") if step == "retrieve" else ("_per_question",)
+        expected = {name: n for name, n in manifest.counts.items() if not any(each in name for each in by_command)}
+        assert +Counter(of_step) == +Counter(expected)
+        assert len(of_step) >= 2
+    units: Counter[tuple[str, str]] = Counter()
+    for each in (each for query in metrics for each in query["distributions"] if each.key.metric.name == "unit_milliseconds"):
+        units[each.key.step.partition("/")[0], each.key.metric.namespace] += each.result.count
+    assert units["Parse pages", "answermill.ingest"] == units["Cut passages", "answermill.ingest"] == 3  # input files
+    assert units["Work", "answermill.index"] == units["Search", "answermill.retrieve"] == 2  # shards
+    assert units["Fuse and fetch", "answermill.retrieve"] == units["Work", "answermill.rerank"] == 2  # blocks
