@@ -62,8 +62,8 @@ class Run:
 
     def __getitem__(self, folder: str) -> Records[Record]:
         """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
+        from pipelines.config.step_registry import folders
         from pipelines.execution.parquet_folder import Folder
-        from pipelines.steps.chain import folders
 
         for step, records in folders().items():
             if folder in records:
@@ -72,8 +72,8 @@ class Run:
 
     def __iter__(self) -> Iterator[str]:
         """The complete folders, in the order of the steps that write them."""
+        from pipelines.config.step_registry import folders
         from pipelines.execution.manifests.manifest import read_manifest
-        from pipelines.steps.chain import folders
 
         names = [name for records in folders().values() for name in records]
         return (name for name in names if read_manifest(self.path / name) is not None)

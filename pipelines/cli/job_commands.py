@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from pipelines.cli.parameters import BeamOptions, JobFile, Out, Overrides, Run, write_lines
-from pipelines.config.step_registry import STEPS
+from pipelines.config.step_registry import STEPS, folders
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -109,8 +109,6 @@ def keys(
 
 def columns() -> None:
     """Print the data dictionary: every column of every folder."""
-    from pipelines.steps.chain import folders
-
     for folder, record in (item for outputs in folders().values() for item in outputs.items()):
         write_lines([f"{folder}/  {' '.join((record.__doc__ or '').split())}"])
         write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in record.describe())

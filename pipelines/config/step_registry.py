@@ -116,3 +116,13 @@ STEPS: dict[str, StepDefinition] = {
     )
 }
 """Name → step, in the order in which they run."""
+
+
+def folders() -> dict[str, Outputs]:
+    """Step → the folders that it writes, with the record of each; and so for `collect`, a command that follows `annotate`."""
+    outputs = {}
+    for name, step in STEPS.items():
+        outputs[name] = step.outputs
+        if name == "annotate":
+            outputs["collect"] = resolve_name(f"{_OUTPUTS}:COLLECT")
+    return outputs

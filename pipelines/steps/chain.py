@@ -12,8 +12,7 @@ from pathlib import Path
 
 from pipelines.config.job_file import Job
 from pipelines.config.local_paths import local_path
-from pipelines.config.outputs import COLLECT, Outputs
-from pipelines.config.step_registry import STEPS
+from pipelines.config.step_registry import STEPS, folders
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
@@ -113,16 +112,6 @@ class Removal:
             (self.run / file).unlink(missing_ok=True)
         for folder in reversed(self.folders):
             shutil.rmtree(self.run / folder)
-
-
-def folders() -> dict[str, Outputs]:
-    """Step → the folders that it writes, with the record of each; and so for `collect`, a command that follows `annotate`."""
-    outputs = {}
-    for name, step in STEPS.items():
-        outputs[name] = step.outputs
-        if name == "annotate":
-            outputs["collect"] = COLLECT
-    return outputs
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:

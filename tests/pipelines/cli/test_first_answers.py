@@ -51,7 +51,7 @@ def test_what_needs_no_model_loads_none(tmp_path):
         (["--help"], 0, ""),
         (["run", "--help"], 0, ""),
         (["columns"], 0, ""),
-        (["status", str(tmp_path)], 0, ""),
+        (["status", str(tmp_path)], 66, "no run in"),
         (["status", absent], 66, "no folder"),
         (["run", "--oot", "x"], 2, "--oot"),
         (["run", absent, "--out", out], 66, absent),
