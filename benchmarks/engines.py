@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -181,7 +182,13 @@ def _answers(port: int) -> bool:
     return False
 
 
+_ATTEMPT = re.compile(r"(?<=shards/\d{5}-of-\d{5})-[0-9a-f]{8}")
+
+
 def digests(run: Path) -> dict[str, str]:
-    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of vectors, answers."""
+    """SHA-256 of all that a run holds and that names neither its folder nor a time: parts, indexes of vectors, answers.
+
+    The names are those in the run, but for the digits of the attempt that built a shard.
+    """
     files = [*run.rglob("*.parquet"), *run.rglob("*.faiss"), run / "answers.jsonl"]
-    return {str(file.relative_to(run)): sha256(file) for file in sorted(files) if "_work" not in file.parts}
+    return {_ATTEMPT.sub("", str(file.relative_to(run))): sha256(file) for file in sorted(files) if "_work" not in file.parts}

@@ -18,8 +18,8 @@ from typing import Any
 from benchmarks.harness import arguments, finish, run_command, say, seconds
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
+from pipelines.execution.manifests.reports import total
 from pipelines.execution.runner import configure_logging
-from pipelines.execution.step import total
 from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
 

@@ -30,8 +30,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from schemas.corpus import Passage, Sentence
 from schemas.labels import SentenceLabel
 

@@ -260,7 +260,7 @@ KILLED = """
 import os, signal
 from pipelines.__main__ import main
 from pipelines.execution.manifests.manifest import Manifest
-from pipelines.execution.step import Reports
+from pipelines.execution.manifests.reports import Reports
 
 def kill_after(write, count, counts):
     written = []
@@ -274,7 +274,7 @@ def kill_after(write, count, counts):
     return written_and_killed
 
 if MOMENT == "rerank":
-    Reports.write = kill_after(Reports.write, 3, lambda reports, report: reports.folder.name == "rerank")
+    Reports.write = kill_after(Reports.write, 3, lambda reports, report: reports.folder.name.startswith("rerank-"))
 else:
     Manifest.write = kill_after(Manifest.write, 2, lambda manifest, folder: manifest.step == "propagate")
 main()

@@ -1,6 +1,6 @@
 """Answer codes: of each different sentence text of a shard the bits of its matrix, so that it is encoded once (HAS).
 
-    shards/00017-of-00512/codes/<model>/
+    shards/00017-of-00512-1f83c0de/codes/<model>/
       answers.arrow   one row per text: its hash, tokens, tokens that were cut, and the row of …
       bits.arrow      … its first token; one row per token, D / 8 bytes of fixed size
 

@@ -1,6 +1,6 @@
 """The files of a shard: their names, what shard.json says of them, and whether they are the ones that were written.
 
-    shards/00017-of-00512/
+    shards/00017-of-00512-1f83c0de/   the digits are of the attempt that built it
       passages.parquet   row i is …
       bm25/              … Lucene's document i …
       dense.faiss        … and vector i; absent if the shard was built without an encoder

@@ -19,8 +19,9 @@ from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.annotation_tools import spreadsheet
 from pipelines.config.outputs import COLLECT as OUTPUTS
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import WORK, Report, Step
+from pipelines.execution.step import WORK, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.atomic_files import sha256, write_text
 from schemas.record import Record

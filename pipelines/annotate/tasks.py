@@ -22,9 +22,10 @@ from pipelines.config.job_file import Annotate, Job
 from pipelines.config.outputs import ANNOTATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
 from pipelines.execution.runner import carry
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from ranking.registry import find
 from schemas.annotation import Task

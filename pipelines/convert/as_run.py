@@ -13,8 +13,9 @@ from pathlib import Path
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.lock import claimed
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from ranking.lists import ranked_list
 from schemas.atomic_files import sha256
 from schemas.corpus import Document, Question

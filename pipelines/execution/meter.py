@@ -15,8 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.progress import Done
-from pipelines.execution.step import Reports
 
 _EVERY_S = 2.0
 _PREFIX = "progress-"

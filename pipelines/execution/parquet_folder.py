@@ -30,7 +30,7 @@ from schemas.record import Record
 
 R = TypeVar("R", bound=Record)
 ROWS_PER_GROUP = 2_048
-_PART = re.compile(r"part-|\d+-of-\d+$")
+_PART = re.compile(r"part-|\d+-of-\d+")
 
 
 class _RowGroups(Generic[R]):

@@ -23,9 +23,10 @@ from apache_beam.transforms.environments import Environment, ExternalEnvironment
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.execution.worker_errors import restored_errors
 

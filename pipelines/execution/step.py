@@ -1,9 +1,11 @@
 """A step of a run: its units of work, which of them are done, and the commit of its folders.
 
-A unit writes its parts and then a report, `_work/<step>/unit-<n>.json`; a unit with a report is skipped when the step
-runs again, so a run that was killed continues where it stopped. When all units have reported, the manifests are written
-and the reports removed. All that decides the content is in a fingerprint: settings, inputs, schemas, and the revision of
-the step's code. A folder committed under another fingerprint is never touched.
+A unit writes its parts and then a report, `_work/<step>-<fingerprint>/unit-<n>.json`; a unit with a report is skipped when
+the step runs again, so a run that was killed continues where it stopped. When all units have reported, the manifests are
+written and the reports removed. All that decides the content is in the fingerprint: settings, inputs, schemas, and the
+revision of the step's code. A folder committed under another fingerprint is never touched.
+
+Workers delete nothing but what they have written themselves; only the command, which holds the run's lock, sweeps.
 """
 
 from __future__ import annotations
@@ -11,19 +13,20 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BAD_DATA, IO, OUTPUT_EXISTS, JobError
+from pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.manifests.run_folder import differences, following
 from pipelines.execution.parquet_folder import sweep
 from pipelines.execution.progress import print_line
-from schemas.atomic_files import WrongShape, read_json, write_text
+from schemas.atomic_files import write_text
 from schemas.record import Record
 
 WORK = "_work"
@@ -31,93 +34,6 @@ MARK = "fingerprint"
 """The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
 SHOWN = 3
 """Damaged files, or settings that differ, that a message names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What one unit wrote: its part in each output folder, and counts to be added up."""
-
-    unit: int
-    parts: Mapping[str, Part] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    digests: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the input files that it has read, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ReportFile:
-    """The shape of a report's file: no value may be missing."""
-
-    unit: int
-    parts: dict[str, Part]
-    counts: dict[str, int]
-    digests: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Reports:
-    """The reports of a step's units, one file each, so that any number of workers can write at once."""
-
-    folder: Path
-
-    def write(self, report: Report, replace: bool = True) -> Report:
-        """Write a unit's report; with `replace` False the first one stands. Returns the one that stands."""
-        parts = {name: asdict(part) for name, part in report.parts.items()}
-        values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
-        is_ours = write_text(self._path(report.unit), json.dumps(values) + "\n", replace)
-        return report if is_ours else self._load(self._path(report.unit))
-
-    def read(self) -> dict[int, Report]:
-        """Unit number → its report, for all units that are done, in the order of their numbers."""
-        reports = [self._load(path) for path in self.folder.glob("unit-*.json")]
-        return {report.unit: report for report in sorted(reports, key=lambda report: report.unit)}
-
-    def read_one(self, unit: int) -> Report | None:
-        """A unit's report; None if it is not done."""
-        path = self._path(unit)
-        return self._load(path) if path.is_file() else None
-
-    def _path(self, unit: int) -> Path:
-        return self.folder / f"unit-{unit:05d}.json"
-
-    def _load(self, path: Path) -> Report:
-        """Raises JobError (65) if the file is not a report."""
-        try:
-            values = read_json(path, _ReportFile)
-        except WrongShape as e:
-            raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
-        return Report(values.unit, values.parts, values.counts, values.digests)
-
-    def drop_damaged(self, run: Path) -> list[str]:
-        """Delete the reports that are unreadable, and those whose parts are not as they were written; returns what is wrong.
-
-        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are.
-        """
-        damage = []
-        for path in sorted(self.folder.glob("unit-*.json")):
-            try:
-                parts = self._load(path).parts
-            except JobError as e:
-                wrong: str | None = str(e)
-            else:
-                folders = ((run / name, part) for name, part in parts.items())
-                wrongs = (damage_of(folder, part, (folder / part.file).is_file()) for folder, part in folders)
-                wrong = next((each for each in wrongs if each is not None), None)
-            if wrong is not None:
-                path.unlink()
-                damage.append(wrong)
-        return damage
-
-    def numbers(self) -> set[int]:
-        """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
-        try:
-            return {int(path.stem.removeprefix("unit-")) for path in self.folder.iterdir() if path.match("unit-*.json")}
-        except FileNotFoundError:
-            return set()
-
-    def count(self) -> int:
-        """How many units are done."""
-        return len(self.numbers())
 
 
 @dataclass(frozen=True)
@@ -138,15 +54,20 @@ class Step:
 
     @property
     def work(self) -> Path:
-        """Where its units report and keep what only the step itself reads; gone when the step is complete."""
-        return self.run / WORK / self.name
+        """Where its units report and keep what only the step itself reads; gone when the step is complete. No job with other
+        settings or inputs has the same, so workers that another job left behind do not come across this one's."""
+        return self.run / WORK / f"{self.name}-{self.fingerprint()[:8]}"
 
     @property
     def reports(self) -> Reports:
-        return Reports(self.work)
+        return Reports(self.work, self.run)
 
     def fingerprint(self) -> str:
         """32 hex digits that stand for all that decides the step's output."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         decisive = {
             "step": self.name,
             "revision": self.revision,
@@ -166,7 +87,7 @@ class Step:
         return len(manifests) == len(self.outputs) and next(damage, None) is None
 
     def begin(self) -> None:
-        """Prepare for the units: delete what a run with other settings left, keep what the same run left.
+        """Prepare for the units: keep what the same run left, and sweep the output folders of all that its reports do not name.
 
         Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were written is not
         done; stderr says which. Raises JobError (73) if another job's folders are in the way.
@@ -175,8 +96,8 @@ class Step:
         mark = self.work / MARK
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
             shutil.rmtree(self.work, ignore_errors=True)
-            write_text(mark, self.fingerprint() + "\n")
-        damage = [*self._reopen(manifests), *self.reports.drop_damaged(self.run)]
+            write_text(mark, self.fingerprint() + "\n", replace=False)
+        damage = [*self._reopen(manifests), *self.reports.drop_damaged()]
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {self.name} makes it again")
         if len(damage) > SHOWN:
@@ -224,7 +145,10 @@ class Step:
         return list(reports.values())
 
     def finish(self, reports: Iterable[Report], counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
-        """Commit all folders from the units' reports and remove the work folder.
+        """Commit all folders from the units' reports, and remove the step's work folder.
+
+        Those of other settings go as well: their folders can no longer be committed here, and a worker that an engine still
+        runs for them ends with 74 at its next unit.
 
         `beside`: files of the run folder that were written with them, and are compared with them.
         """
@@ -252,7 +176,8 @@ class Step:
                 units=units if first else {},
                 beside=tuple(beside) if first else (),
             ).write(self.run / name)
-        shutil.rmtree(self.work, ignore_errors=True)
+        for folder in work_folders(self.run, self.name):
+            shutil.rmtree(folder, ignore_errors=True)
         if not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
@@ -285,12 +210,10 @@ class Step:
         return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
 
 
-def total(reports: Iterable[Report]) -> Counter[str]:
-    """The units' counts added up."""
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(report.counts)
-    return counts
+def work_folders(run: Path, step: str) -> list[Path]:
+    """The work folders of a step, whatever the settings; the one that was used last comes first."""
+    folders = (run / WORK).glob(f"{step}-{'[0-9a-f]' * 8}")
+    return sorted(folders, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
 
 
 def code_version() -> str:

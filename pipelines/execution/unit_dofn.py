@@ -19,7 +19,8 @@ import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
 from pipelines.errors import IO, JobError
-from pipelines.execution.step import MARK, Reports
+from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.step import MARK
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitDoFn], UnitDoFn] = {}

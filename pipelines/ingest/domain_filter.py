@@ -19,9 +19,9 @@ from indexing.crawl.input_formats import read_pages
 from indexing.documents.domains import DomainCount, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.execution.manifests.reports import Report, Reports, total
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
-from pipelines.execution.step import Report, Reports, total
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest.crawl_files import InputFile
 from pipelines.inputs.text_lines import lines

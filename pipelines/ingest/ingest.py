@@ -21,18 +21,20 @@ from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.execution.manifests.reports import total
 from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import pipeline
-from pipelines.execution.step import Step, total
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile, find_files, unread_files
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
-    Keys,
-    Rows,
+    Bucket,
+    Duplicates,
+    FileKeys,
     cut_file,
     document_keys,
     document_rules,
@@ -120,16 +122,16 @@ def define(
     """The pipeline: parse all files not parsed yet, find duplicates over all files, cut the `pending` ones into passages."""
     numbered = [(file.number, file) for file in files]
     units = root | "Files" >> beam.Create(numbered)
-    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, (unit, rows, keys))
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, FileKeys)
     duplicates = (
         keys
-        | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its (unit, rows, keys))
-        | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, (reason, rows))
+        | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
+        | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
     )
     (
         (duplicates, root | "Pending files" >> beam.Create([(file.number, file) for file in pending]))
         | "With their files" >> beam.Flatten()
-        | "By file" >> beam.GroupByKey()  # (unit, its InputFile and its (reason, rows), any order)
+        | "By file" >> beam.GroupByKey()  # (unit, its InputFile and its Duplicates, any order)
         | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
     )
 
@@ -149,7 +151,7 @@ class ParsePages(UnitDoFn):
     def teardown(self) -> None:
         self._extractor.close()
 
-    def work(self, unit: int, file: InputFile) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
+    def work(self, unit: int, file: InputFile) -> Iterator[tuple[Bucket, FileKeys]]:
         report = parsed_files(self._work).read_one(file.number) or parse_file(
             file, document_rules(self._settings, self._domains), self._extractor, self._work
         )
@@ -166,7 +168,7 @@ class CutPassages(UnitDoFn):
     def load(self) -> None:
         self._splitter = splitter(self._settings)
 
-    def work(self, unit: int, members: Iterable[InputFile | tuple[str, Rows]]) -> None:
+    def work(self, unit: int, members: Iterable[InputFile | Duplicates]) -> None:
         file, duplicates = None, []
         for member in members:
             if isinstance(member, InputFile):

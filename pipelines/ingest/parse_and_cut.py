@@ -18,9 +18,11 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
+from pipelines.errors import IO, JobError
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import PartWriter, read_batches, read_part
-from pipelines.execution.step import Report, Reports, Step
+from pipelines.execution.step import Step
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import sha256
@@ -29,6 +31,12 @@ from schemas.corpus import Document, Passage, Rejected
 BUCKETS = 64
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
+Bucket: TypeAlias = tuple[str, int]
+"""(reason, number below BUCKETS)."""
+FileKeys: TypeAlias = tuple[int, str, Rows, Keys]
+"""A bucket's keys of one file: (unit, SHA-256 of its part of documents, rows in that part, keys [rows, 2])."""
+Duplicates: TypeAlias = tuple[str, str, Rows]
+"""(SHA-256 of a part of documents, reason, rows in that part)."""
 
 
 def document_rules(settings: Ingest, domains: Set[str] | None = None) -> DocumentRules:
@@ -75,7 +83,7 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
     report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
-    return parsed_files(work).write(report, replace=False)  # duplicates are rows of the first report's part
+    return parsed_files(work).write(report)
 
 
 def _offsets_are_bytes(file: InputFile) -> bool:
@@ -83,13 +91,14 @@ def _offsets_are_bytes(file: InputFile) -> bool:
     return ".gz" not in file.path.suffixes or bool({".warc", ".wet"} & set(file.path.suffixes))
 
 
-def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int], tuple[int, Rows, Keys]]]:
-    """The keys of a parsed file's documents, by bucket: ((reason, bucket), (unit, rows, keys [rows, 2])).
+def document_keys(report: Report, work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
+    """The keys of a parsed file's documents, by bucket.
 
     A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
     """
     keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
-    for batch in read_batches(work / "documents", report.parts["documents"], ["text_hash", "doc_id"], rows=8_192):
+    documents = report.parts["documents"]
+    for batch in read_batches(work / "documents", documents, ["text_hash", "doc_id"], rows=8_192):
         keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
         keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
     for reason, arrays in keys_of.items():
@@ -98,27 +107,29 @@ def document_keys(report: Report, work: Path) -> Iterator[tuple[tuple[str, int],
             buckets = keys[:, 0] % BUCKETS
             for bucket in np.unique(buckets):
                 rows = np.flatnonzero(buckets == bucket)
-                yield (reason, int(bucket)), (report.unit, rows, keys[rows])
+                yield (reason, int(bucket)), (report.unit, documents.sha256, rows, keys[rows])
 
 
-def find_duplicates(
-    bucket: tuple[str, int], members: Iterable[tuple[int, Rows, Keys]]
-) -> Iterator[tuple[int, tuple[str, Rows]]]:
-    """The rows of each unit whose key came before, in an earlier unit or row: (unit, (reason, rows))."""
+def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
+    """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
     members = sorted(members, key=lambda member: member[0])
-    rows = {unit: rows for unit, rows, _ in members}
-    for unit, lost in exact_duplicates.losers([(unit, keys) for unit, _, keys in members]).items():
-        if len(lost):
-            yield unit, (bucket[0], rows[unit][lost])
+    lost = exact_duplicates.losers([(unit, keys) for unit, _, _, keys in members])
+    for unit, documents, rows, _ in members:
+        yield unit, (documents, bucket[0], rows[lost[unit]])
 
 
-def cut_file(file: InputFile, duplicates: Sequence[tuple[str, Rows]], cutter: Splitter, step: Step) -> Report:
-    """Write one unit's documents that are no `duplicates` ((reason, rows)), their passages, and the unit's rejects."""
+def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
+    """Write one unit's documents that are no `duplicates`, their passages, and the unit's rejects.
+
+    Raises JobError (74) if the duplicates are rows of other documents than those of the parsed file.
+    """
     parsed = parsed_files(step.work).read_one(file.number)
-    assert parsed is not None  # its keys were read from it
-    reason_of = {
-        int(row): reason for reason, rows in sorted(duplicates, key=lambda pair: pair[0], reverse=True) for row in rows
-    }
+    searched = {documents for documents, _, _ in duplicates}
+    if parsed is None or searched != ({parsed.parts["documents"].sha256} if parsed.parts["documents"].rows else set()):
+        what = "its pages were parsed again after the search for duplicates; type the same command again"
+        raise JobError(f"{file.name}: {what}", IO)
+    by_reason = sorted(((reason, rows) for _, reason, rows in duplicates), key=lambda pair: pair[0], reverse=True)
+    reason_of = {int(row): reason for reason, rows in by_reason for row in rows}
     counts = Counter(parsed.counts)
     documents = PartWriter(step.run / "documents", Document, file.number)
     passages = PartWriter(step.run / "passages", Passage, file.number)
@@ -141,9 +152,7 @@ def cut_file(file: InputFile, duplicates: Sequence[tuple[str, Rows]], cutter: Sp
             counts["sentences"] += sum(len(passage.sentences) for passage in cut)
     parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
     counts.update({name: part.rows for name, part in parts.items()})
-    report = Report(file.number, parts, counts, parsed.digests)
-    step.reports.write(report)
-    return report
+    return step.reports.write(Report(file.number, parts, counts, parsed.digests))
 
 
 def _duplicate(document: Document, reason: str) -> Rejected:
@@ -160,4 +169,4 @@ def _duplicate(document: Document, reason: str) -> Rejected:
 
 def parsed_files(work: Path) -> Reports:
     """A report for each file that is parsed, with its parts in the work folder."""
-    return Reports(work / "parsed")
+    return Reports(work / "parsed", work)

@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from indexing.labels.given_labels import GivenLabels
 from indexing.labels.hash_join import Ints
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from schemas.corpus import Rejected
 
 USED, CHANGED, REPEATED = 1, 2, 3

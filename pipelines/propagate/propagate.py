@@ -35,9 +35,10 @@ from pipelines.config.outputs import PROPAGATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import MANIFEST
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import carry
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.inputs.labels import COLLECTED, LabelSource
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
@@ -103,7 +104,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
-        spreading = replace(step, name="propagate/found", outputs={})
+        spreading = replace(step, run=step.work, name="propagate/found", outputs={})
         spreading.begin()
         do(spreading, FindLabelsToSpread(given_labels, spreading))
         _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))

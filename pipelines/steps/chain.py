@@ -16,8 +16,9 @@ from pipelines.config.step_registry import STEPS, folders
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
+from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.manifests.run_folder import committed, following
-from pipelines.execution.step import WORK, Reports
+from pipelines.execution.step import work_folders
 
 ABSENT = "not there"
 
@@ -107,7 +108,8 @@ class Removal:
         for folder in reversed(self.folders):
             (self.run / folder / MANIFEST).unlink(missing_ok=True)
         for name in self.steps:
-            shutil.rmtree(self.run / WORK / name, ignore_errors=True)
+            for work in work_folders(self.run, name):
+                shutil.rmtree(work, ignore_errors=True)
         for file in self.files:
             (self.run / file).unlink(missing_ok=True)
         for folder in reversed(self.folders):
@@ -124,8 +126,8 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     rows: list[tuple[str, str, str, str]] = []
     remedies: dict[str, None] = {}
     for name, outputs in folders().items():
-        begun = (run / WORK / name).is_dir()
-        absent = f"running or stopped, {Reports(run / WORK / name).count()} units done" if begun else ABSENT
+        begun = work_folders(run, name)
+        absent = f"running or stopped, {Reports(begun[0]).count()} units done" if begun else ABSENT
         for folder in outputs:
             try:
                 manifest = read_manifest(run / folder, name, run)

@@ -6,6 +6,7 @@ A shard is a run of rows of passages/, so building shuffles nothing; shards are 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,11 @@ from pipelines.config.job_file import Job
 from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import counted
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, passage_encoder
 from schemas.atomic_files import sha256
@@ -106,12 +108,15 @@ def build(
     step: Step,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
-    """Build one shard and report it. `tell`: see `build_shard`."""
-    folder = step.run / "shards" / unit.name
+    """Build one shard and report it. `tell`: see `build_shard`.
+
+    Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
+    """
+    folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
     settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
     built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders, step.work / "blocks", tell)
-    part = Part(unit.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
+    part = Part(folder.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
     counts = {
         "passages": built.passages,
         "bytes": built.bytes,

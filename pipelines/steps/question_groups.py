@@ -13,8 +13,8 @@ from itertools import groupby
 from pathlib import Path
 
 from pipelines.errors import JobError
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import PartWriter, read_part
-from pipelines.execution.step import Report, Reports
 from ranking.plan import Stage, run_stages
 from ranking.reranker import Costed
 from schemas.corpus import Question
@@ -50,6 +50,7 @@ def groups(lists: Iterator[RankedList]) -> Iterator[list[RankedList]]:
 
 def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, dict[str, int]]:
     """What the plan makes of a group: its rows, and counts that can be added up."""
+    costs(plan)  # those of a unit that failed, which has no report to book them on
     outcomes = run_stages(lists, plan)
     rows = [row for outcome in outcomes for row in outcome.rows()]
     counts = {
@@ -60,24 +61,27 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
         "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
     }
-    for stage in plan:
-        if isinstance(stage.reranker, Costed):
-            counts |= {f"{stage.name}_{what}": spent for what, spent in stage.reranker.costs().items()}
-    return rows, counts
+    return rows, counts | costs(plan)
+
+
+def costs(plan: Sequence[Stage]) -> dict[str, int]:
+    """What the plan's rerankers have spent since the last call, '<stage>_<what>' → spent; units of a process share them."""
+    costed = ((stage.name, stage.reranker) for stage in plan if isinstance(stage.reranker, Costed))
+    return {f"{name}_{what}": spent for name, reranker in costed for what, spent in reranker.costs().items()}
 
 
 class KeptGroups:
     """The groups of one part that are done, in a folder of the step's work folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._reports = folder, Reports(folder)
+        self._folder, self._reports = folder, Reports(folder, folder.parent)
 
     def read(self, number: int, lists: Sequence[RankedList]) -> tuple[Rows, Mapping[str, int]] | None:
         """A group's rows and counts; None if it is not there, is damaged, or is of other lists."""
         with suppress(JobError, OSError):
             report = self._reports.read_one(number)
             if report is not None and report.counts["questions"] == len(lists):
-                return list(read_part(self._folder, report.parts["scored"], ScoredCandidate)), report.counts
+                return list(read_part(self._folder, report.parts[self._folder.name], ScoredCandidate)), report.counts
         return None
 
     def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, Mapping[str, int]]:
@@ -88,7 +92,7 @@ class KeptGroups:
             writer = PartWriter(self._folder, ScoredCandidate, number)
             with writer:
                 writer.write(rows)
-            self._reports.write(Report(number, {"scored": writer.part}, counts))
+            self._reports.write(Report(number, {self._folder.name: writer.part}, counts))
         return rows, counts
 
     def delete(self) -> None:

@@ -17,10 +17,11 @@ from pipelines.config.job_file import Job, Rerank
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
 from pipelines.execution.runner import carry
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, write_answers
 from pipelines.steps.models import (

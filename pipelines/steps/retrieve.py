@@ -18,10 +18,11 @@ from pipelines.config.job_file import Job, Retrieve
 from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError, counted
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.step import Step
 from pipelines.inputs.questions import QuestionChoice, choose, describe
 from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from pipelines.steps.shard_search import (

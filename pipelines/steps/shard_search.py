@@ -21,8 +21,9 @@ from indexing.shards.jvm import find_java
 from indexing.shards.shard import Shard
 from indexing.shards.shard_files import ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.steps.models import ModelDoFn, passage_encoder
 from schemas.corpus import Passage, Question

@@ -19,7 +19,8 @@ import pytest
 
 from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink
 from pipelines.config.job_file import load
-from pipelines.execution.step import Reports
+from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.step import work_folders
 from pipelines.steps.chain import run_steps, steps_of
 
 BLOCK = "retrieve.block=10"
@@ -102,13 +103,16 @@ def begun(small_run: Path, in_process: Path, tmp_path: Path) -> Path:
 
 def killed_in_the_middle(arguments: Sequence[str], run: Path, victim: Callable[[], int | None]) -> tuple[int, str]:
     """Run, and kill -9 the process that `victim` names once the first unit has reported; exit code and stderr."""
-    reports = Reports(run / "_work" / "rerank")
-    before = reports.count()
+
+    def done() -> int:
+        return sum(Reports(work).count() for work in work_folders(run, "rerank"))
+
+    before = done()
     child = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while child.poll() is None and reports.count() == before:
+    while child.poll() is None and done() == before:
         time.sleep(0.005)
     chosen = victim()
-    assert child.poll() is None and chosen is not None and reports.count() < 3, "the units were done too soon"
+    assert child.poll() is None and chosen is not None and done() < 3, "the units were done too soon"
     os.kill(chosen, signal.SIGKILL)
     _, err = child.communicate()
     return child.returncode, err

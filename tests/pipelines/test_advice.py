@@ -152,8 +152,8 @@ def test_one_more_question_is_one_message_and_one_command(small_run: Path, tmp_p
 
 def test_a_step_is_done_again_where_it_was_stopped(run: Path, job: Path) -> None:
     before = content(run)
-    (run / "_work/rerank").mkdir(parents=True)
-    (run / "_work/rerank/unit-00000.json").write_text("{}")
+    (run / "_work/rerank-0123abcd").mkdir(parents=True)
+    (run / "_work/rerank-0123abcd/unit-00000.json").write_text("{}")
     (run / "scored/_manifest.json").unlink()
     assert call("run", job, "--out", run, "--redo", "rerank") == 0
     assert content(run) == before and not (run / "_work").exists()

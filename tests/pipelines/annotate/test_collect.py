@@ -18,8 +18,9 @@ from pipelines.annotate.collected_folder import OUTPUTS
 from pipelines.annotate.resolution import ResolutionRules
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from pipelines.steps.chain import status
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.corpus import Rejected

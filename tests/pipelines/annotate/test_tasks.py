@@ -17,7 +17,7 @@ from pipelines.annotate.tasks import annotate
 from pipelines.config.job_file import Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.step import WORK
+from pipelines.execution.step import work_folders
 from pipelines.inputs.label_tables import label_batches
 from pipelines.steps.chain import check, steps_of
 from schemas.annotation import ResolvedLabel, Task
@@ -145,7 +145,7 @@ def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_pat
         shutil.copytree(run / name, again / name)
     with pytest.raises(IndexError):  # a step that was killed after its first unit
         _annotate_and_stop(job(sample_run), again)
-    assert (again / WORK / "annotate").is_dir() and not (again / "tasks/_manifest.json").exists()
+    assert work_folders(again, "annotate") and not (again / "tasks/_manifest.json").exists()
     annotate(job(sample_run), again)
     files = sorted(path.relative_to(run) for name in ("tasks", "packs") for path in (run / name).rglob("*.*") if path.is_file())
     assert len(files) >= 12

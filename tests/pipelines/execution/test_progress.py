@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter, Meters, add_up
 from pipelines.execution.progress import Done, Watch, progress
-from pipelines.execution.step import Report, Reports
 
 
 class Clock:

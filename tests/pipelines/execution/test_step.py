@@ -8,8 +8,9 @@ import pytest
 
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import Part, read_manifest
+from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.parquet_folder import PartWriter
-from pipelines.execution.step import WORK, Report, Step, total
+from pipelines.execution.step import MARK, WORK, Step, work_folders
 from schemas.corpus import Question
 
 
@@ -53,6 +54,18 @@ def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
     assert list(again.reports.read()) == [0]
     assert not (tmp_path / "questions" / unreported.part.file).exists()
     assert (tmp_path / "questions" / again.reports.read()[0].parts["questions"].file).exists()
+
+
+def test_a_job_with_other_settings_leaves_the_work_of_this_one_until_it_is_complete(tmp_path):
+    step, other = make(tmp_path), make(tmp_path, depth=20)
+    step.begin()
+    work(step, 0, "a")
+    other.begin()
+    assert (step.work / MARK).is_file() and list(step.reports.read()) == [0]
+    assert work_folders(tmp_path, "retrieve")[0] == other.work != step.work
+    work(other, 0, "b")
+    finish(other)
+    assert not (tmp_path / WORK).exists()  # its workers, if an engine still runs them, are told so
 
 
 def test_the_leftovers_of_other_settings_are_not_taken_for_ours(tmp_path):

@@ -14,7 +14,8 @@ from typing import ClassVar
 import pytest
 
 from pipelines.errors import BAD_DATA, IO, JobError
-from pipelines.execution.step import MARK, Report, Reports
+from pipelines.execution.manifests.reports import Report, Reports
+from pipelines.execution.step import MARK
 from pipelines.execution.unit_dofn import UnitDoFn
 
 

@@ -4,13 +4,12 @@ import gzip
 import json
 import zlib
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 import pytest
 
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import load
-from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
@@ -48,8 +47,8 @@ DOCUMENTS = {
 }
 
 
-def ingest_without_beam(job, run):
-    """The step's functions, called one after the other."""
+def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
+    """The step's functions, called one after the other; `then` is called when the duplicates are found."""
     step = ingest.step_of(job, run)
     step.begin()
     files = find_files(job, job.ingest)
@@ -59,9 +58,10 @@ def ingest_without_beam(job, run):
             report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(job.ingest), extractor, step.work)
             for bucket, keys in parse_and_cut.document_keys(report, step.work):
                 buckets[bucket].append(keys)
-    for bucket, members in buckets.items():
-        for unit, rows in parse_and_cut.find_duplicates(bucket, members):
-            duplicates[unit].append(rows)
+        for bucket, members in buckets.items():
+            for unit, rows in parse_and_cut.find_duplicates(bucket, members):
+                duplicates[unit].append(rows)
+        then(files, step, extractor)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), step)
     step.finish(step.reports.read().values(), {})
@@ -119,7 +119,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_rows(tmp_path, monkeypatch)
     monkeypatch.setattr(ingest, "cut_file", killed)
     with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
         ingest.ingest(job, tmp_path / "killed")
-    assert len(list((tmp_path / "killed" / WORK / "ingest").glob("unit-*.json"))) == 1
+    assert len(list((tmp_path / "killed" / WORK).glob("ingest-*/unit-*.json"))) == 1
     worked = []
     monkeypatch.setattr(ingest, "cut_file", lambda file, *others: worked.append(file.number) or cut_file(file, *others))
     ingest.ingest(job, tmp_path / "killed")
@@ -242,15 +242,35 @@ def test_offsets_that_are_not_of_the_file_are_no_progress(tmp_path, monkeypatch)
     assert max(items for _, items in reached) < max(file.stat().st_size for file in tmp_path.glob("*.gz"))
 
 
-def test_a_late_attempt_that_refused_a_page_more_takes_the_first_attempts_report(tmp_path):
-    job = make_job(tmp_path, DOCUMENTS)
-    step = ingest.step_of(job, tmp_path / "run")
-    step.begin()
-    file = find_files(job, job.ingest)[0]
-    rules = parse_and_cut.document_rules(job.ingest)
-    with Extractor(job.ingest.page_seconds) as extractor:
-        first = parse_and_cut.parse_file(file, rules, extractor, step.work)
-        late = parse_and_cut.parse_file(file, replace(rules, min_words=10_000), extractor, step.work)
-    assert first.parts["documents"].rows == 30
-    assert late == first == parse_and_cut.parsed_files(step.work).read_one(file.number)
-    assert len(list(parse_and_cut.document_keys(late, step.work))) > 0
+def refuse_first_page(files, step, extractor):
+    """A late attempt at the second file, whose first page took too long on a busy machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        pages = parse_and_cut.read_pages
+
+        def with_a_reject(*arguments):
+            first, *others = pages(*arguments)
+            rejected = Rejected(first.source_file, first.source_offset, first.source_record, first.url, "page_too_slow", "")
+            return iter([rejected, *others])
+
+        patch.setattr(parse_and_cut, "read_pages", with_a_reject)
+        rules = parse_and_cut.document_rules(ingest.Ingest(input=["x"], min_words=5))
+        return parse_and_cut.parse_file(files[1], rules, extractor, step.work)
+
+
+def test_a_late_attempt_that_refused_a_page_more_moves_no_duplicate(tmp_path):
+    """The rows of the duplicates, counted in its documents, would be those of other pages."""
+    job, standing = make_job(tmp_path, DOCUMENTS), []
+    ingest_without_beam(job, tmp_path / "plain")
+    ingest_without_beam(job, tmp_path / "late", lambda *arguments: standing.append(refuse_first_page(*arguments)))
+    assert standing[0].parts["documents"].rows == 4
+    assert rows(tmp_path / "late") == rows(tmp_path / "plain")
+
+
+def test_duplicates_of_other_documents_than_the_parsed_ones_are_refused(tmp_path):
+    def parsed_anew(files, step, extractor):
+        (parse_and_cut.parsed_files(step.work).folder / "unit-00001.json").unlink()
+        assert refuse_first_page(files, step, extractor).parts["documents"].rows == 3
+
+    with pytest.raises(JobError, match=r"b\.jsonl\.gz: its pages were parsed again .* the same command again") as e:
+        ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run", parsed_anew)
+    assert e.value.code == IO

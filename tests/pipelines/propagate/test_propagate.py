@@ -18,8 +18,9 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step, work_folders
 from pipelines.propagate import passage_parts, propagate
 from pipelines.steps.chain import run_steps, steps_of
 from schemas.annotation import ResolvedLabel
@@ -136,13 +137,13 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 KILLED = """
 import os, signal
 from pipelines.__main__ import main
-from pipelines.execution.step import Reports
+from pipelines.execution.manifests.reports import Reports
 
 write, written = Reports.write, []
 
 def write_two(reports, report):
     write(reports, report)
-    if reports.folder.name == "propagate":  # the pass before it reports elsewhere
+    if reports.folder.name.startswith("propagate-"):  # the pass before it reports elsewhere
         written.append(report)
     if len(written) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -160,7 +161,7 @@ def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
     command = [sys.executable, "-c", KILLED, "propagate", str(job), "--out", str(out), "--set", *ALL]
     child = subprocess.run(command, cwd=Path(__file__).parents[3], stderr=subprocess.DEVNULL, check=False)
     assert child.returncode == -signal.SIGKILL
-    assert Step(out, "propagate", {}, {}, {}).reports.count() == 2
+    assert [Reports(work).count() for work in work_folders(out, "propagate")] == [2]
     run(tmp_path / "killed", *ALL)
     for name in propagate.OUTPUTS:
         assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
@@ -177,7 +178,7 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
     step.begin()
     name = {
         "labels": "labels/ids-000-of-004.arrow",
-        "found": "found/found-00000.arrow.tmp",
+        "found": "_work/found/found-00000.arrow.tmp",
         "spread": "labels/spread-001-of-002.arrow",
     }
     path = step.work / name[stage]

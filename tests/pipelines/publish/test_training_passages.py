@@ -18,8 +18,9 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Report, Step
+from pipelines.execution.step import Step
 from pipelines.publish.passage_set import PassageRules
 from pipelines.publish.training_passages import build, ingest_settings
 from schemas.corpus import Document, Passage, Question

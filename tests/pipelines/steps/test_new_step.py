@@ -24,7 +24,8 @@ from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_part
 from pipelines.execution.runner import carry
-from pipelines.execution.step import Report, Step, total
+from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.corpus import Document
 from schemas.record import Record, column, record

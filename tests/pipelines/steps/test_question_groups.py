@@ -129,6 +129,14 @@ def test_a_group_that_was_damaged_or_lost_is_done_again(
     assert reranking.sha256() == at_once[1]
 
 
+def test_what_a_part_spent_that_failed_is_not_booked_on_the_next(
+    retrieved: Folder[Hit], tmp_path: Path, at_once: tuple[dict[str, int], str]
+) -> None:
+    shared = Letters()
+    shared.rerank(list(ranked_lists(retrieved.read())))
+    assert Reranking(retrieved, tmp_path / "run")(shared) == at_once[0]
+
+
 def test_a_group_that_takes_no_time_is_not_kept(retrieved: Folder[Hit], tmp_path: Path) -> None:
     reranking = Reranking(retrieved, tmp_path / "run")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
