@@ -21,6 +21,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
+_FORMER = ".former"
 
 
 @contextlib.contextmanager
@@ -67,9 +68,10 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 def replace_folder(new: Path, folder: Path) -> None:
     """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
 
-    Of several that do so at once the last one stays. A kill between the two renamings leaves the former folder as
-    `.NAME.<random>.tmp`.
+    Of several that do so at once the last one stays. After a kill between the two renamings `recover_folder` brings the former
+    folder back, which whoever reads the folder or replaces it calls first.
     """
+    recover_folder(folder)
     for path in (*new.rglob("*"), new):
         sync(path)
     formers = [_moved_away(folder)]
@@ -80,9 +82,21 @@ def replace_folder(new: Path, folder: Path) -> None:
         shutil.rmtree(former, ignore_errors=True)
 
 
+def recover_folder(folder: Path) -> None:
+    """Bring back what `replace_folder` had moved away when it was killed, unless the new folder got its name; and delete what
+    it had left. Safe at any time: another process that is replacing the folder at this moment succeeds all the same."""
+    left = list(folder.parent.glob(f".{folder.name}.*{_FORMER}"))
+    for former in left:
+        with contextlib.suppress(OSError):  # another process was faster, or only reading is allowed here
+            former.rename(folder)
+    if folder.exists():
+        for former in left:
+            shutil.rmtree(former, ignore_errors=True)
+
+
 def _moved_away(folder: Path) -> Path:
-    """The temporary name that the folder has now, if there was one."""
-    former = _temporary(folder)
+    """The name that the folder has now, if there was one."""
+    former = _temporary(folder).with_suffix(_FORMER)
     with contextlib.suppress(FileNotFoundError):
         folder.rename(former)
     return former

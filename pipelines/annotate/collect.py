@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.annotate.collected_folder import AGREEMENT, OPEN_TASKS, check_replaceable, replace, restore
+from pipelines.annotate.collected_folder import AGREEMENT, OPEN_TASKS, check_replaceable, replace
 from pipelines.annotate.exports import Export
 from pipelines.annotate.resolution import ResolutionRules
 from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
@@ -19,7 +19,7 @@ from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import progress
 from schemas.annotation import Task
-from schemas.atomic_files import sha256
+from schemas.atomic_files import recover_folder, sha256
 
 
 def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None) -> Iterator[str]:
@@ -30,8 +30,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     """
     rules = rules or ResolutionRules()
     tasks = Folder.open(run / "tasks", Task, "annotate")
-    with claimed(run):
-        restore(run)
+    recover_folder(run / "collected")
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]
     votes = CollectedVotes(tasks, files)

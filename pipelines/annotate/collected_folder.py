@@ -1,7 +1,7 @@
 """RUN/collected: what `collect` writes there, and how it takes the place of an earlier one without a moment of loss.
 
-The new folder is built in RUN/_work/collect. Then the earlier one is moved there and the new one to RUN/collected. A reader
-finds one of the two whole or, for an instant, none; after a kill in that instant `restore` brings the earlier one back.
+The new folder is built in RUN/_work/collect and then takes the name of the earlier one. A reader finds one of the two whole or,
+for an instant, none; after a kill in that instant the earlier one is brought back by who asks for it next (`recover_folder`).
 """
 
 from __future__ import annotations
@@ -23,17 +23,10 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import WORK, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
-from schemas.atomic_files import sha256, write_text
+from schemas.atomic_files import replace_folder, sha256, write_text
 from schemas.record import Record
 
 AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
-
-
-def restore(run: Path) -> None:
-    """Bring back the folder that a `collect` had moved away when it was killed. Call it with the run locked."""
-    earlier, target = _earlier(run), run / "collected"
-    if earlier.exists() and not target.exists():
-        earlier.rename(target)
 
 
 def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
@@ -69,7 +62,7 @@ def replace(
 ) -> Counter[str]:
     """Build the new folder and put it in the place of the earlier one; returns what was counted. Needs the run locked."""
     stage, target = run / WORK / "collect", run / "collected"
-    shutil.rmtree(stage, ignore_errors=True)  # `restore` has brought back what was worth it
+    shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
     step = Step(stage, "collect", OUTPUTS, settings, {"tasks": tasks.digest(), **inputs})
     step.begin()
@@ -98,18 +91,11 @@ def replace(
     figures = {"settings": settings, "exports": sources, "counts": dict(sorted(counts.items())), **agreement.to_json()}
     figures["adjudication_sha256"] = sha256(stage / "collected" / OPEN_TASKS)
     write_text(stage / "collected" / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    if target.exists():
-        target.rename(_earlier(run))
-    (stage / "collected").rename(target)
+    replace_folder(stage / "collected", target)
     shutil.rmtree(stage)
     if not any((run / WORK).iterdir()):
         (run / WORK).rmdir()
     return counts
-
-
-def _earlier(run: Path) -> Path:
-    """Where the earlier folder is while the new one takes its place."""
-    return run / WORK / "collect" / "replaced"
 
 
 def _rows_of(task: Task, votes: Mapping[str, int], outcome: TaskOutcome) -> Iterator[tuple[str, Record]]:

@@ -14,9 +14,15 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.inputs.label_tables import label_batches
 from schemas.annotation import ResolvedLabel
-from schemas.atomic_files import sha256
+from schemas.atomic_files import recover_folder, sha256
 
 COLLECTED = "collected/labels"
+
+
+def collected_labels(run: Path) -> Path:
+    """The folder of the labels that `collect` wrote, which a `collect` that was killed may have to give back first."""
+    recover_folder(run / "collected")
+    return run / COLLECTED
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class LabelSource:
         if job.propagate is None:
             raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
         if job.propagate.labels is None:
-            folder = run / COLLECTED
+            folder = collected_labels(run)
             return cls(folder, COLLECTED, Folder.open(folder, ResolvedLabel, "collect"))
         path = job.path(job.propagate.labels)
         if not path.is_file():

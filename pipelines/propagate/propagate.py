@@ -40,7 +40,7 @@ from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.inputs.labels import COLLECTED, LabelSource
+from pipelines.inputs.labels import LabelSource, collected_labels
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
 from schemas.atomic_files import WrongShape, read_json, replacing, write_text
@@ -59,7 +59,7 @@ def is_ready(job: Job, run: Path | None) -> bool:
     settings = job.propagate
     if settings is None:
         return False
-    return settings.labels is not None or (run is not None and (run / COLLECTED / MANIFEST).is_file())
+    return settings.labels is not None or (run is not None and (collected_labels(run) / MANIFEST).is_file())
 
 
 def check(job: Job, run: Path) -> None:

@@ -27,7 +27,7 @@ from pipelines.execution.progress import progress
 from pipelines.publish.card import Card, Origin, SplitCounts
 from pipelines.publish.formats import FORMS, Rows, judged, sentences
 from pipelines.publish.training_passages import SUMMARY
-from schemas.atomic_files import sha256, write_text
+from schemas.atomic_files import recover_folder, sha256, write_text
 from schemas.labels import LabelledPassage
 
 CARD = "README.md"
@@ -149,6 +149,7 @@ def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
 
 def origin_of(run: Path) -> Origin:
     """Where the data of a run come from, by its manifests. Raises JobError (66) if it is no run."""
+    recover_folder(run / "collected")
     manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
     ingested = manifests["documents"]
     if ingested is None:

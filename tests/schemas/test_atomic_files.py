@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from schemas.atomic_files import replace_folder, replacing, whole_text, write_text
+from schemas.atomic_files import recover_folder, replace_folder, replacing, whole_text, write_text
 
 
 def test_a_file_that_must_be_new_is_not_overwritten(tmp_path: Path) -> None:
@@ -62,4 +64,61 @@ def test_of_two_that_give_a_folder_a_name_at_once_the_last_stays(tmp_path: Path,
     monkeypatch.setattr(Path, "rename", overtaken)
     replace_folder(tmp_path / "second", tmp_path / "folder")
     assert (tmp_path / "folder" / "a").read_text() == "second"
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from schemas.atomic_files import replace_folder
+
+folder, moment = Path(sys.argv[1]), sys.argv[2]
+rename = Path.rename
+
+def killed(path, target):
+    if moment == "before" and target == folder:
+        os._exit(9)
+    renamed = rename(path, target)
+    if moment == "after" and target == folder:
+        os._exit(9)
+    return renamed
+
+Path.rename = killed
+replace_folder(folder.with_name("new"), folder)
+"""
+
+
+@pytest.mark.parametrize(("moment", "content"), [("before", "one"), ("after", "two")])
+def test_a_folder_is_there_after_a_kill_between_the_renamings(tmp_path: Path, moment: str, content: str) -> None:
+    folder = tmp_path / "folder"
+    write_text(folder / "a", "one")
+    write_text(tmp_path / "new" / "a", "two")
+    child = subprocess.run([sys.executable, "-c", KILLED, folder, moment], cwd=Path(__file__).parents[2], check=False)
+    assert child.returncode == 9
+    assert folder.exists() == (moment == "after") and len(list(tmp_path.glob(".folder.*"))) == 1
+    recover_folder(folder)
+    assert (folder / "a").read_text() == content
+    assert list(tmp_path.glob(".folder.*")) == []
+
+
+def test_a_reader_that_recovers_a_folder_does_not_hinder_its_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    write_text(folder / "a", "one")
+    write_text(tmp_path / "new" / "a", "two")
+    rename, read = Path.rename, []
+
+    def read_meanwhile(path: Path, target: Path) -> Path:
+        if path.name == "new" and not read:
+            monkeypatch.setattr(Path, "rename", rename)
+            recover_folder(folder)
+            read.append((folder / "a").read_text())
+            monkeypatch.setattr(Path, "rename", read_meanwhile)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", read_meanwhile)
+    replace_folder(tmp_path / "new", folder)
+    assert read == ["one"]
+    assert (folder / "a").read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]

@@ -17,7 +17,7 @@ def committed(run: Path) -> dict[str, Manifest]:
     manifests = {}
     for path in sorted(path for pattern in ("*", "*/*") for path in run.glob(f"{pattern}/{MANIFEST}")):
         folder = path.parent.relative_to(run)
-        if not folder.parts[0].startswith("_"):
+        if not folder.parts[0].startswith(("_", ".")):
             with suppress(JobError):
                 manifests[folder.as_posix()] = read_manifest(path.parent)
     return {name: manifest for name, manifest in manifests.items() if manifest is not None}

@@ -16,11 +16,13 @@ from pipelines.__main__ import main
 from pipelines.annotate.collect import collect
 from pipelines.annotate.collected_folder import OUTPUTS
 from pipelines.annotate.resolution import ResolutionRules
+from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
+from pipelines.inputs.labels import LabelSource
 from pipelines.steps.chain import status
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.corpus import Rejected
@@ -266,7 +268,7 @@ def test_the_same_exports_give_the_same_bytes_and_others_replace_them(run: Path,
 def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = sheet(tmp_path, "x.csv", THREE), sheet(tmp_path, "y.csv", THREE[:3])
     list(collect(run, [first]))
-    before = content(run)
+    before, of_labels = content(run), LabelSource.of(Job.model_validate({"propagate": {}}), run).digest()
     rename = Path.rename
 
     def killed(path: Path, target: Path) -> Path:
@@ -278,6 +280,8 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
         patch.setattr(Path, "rename", killed)
         list(collect(run, [second]))
     assert not (run / "collected").exists()
+    assert LabelSource.of(Job.model_validate({"propagate": {}}), run).digest() == of_labels
+    assert content(run) == before  # a reader brings the earlier one back
     (tmp_path / "cut.csv").write_text("task_id,label,annotator\na,corr")
     with pytest.raises(JobError, match=r"cut\.csv:2: the file ends"):
         list(collect(run, [tmp_path / "cut.csv"]))

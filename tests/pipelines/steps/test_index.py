@@ -79,7 +79,7 @@ def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypat
         hashed[path.name] += 1
         return sha256(path)
 
-    monkeypatch.setattr(parquet_folder, "sha256", counted)
+    monkeypatch.setattr(atomic_files, "sha256", counted)
     for unit in ranges(folder.rows, 40, 1):
         assert sum(1 for _ in rows_between(folder, unit.start, unit.stop)) == unit.stop - unit.start
     assert hashed == {part.file: 1 for part in folder.parts}
