@@ -69,7 +69,7 @@ def replace_folder(new: Path, folder: Path) -> None:
     """Give the complete folder `new` the name `folder`, on the same file system; what had the name before is deleted.
 
     Of several that do so at once the last one stays. After a kill between the two renamings `recover_folder` brings the former
-    folder back, which whoever reads the folder or replaces it calls first.
+    folder back, which all who read the folder or replace it call first.
     """
     recover_folder(folder)
     for path in (*new.rglob("*"), new):

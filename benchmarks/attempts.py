@@ -1,0 +1,296 @@
+"""Two attempts at one unit of each step, at once in two processes: both end, and what is there is what one attempt leaves.
+
+The attempts begin together; in every second round they also write their reports together. Compared are the names of all files
+and the bytes of all rows and vectors, not times, and not Lucene's files, whose ids are drawn. `mismatches` counts rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness import arguments, finish, processes, say, seconds
+from benchmarks.smoke_data import small_encoder
+from indexing.labels.given_labels import GivenLabels
+from pipelines.annotate import tasks
+from pipelines.config.job_file import Ingest, Job, load
+from pipelines.execution.manifests.reports import Report, Reports
+from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.step import Step
+from pipelines.execution.unit_dofn import UnitDoFn
+from pipelines.ingest import ingest, parse_and_cut
+from pipelines.ingest.crawl_files import find_files
+from pipelines.inputs.labels import LabelSource
+from pipelines.propagate import propagate
+from pipelines.propagate.passage_parts import parts_of
+from pipelines.steps import index, rerank, retrieve, shard_search
+from pipelines.steps.chain import run_steps, steps_of
+from schemas.atomic_files import sha256
+from schemas.corpus import Passage
+from schemas.ranked import Hit, ScoredCandidate
+
+ROUNDS = 50
+SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
+JOB = """
+[ingest]
+input = ["*.jsonl"]
+min_words = 1
+[index]
+shards = 2
+encoder = "{encoder}"
+[retrieve]
+questions = "questions.jsonl"
+depth = 4
+[[rerank.stages]]
+reranker = "overlap"
+keep = 8
+[[rerank.stages]]
+reranker = "similarity"
+[annotate]
+[propagate]
+labels = "labels.tsv"
+same_text = true
+windows = "all"
+"""
+Contents = Mapping[str, str]
+
+
+def write_job(folder: Path) -> Path:
+    """A job of two files, of which the second repeats pages of the first, and six questions; returns the job file's path."""
+    folder.mkdir(parents=True)
+    for file in range(2):
+        numbers = range(file * 8, file * 8 + 10)
+        pages = [{"id": f"d{file}-{n}", "text": f"{SUBJECTS[n % 6]} {n}. The {SUBJECTS[n % 5]} is {n} old."} for n in numbers]
+        (folder / f"pages-{file}.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages), encoding="utf-8")
+    questions = [{"question_id": f"q{n}", "text": f"Which {subject} is old?"} for n, subject in enumerate(SUBJECTS)]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in questions), encoding="utf-8")
+    labels = "".join(f"q{n}\tThe {SUBJECTS[n]} is {n} old.\t1\n" for n in range(5))
+    (folder / "labels.tsv").write_text("question_id\tsentence\tlabel\n" + labels, encoding="utf-8")
+    (folder / "job.toml").write_text(JOB.format(encoder=small_encoder()), encoding="utf-8")
+    return folder / "job.toml"
+
+
+@cache
+def read_job(path: Path) -> Job:
+    return load(path)
+
+
+def parse(job: Job, step: Step) -> Callable[[], object]:
+    settings = ingest_settings(job)
+    return lambda: do(ingest.ParsePages(settings, step.work), (0, find_files(job, settings)[0]))
+
+
+def cut(job: Job, step: Step) -> Callable[[], object]:
+    """The second file, when both are parsed and the duplicates are known."""
+    settings = ingest_settings(job)
+    files = find_files(job, settings)
+    buckets: dict[parse_and_cut.Bucket, list[parse_and_cut.FileKeys]] = {}
+    for file in files:
+        for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number, file)):
+            buckets.setdefault(bucket, []).append(keys)
+    lost = [each for bucket in buckets for each in parse_and_cut.find_duplicates(bucket, buckets[bucket])]
+    members = [files[1], *(duplicates for unit, duplicates in lost if unit == 1)]
+    return lambda: do(ingest.CutPassages(settings, step), (1, members))
+
+
+def ingest_settings(job: Job) -> Ingest:
+    assert job.ingest is not None
+    return job.ingest
+
+
+def build(job: Job, step: Step) -> Callable[[], object]:
+    passages = Folder.open(step.run / "passages", Passage, "ingest")
+    shard = index.ranges(passages.rows, job.index.shards, job.index.passages_per_shard)[0]
+    return lambda: do(index.BuildShard(job, passages, step), (0, shard))
+
+
+def search(job: Job, step: Step) -> Callable[[], object]:
+    """A block of all questions, which each attempt searches."""
+    settings = retrieve.settings_of(job)
+    block, shards = shard_search.Block(0, retrieve.choose_questions(job).questions), shard_search.shards_of(step.run)
+
+    def work() -> None:
+        counting, searching = (kind([block], job, settings, step) for kind in (shard_search.CountWords, shard_search.Search))
+        statistics = shard_search.add(share for n, shard in enumerate(shards) for share in do(counting, (n, shard)))
+        vectors = dict(do(shard_search.EncodeQuestions(job, settings, step), (0, block)))
+        hits = [each for n, shard in enumerate(shards) for _, each in do(searching, (n, shard, 0), statistics, vectors)]
+        best = shard_search.MergeShards(settings.depth)(hits)
+        do(shard_search.FuseAndFetch([block], shards, job, settings, step), (0, best))
+
+    return work
+
+
+def score(job: Job, step: Step) -> Callable[[], object]:
+    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    return lambda: do(rerank.RunStages(job, retrieved.path, step), (0, retrieved.parts[0]))
+
+
+def choose(job: Job, step: Step) -> Callable[[], object]:
+    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank").parts[0]
+    hits = Folder.open(step.run / "retrieved", Hit, "retrieve").parts[0]
+    return lambda: do(tasks.TaskPart(job, step), (0, scored, hits))
+
+
+def label(job: Job, step: Step) -> Callable[[], object]:
+    """Both passes over a part of passages/."""
+    assert job.propagate is not None
+    part, settings, labels = parts_of(step.run, windows=True)[0], job.propagate, GivenLabels(step.work / "labels")
+    spreading = replace(step, run=step.work, name="propagate/found", outputs={})
+    if not spreading.work.is_dir():  # else the command, which does this before its workers begin, has done it
+        LabelSource.of(job, step.run).write(labels.folder)
+        spreading.begin()
+
+    def work() -> None:
+        do(propagate.FindLabelsToSpread(labels, spreading), (0, part))
+        do(propagate.LabelPart(labels, settings, step), (0, part))
+
+    return work
+
+
+def do(work: UnitDoFn, element: tuple[Any, ...], *side_inputs: Any) -> list[Any]:
+    """What a worker does with an element, even if the unit has reported."""
+    vars(work)["skips_reported"] = False
+    work.setup()
+    try:
+        return work.process(element, *side_inputs)
+    finally:
+        work.teardown()
+
+
+class Tried(NamedTuple):
+    """A step that is tried: its Step, what prepares a unit of it, and the folders that it reads."""
+
+    step_of: Callable[[Job, Path], Step]
+    prepare: Callable[[Job, Step], Callable[[], object]]
+    inputs: tuple[str, ...]
+
+
+STEPS = {
+    "ingest_parse": Tried(ingest.step_of, parse, ()),
+    "ingest_cut": Tried(ingest.step_of, cut, ()),
+    "index": Tried(index.step_of, build, ("passages",)),
+    "retrieve": Tried(retrieve.step_of, search, ("shards",)),
+    "rerank": Tried(rerank.step_of, score, ("retrieved", "shards")),
+    "annotate": Tried(tasks.annotate_step, choose, ("scored", "retrieved")),
+    "propagate": Tried(propagate.step_of, label, ("passages", "documents")),
+}
+
+
+def attempt(name: str, job: Path, run: Path, meeting: Path, at_once: int, is_close: bool) -> None:
+    """One of `at_once` attempts at the step's unit; they wait for each other in the folder `meeting`."""
+    tried = STEPS[name]
+    work = tried.prepare(read_job(job), tried.step_of(read_job(job), run))
+    meet(meeting / "begin", at_once)
+    with reporting_together(meeting / "report", at_once if is_close else 1):
+        work()
+
+
+def meet(place: Path, number: int) -> None:
+    """Wait until as many have come, or until one has gone."""
+    (place / uuid.uuid4().hex).touch()
+    while len(list(place.iterdir())) < number:
+        time.sleep(0.001)
+
+
+@contextmanager
+def reporting_together(place: Path, number: int) -> Iterator[None]:
+    """In the block, a report with parts is written when as many have one to write, or have left the block."""
+    write = Reports.write
+
+    def together(reports: Reports, report: Report) -> Report:
+        if report.parts:
+            meet(place, number)
+        return write(reports, report)
+
+    Reports.write = together  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Reports.write = write  # type: ignore[method-assign]
+        meet(place, 0)
+
+
+def contents(run: Path, step: Step, inputs: tuple[str, ...]) -> Contents:
+    """The files that a step's unit left in a run, with the digests of those whose bytes the job decides."""
+    reports = parse_and_cut.parsed_files(step.work) if (step.work / "parsed").is_dir() else step.reports
+    for each in (reports, step.reports):
+        if wrong := each.drop_damaged():
+            return {"damaged": ", ".join(wrong)}
+    digests = {}
+    for path in sorted(path for path in run.rglob("*") if path.is_file()):
+        first, *_ = names = path.relative_to(run).parts
+        if first in inputs:
+            continue
+        if first == "shards":
+            names = (first, names[1].rpartition("-")[0], *names[2:])
+            if names[2] == "bm25":
+                continue
+        is_decided = path.suffix in (".parquet", ".faiss", ".arrow", ".npy")
+        digests["/".join(names)] = sha256(path) if is_decided else ""
+    return digests
+
+
+def try_unit(
+    name: str, job: Path, base: Path, run: Path, pool: Executor, attempts: int, at_once: int, is_close: bool
+) -> Contents:
+    """What some attempts at the step's unit, `at_once` of them at a time, leave in the new folder `run`, which is removed."""
+    tried, meeting = STEPS[name], run.with_name("meeting")
+    for folder in tried.inputs:
+        shutil.copytree(base / folder, run / folder)
+    for place in ("begin", "report"):
+        (meeting / place).mkdir(parents=True)
+    step = tried.step_of(read_job(job), run)
+    step.begin()
+    tried.prepare(read_job(job), step)
+    waiting = [pool.submit(attempt, name, job, run, meeting, at_once, is_close) for _ in range(attempts)]
+    for each in waiting:
+        each.result()
+    left = contents(run, step, tried.inputs)
+    shutil.rmtree(run)
+    shutil.rmtree(meeting)
+    return left
+
+
+def measure(folder: Path, rounds: int, inline: bool = False) -> dict[str, float | int | str]:
+    """Of each step: rounds, mismatches and seconds. With `inline` one attempt follows the other in this process."""
+    job, base, run = write_job(folder / "job"), folder / "base", folder / "tried"
+    list(run_steps(read_job(job), base, [name for name in steps_of(read_job(job)) if name != "propagate"], ()))
+    result: dict[str, float | int | str] = {"rounds": rounds}
+    mismatches = 0
+    with processes(2, inline) as pool:
+        for name in STEPS:
+            undisturbed = try_unit(name, job, base, run, pool, 1, 1, is_close=False)
+            assert len(undisturbed) > 1
+            taken: list[float] = []
+            different = 0
+            with seconds(taken):
+                for each in range(rounds):
+                    left = try_unit(name, job, base, run, pool, 2, 1 if inline else 2, is_close=each % 2 == 1)
+                    if left != undisturbed:
+                        different += 1
+                        say(f"{name}: {sorted(set(left.items()) ^ set(undisturbed.items()))}")
+            mismatches += different
+            result |= {f"mismatches_{name}": different, f"seconds_{name}": taken[0]}
+            say(f"{name}: {rounds} rounds, {different} mismatches, {taken[0]:.1f} s")
+    return result | {"mismatches": mismatches}
+
+
+def main() -> None:
+    options = arguments("attempts", __doc__ or "", needs_data=False)
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder).resolve(), 1 if options.smoke else max(options.rounds, ROUNDS), options.smoke)
+    finish("attempts", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
