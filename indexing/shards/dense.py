@@ -177,7 +177,7 @@ class Tower:
     """One side of an encoder: a transformer, with the pooling and the prompts that its folder asks for."""
 
     def __init__(self, folder: Path, load: LoadTransformer, max_tokens: int, device: str, precision: Precision) -> None:
-        """Raises ModelMissing, with the folder, if the model is of a kind that is not supported."""
+        """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files are damaged."""
         self.folder, self.precision = folder, precision
         config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
@@ -193,7 +193,8 @@ class Tower:
         try:
             self._transformer = load(folder, limit, device, precision)
         except ValueError as e:
-            raise ModelMissing(str(e)) from e
+            message = str(e)
+            raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
         self.dimension = self._transformer.dimension
         self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
         decisive = [
@@ -229,7 +230,7 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
     """(pooling, whether vectors are brought to length 1) as the model's folder says. Raises ModelMissing."""
     if not (folder / "modules.json").is_file():
         return "mean", True
-    modules = {module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json")}
+    modules = {module["type"].rpartition(".")[2]: module["path"] for module in _json(folder / "modules.json", list)}
     if unknown := [kind for kind in modules if kind not in ("Transformer", "Pooling", "Normalize")]:
         raise ModelMissing(f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, Normalize is")
     pooling = _json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
@@ -262,8 +263,15 @@ def _longest(folder: Path, config: dict[str, Any]) -> int:
     return min(positions, int(stated or positions))
 
 
-def _json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+def _json(path: Path, kind: type = dict) -> Any:
+    """The object, or the value of another kind, in a model's file. Raises ModelMissing, with the file, if it holds none."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise ModelMissing(f"{path}: not JSON ({e}); copy the model's folder again, or give another model") from e
+    if not isinstance(value, kind):
+        raise ModelMissing(f"{path}: not what a model's folder has there; copy it again, or give another model")
+    return value
 
 
 def _sha256(paths: Sequence[Path]) -> str:

@@ -77,7 +77,10 @@ class Tokeniser:
                 "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
             )
         self.limit, self.path = limit, path
-        self._tokenizer = Tokenizer.from_file(str(path))
+        try:
+            self._tokenizer = Tokenizer.from_file(str(path))
+        except Exception as e:  # tokenizers raises nothing narrower
+            raise ValueError(f"{path}: no tokenizer ({e}); copy the model's folder again") from e
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         frame = self._tokenizer.encode("a", "a")

@@ -268,6 +268,15 @@ def test_what_cannot_be_loaded_says_what_to_type(tmp_path: Path) -> None:
         find_model(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("config.json", ""), ("config.json", "[]"), ("modules.json", "{"), ("tokenizer.json", '{"a": "1')]
+)
+def test_a_damaged_file_of_a_model_is_named(tmp_path: Path, name: str, content: str) -> None:
+    (write_dense(tmp_path) / name).write_text(content)
+    with pytest.raises(ModelMissing, match=str(tmp_path)):
+        load_encoder(load_transformer, str(tmp_path))
+
+
 def test_a_relative_folder_is_looked_for_beside_its_file_then_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in ("job", "here"):
         (tmp_path / folder).mkdir()

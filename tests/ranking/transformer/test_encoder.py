@@ -177,6 +177,9 @@ def test_tuples_that_cannot_be_encoded_are_refused(minilm: Path, tmp_path: Path)
     tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}, unk_token="a")).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(ValueError, match="no special tokens around a pair"):
         Tokeniser(tmp_path)
+    (tmp_path / "tokenizer.json").write_text('{"version": "1')
+    with pytest.raises(ValueError, match=f"{tmp_path}/tokenizer.json: no tokenizer"):
+        Tokeniser(tmp_path)
 
 
 def test_batches_hold_every_pair_once_longest_first_within_the_tokens(minilm: Path) -> None:
