@@ -31,9 +31,10 @@ def arguments(
     needs_data: bool = True,
     paths: Mapping[str, str] | None = None,
     choices: Mapping[str, Sequence[str]] | None = None,
+    numbers: Mapping[str, str] | None = None,
 ) -> argparse.Namespace:
-    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths`, option → help,
-    and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1.
+    """--data (a folder of measuring data, which must exist if it is needed), --save, --rounds, --smoke, `paths` and `numbers`,
+    option → help, and `choices`, option → values, the default first. With --smoke, `data` is a token copy and `rounds` is 1.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder of the measuring data")
@@ -42,6 +43,8 @@ def arguments(
     parser.add_argument("--smoke", action="store_true", help="only try that it runs: on token data; saves nothing")
     for option, meaning in (paths or {}).items():
         parser.add_argument(f"--{option}", type=Path, help=meaning)
+    for option, meaning in (numbers or {}).items():
+        parser.add_argument(f"--{option}", type=float, help=meaning)
     for option, values in (choices or {}).items():
         parser.add_argument(f"--{option}", choices=values, default=values[0], help=f"default {values[0]}")
     options = parser.parse_args()

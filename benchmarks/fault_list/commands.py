@@ -1,0 +1,82 @@
+"""Faults of what people type: files that are missing or of another kind, names with a mistake, another job's folder."""
+
+from __future__ import annotations
+
+from benchmarks.fault_list.damage import overwritten, replaced, written
+from benchmarks.fault_list.fault import Fault, Harm, Place, nothing
+
+LABELS = "RUN/labels/sentences"
+MISSING = {
+    "run": "run DIR/none.toml --out WORK/new",
+    "ingest": "ingest DIR/none.toml --out WORK/new",
+    "status": "status DIR/none",
+    "annotate": "annotate DIR/none.toml --out RUN",
+    "dataset": "dataset DIR/none.tsv --out WORK/new.parquet",
+    "candidates": "candidates DIR/none.tsv --out WORK/new",
+    "collect": "collect RUN DIR/none.csv",
+    "passages": "passages DIR/none --out WORK/new",
+    "publish": "publish DIR/none --out WORK/new --name none --licence none",
+    "train": "train DIR/none.toml --out WORK/new",
+    "tune": "tune checkpoints/cascade --dev DIR/none.tsv --out WORK/new",
+    "export": "export DIR/none --out WORK/new",
+    "heads": "heads DIR/none --out WORK/new",
+    "evaluate": f"evaluate DIR/none --labels {LABELS}",
+    "evaluate, labels": "evaluate RUN/scored --labels DIR/none.tsv",
+    "compare": f"compare DIR/none.parquet RUN/scored --labels {LABELS}",
+}
+"""Command → the command with a file that is not there."""
+
+
+def annotated(place: Place) -> None:
+    """The run has packs to annotate."""
+    place.call("annotate JOB --out RUN")
+
+
+def _edited_sample() -> Harm:
+    return written("work/s/questions.jsonl", '{"question_id": "own", "text": "What is tea?"}\n')
+
+
+FAULTS = (
+    *(Fault(f"missing file: {name}", nothing, command, 66, "none") for name, command in MISSING.items()),
+    Fault("no verb of that name", nothing, "rnu JOB --out RUN", 2, "run"),
+    Fault("no option of that name", nothing, "run JOB --oot RUN", 2, "--out"),
+    Fault("no --out", nothing, "run JOB", 2, "--out"),
+    Fault("no step of that name", nothing, "run JOB --out RUN --redo rank", 2, "the steps are"),
+    Fault("a reranker with a mistake", nothing, f"evaluate cosinett --labels {LABELS}", 66, "cosinet"),
+    Fault(
+        "a reranker of a job with a mistake",
+        replaced("job.toml", 'reranker = "complete"', 'reranker = "complet"'),
+        "run JOB --out RUN",
+        78,
+        "complete",
+    ),
+    Fault("a key with a mistake", replaced("job.toml", "shards = 2", "shard = 2"), "run JOB --out RUN", 78, "shards"),
+    Fault("a value of another type", replaced("job.toml", "shards = 2", 'shards = "two"'), "run JOB --out RUN", 78, "shards"),
+    Fault("no TOML", overwritten("job.toml", "[ingest\n"), "run JOB --out RUN", 78, "not valid TOML", "restore"),
+    Fault("a job of nothing", overwritten("job.toml", ""), "run JOB --out WORK/new", 78, "ingest"),
+    Fault("a job that is not UTF-8", overwritten("job.toml", b"\xff\xfe"), "run JOB --out RUN", 78, "not valid TOML"),
+    Fault("a metric with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --metric NDGC", 2, "metric"),
+    Fault("a stage with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --by cosinett", 2, "no stage"),
+    Fault("--out is a file", nothing, "run JOB --out JOB", 73, "is a file"),
+    Fault("sample --out is a file", nothing, "sample --out JOB", 73, "is a file"),
+    Fault("status of no run", nothing, "status WORK", 66, "no run in"),
+    Fault("another --out without the steps before", nothing, "rerank JOB --out WORK/other", 66, "run"),
+    Fault("other settings in a complete folder", nothing, "run JOB --out RUN --set index.shards=1", 73, "shards"),
+    Fault("other settings, redone", nothing, "run JOB --out RUN --set retrieve.depth=10", 73, "--redo retrieve"),
+    Fault("compare without labels", nothing, "compare RUN/scored RUN/scored", 2, "--labels"),
+    Fault("export of another model", nothing, "export DIR/checkpoints/cosinet --out WORK/new", 78, "cosinet"),
+    Fault("tune of another model", nothing, "tune DIR/checkpoints/cosinet --dev DIR/labels.tsv --out WORK/new", 78, "cosinet"),
+    Fault(
+        "a pack that nobody has filled in", annotated, "collect RUN RUN/packs/csv/tasks-00001.csv", 65, "no label is filled in"
+    ),
+    Fault("an object store for --out", nothing, "run JOB --out s3://bucket/run", 78, "s3://"),
+    Fault("a Beam option with a mistake", nothing, "run JOB --out WORK/new -- --runer=X", 2, "runer"),
+    Fault(
+        "Flink without a network",
+        nothing,
+        "run JOB --out WORK/new -- --runner=FlinkRunner --flink_master=localhost:1",
+        69,
+        "jar",
+    ),
+    Fault("sample over edited files", _edited_sample(), "sample --out WORK/s --set rerank.stages.0.reranker=none", 78, "none"),
+)

@@ -1,0 +1,141 @@
+"""Faults of the machine around a command: signals, a full disk, a closed or narrow stdout, a folder that is held."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks.fault_list.damage import removed
+from benchmarks.fault_list.fault import Ended, Fault, How, Place, in_process, nothing
+
+ROOT = Path(__file__).parents[2]
+LONGEST_S = 300
+
+
+def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
+    """The command in a process, with lines on its stdout."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "pipelines", *words]
+    return subprocess.Popen(command, cwd=place.work, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace")
+
+
+def ended(process: subprocess.Popen[str], before: str = "") -> Ended:
+    out, err = process.communicate(timeout=LONGEST_S)
+    return Ended(process.returncode, before + out, err)
+
+
+def signalled(number: signal.Signals, after: str) -> How:
+    """The signal comes when stdout has the summary line of step `after`: the next one has begun."""
+
+    def run(place: Place, words: Sequence[str]) -> Ended:
+        process, seen = started(place, words), ""
+        assert process.stdout is not None
+        for line in process.stdout:
+            seen += line
+            if line.startswith(after):
+                process.send_signal(number)
+                break
+        return ended(process, seen)
+
+    return run
+
+
+def closed_stdout(place: Place, words: Sequence[str]) -> Ended:
+    """The reader of stdout leaves after one line, as `head -1` does."""
+    process = started(place, words)
+    assert process.stdout is not None and process.stderr is not None
+    line = process.stdout.readline()
+    process.stdout.close()
+    err = process.stderr.read()
+    return Ended(process.wait(LONGEST_S), line, err)
+
+
+def narrow_stdout(place: Place, words: Sequence[str]) -> Ended:
+    """stdout can show ASCII alone."""
+    return ended(started(place, words, PYTHONIOENCODING="ascii"))
+
+
+def full_stdout(place: Place, words: Sequence[str]) -> Ended:
+    """stdout is a file on a full disk."""
+    with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "pipelines", *words]
+        done = subprocess.run(
+            command, cwd=place.work, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    return Ended(done.returncode, "", done.stderr)
+
+
+def small_disk(kilobytes: int) -> How:
+    """The folder work/new is a file system of so many KB; then there is more room. A machine that mounts none says so."""
+
+    def run(place: Place, words: Sequence[str]) -> Ended:
+        disk = place.work / "new"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "none", disk], check=True, capture_output=True)
+        try:
+            return in_process(place, words)
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+    return run
+
+
+def read_only_disk(place: Place, words: Sequence[str]) -> Ended:
+    """The folder work/new cannot be written to."""
+    disk = place.work / "new"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", disk], check=True, capture_output=True)
+    try:
+        return in_process(place, words)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def locked(place: Place, words: Sequence[str]) -> Ended:
+    """Another process writes into the run folder."""
+    code = "import sys\nfrom pathlib import Path\nfrom pipelines.execution.lock import claimed\n"
+    code += "with claimed(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([sys.executable, "-c", code, place.run], stdin=pipe, stdout=pipe, env=environment) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        holder.stdout.readline()
+        try:
+            return in_process(place, words)
+        finally:
+            with suppress(BrokenPipeError):
+                holder.stdin.close()
+
+
+def may_mount() -> bool:
+    """Whether this process may mount a file system, as root may; a dozen faults more are tried then."""
+    return os.geteuid() == 0 and sys.platform == "linux"
+
+
+STOPPED = "stopped; the same command goes on where it was"
+NO_INDEX, NO_SCORES = removed("run/shards", "run/retrieved"), removed("run/scored")
+RUN, NEW = "run JOB --out RUN", "run JOB --out WORK/new"
+DISKS = (
+    Fault("a full disk: ingest", nothing, NEW, 74, "No space left", how=small_disk(60)),
+    Fault("a full disk: index", nothing, NEW, 74, "No space left", how=small_disk(400)),
+    Fault("a read-only folder: run", nothing, NEW, 74, "Read-only", how=read_only_disk),
+    Fault("a read-only folder: sample", nothing, "sample --out WORK/new", 74, "Read-only", how=read_only_disk),
+    Fault("a read-only folder: recipe", nothing, "recipe wqa --out WORK/new", 74, "wqa.toml: Read-only", how=read_only_disk),
+)
+FAULTS = (
+    Fault("Ctrl-C in index", NO_INDEX, RUN, 130, STOPPED, "again", how=signalled(signal.SIGINT, "ingest")),
+    Fault("Ctrl-C in rerank", NO_SCORES, RUN, 130, STOPPED, "again", how=signalled(signal.SIGINT, "retrieve")),
+    Fault("SIGTERM in index", NO_INDEX, RUN, 143, STOPPED, "again", how=signalled(signal.SIGTERM, "ingest")),
+    Fault("SIGTERM in rerank", NO_SCORES, RUN, 143, STOPPED, "again", how=signalled(signal.SIGTERM, "retrieve")),
+    Fault("stdout closed after a line", NO_SCORES, RUN, 0, "ingest", how=closed_stdout),
+    Fault("stdout of ASCII", NO_SCORES, RUN, 0, "\\xd7", how=narrow_stdout),
+    Fault("stdout on a full disk", NO_SCORES, RUN, 74, "standard output", "again", how=full_stdout),
+    Fault("another process writes there", NO_SCORES, RUN, 73, "another process", "again", how=locked),
+    *(DISKS if may_mount() else ()),
+)

@@ -1,0 +1,122 @@
+"""Faults of a run folder: parts, indexes, manifests and reports, lost, cut or changed. A run mends them, or says how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, overwritten, removed, replaced, written
+from benchmarks.fault_list.fault import Fault, Harm
+
+RUN = "run JOB --out RUN"
+FOLDERS = ("documents", "passages", "questions", "retrieved", "scored", "labels/sentences", "labels/passages")
+READERS = {
+    "documents": ("run/labels", "run JOB --out RUN --set propagate.windows=all"),
+    "passages": ("run/shards", "run JOB --out RUN"),
+    "questions": ("run/scored", "run JOB --out RUN"),
+    "retrieved": ("run/scored", "run JOB --out RUN"),
+    "scored": ("", "evaluate RUN/scored --labels RUN/labels/sentences"),
+    "labels/sentences": ("", "evaluate RUN/scored --labels RUN/labels/sentences"),
+}
+"""Folder → what of the run is removed so that the folder is read again, and the command that reads it."""
+SHARD_FILES = ("shard.json", "passages.parquet", "dense.faiss", "bm25/*.fdt", "bm25/segments_1")
+DAMAGES: dict[str, Callable[[str], Harm]] = {"lost": removed, "cut": cut, "emptied": emptied}
+
+
+def _parts() -> list[Fault]:
+    """A part whose size is another is noticed by every run, which makes it again; a changed byte by who reads it."""
+    faults = []
+    for folder in FOLDERS:
+        part = f"run/{folder}/part-*"
+        faults += [Fault(f"{folder}: part {how}", do(part), RUN, 0, "again") for how, do in DAMAGES.items()]
+        faults.append(Fault(f"{folder}: status of a cut part", cut(part), "status RUN", 65, "damaged", "advice"))
+        if folder not in READERS:
+            continue
+        gone, command = READERS[folder]
+        harm = all_of(flipped(part), removed(gone)) if gone else flipped(part)
+        faults.append(Fault(f"{folder}: bit flipped", harm, command, 65, "SHA-256", "advice"))
+    return faults
+
+
+def _shards() -> list[Fault]:
+    faults = []
+    for file in SHARD_FILES:
+        path = f"run/shards/00000*/{file}"
+        faults += [Fault(f"{file} {how}", do(path), RUN, 0, "again") for how, do in DAMAGES.items()]
+        harm = all_of(flipped(path), removed("run/retrieved"))
+        if file != "shard.json":
+            faults.append(Fault(f"{file}: bit flipped", harm, RUN, 65, "SHA-256", "advice"))
+    return faults
+
+
+def _manifests() -> list[Fault]:
+    contents = {"emptied": "", "another format": '{"format": 1}', "a list": "[]", "of nulls": '{"format": 2, "parts": null}'}
+    faults = []
+    for folder in ("passages", "shards", "retrieved", "scored", "labels/passages"):
+        for name, content in contents.items():
+            harm = overwritten(f"run/{folder}/_manifest.json", content)
+            faults.append(Fault(f"{folder}: manifest {name}", harm, RUN, 65, "_manifest.json", "advice"))
+        faults.append(Fault(f"{folder}: manifest lost", removed(f"run/{folder}/_manifest.json"), RUN, 0, ""))
+    return faults
+
+
+def _interrupted(step: str, folder: str, report: str) -> Harm:
+    """The step was stopped: no manifest, and a report of this content."""
+    return all_of(removed(f"run/{folder}/_manifest.json"), written(f"run/_work/{step}/unit-00000.json", report))
+
+
+def _reports() -> list[Fault]:
+    steps = {"ingest": "documents", "index": "shards", "retrieve": "retrieved", "rerank": "scored"}
+    contents = {"emptied": "", "of another shape": '{"unit": 0}', "a list": "[]", "no JSON": '{"unit":'}
+    return [
+        Fault(f"{step}: report {name}", _interrupted(step, folder, content), RUN, 0, "")
+        for step, folder in steps.items()
+        for name, content in contents.items()
+    ]
+
+
+FAULTS = (
+    *_parts(),
+    *_shards(),
+    *_manifests(),
+    *_reports(),
+    Fault("documents lost", removed("run/documents"), RUN, 0, ""),
+    Fault("a shard lost", removed("run/shards/00000*"), "index JOB --out RUN", 0, "again", "again"),
+    Fault(
+        "a shard lost, then retrieve",
+        all_of(removed("run/shards/00000*"), removed("run/retrieved")),
+        "retrieve JOB --out RUN",
+        65,
+        "shard",
+        "advice",
+    ),
+    Fault(
+        "scored lost in an interrupted step",
+        all_of(removed("run/scored"), written("run/_work/rerank/unit-00000.json", "{}")),
+        RUN,
+        0,
+        "",
+    ),
+    Fault("a digit in shard.json", replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'), RUN, 0, "again"),
+    Fault(
+        "a digit in shard.json, then retrieve",
+        all_of(replaced("run/shards/00000*/shard.json", '"k1": 0.9', '"k1": 0.8'), removed("run/retrieved")),
+        "retrieve JOB --out RUN",
+        65,
+        "shard.json",
+        "advice",
+    ),
+    Fault("answers.jsonl cut", cut("run/answers.jsonl"), RUN, 0, "again"),
+    Fault("answers.jsonl lost", removed("run/answers.jsonl"), RUN, 0, "again"),
+    Fault("answers.jsonl: status", cut("run/answers.jsonl"), "status RUN", 65, "damaged", "advice"),
+    Fault("inputs.json emptied", emptied("run/inputs.json"), RUN, 0, ""),
+    Fault("inputs.json a list", overwritten("run/inputs.json", "[]"), RUN, 0, ""),
+    Fault("inputs.json lost", removed("run/inputs.json"), RUN, 0, ""),
+    Fault(
+        "a part of nobody's",
+        written("run/scored/part-00009-00000000.parquet", "PAR1"),
+        RUN,
+        0,
+        "",
+        right=lambda place, sound: True,
+    ),
+)
