@@ -266,10 +266,11 @@ def kill_after(write, count, counts):
     written = []
 
     def written_and_killed(*arguments):
-        write(*arguments)
+        result = write(*arguments)
         written.extend([arguments] * counts(*arguments))
         if len(written) == count:
             os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
     return written_and_killed
 
