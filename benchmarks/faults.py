@@ -8,7 +8,7 @@ Each fault of `fault_list/` is done to a copy of a small complete run or of its 
 - `unclear`: its message lacks what it must have;
 - `loops`: what the message advises does not end in a complete run with the right rows.
 
---fuzz draws damaged files for so many minutes instead. --smoke tries a few of the fast faults.
+--fuzz draws damaged files for that time instead. --smoke tries a few of the fast faults.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Place:
         out, whose bytes Lucene chooses, and what holds times or digests of those."""
         folder = self.folder / run
         files = [path for path in folder.rglob("*") if path.suffix in (".parquet", ".jsonl", ".faiss")]
-        return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        return {_without_digest(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
     def restore(self, other: Place) -> None:
         """Put inputs and models back as they are in the other place; the run stays."""
@@ -80,6 +80,11 @@ class Place:
                 target = self.folder / path.name
                 shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
                 shutil.copytree(path, target) if path.is_dir() else shutil.copy2(path, target)
+
+
+def _without_digest(path: Path) -> str:
+    """A file's path, without the digest that a shard's name ends with: it is that of Lucene's files too."""
+    return re.sub(r"^(shards/\d+-of-\d+)-[0-9a-f]+/", r"\1/", path.as_posix())
 
 
 Harm = Callable[[Place], object]

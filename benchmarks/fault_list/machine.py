@@ -73,7 +73,7 @@ def full_stdout(place: Place, words: Sequence[str]) -> Ended:
 
 
 def small_disk(kilobytes: int) -> How:
-    """The folder work/new is a file system of so many KB; then there is more room. A machine that mounts none says so."""
+    """The folder work/new is a file system of this size; then there is more room. A machine that mounts none says so."""
 
     def run(place: Place, words: Sequence[str]) -> Ended:
         disk = place.work / "new"
