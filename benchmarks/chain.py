@@ -26,6 +26,7 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds, shrink
+from benchmarks.smoke_data import small_checkpoint
 from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import load
@@ -36,6 +37,7 @@ from ranking.plan import Outcome, Stage, run_stages, to_passages
 from schemas.ranked import Candidate, RankedList, Unit
 
 DEPTH, QUESTIONS = 100, 100
+SETTINGS: Sequence[str] = ()  # that differ from the sample job's
 PEASI = ("peasi.pr", "peasi.easi")
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 
@@ -121,9 +123,13 @@ def with_hashing(
 def main() -> None:
     options = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
     if options.smoke:
-        shrink(globals(), DEPTH=3, QUESTIONS=2)
+        peasi = small_checkpoint("peasi")
+        models = {"cascade": small_checkpoint("cascade"), "peasi.pr": peasi, "peasi.easi": peasi}
+        places = {stage.reranker: n for n, stage in enumerate(load(SAMPLE).rerank.stages)}  # type: ignore[union-attr]
+        settings = [f"rerank.stages.{places[name]}.checkpoint={folder}" for name, folder in models.items()]
+        shrink(globals(), DEPTH=3, QUESTIONS=2, SETTINGS=settings)
     torch.set_num_threads(1)
-    plan = load_plan(load(SAMPLE))
+    plan = load_plan(load(SAMPLE, SETTINGS))
     with tempfile.TemporaryDirectory() as folder:
         retrieved = job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)
     lists, golds = [to_passages(ranked) for ranked, _ in retrieved], [gold for _, gold in retrieved]

@@ -20,14 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from benchmarks.corpus import wiki
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.retrieval import is_right, questions
-from indexing.shards import bm25, jvm
 from indexing.shards.dense import find_model
-from pipelines.config.job_file import Job
 from pipelines.datasets import by_question, read_dataset
-from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import chain
 from pipelines.steps.models import dense_encoder
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
@@ -36,7 +33,7 @@ from ranking.plan import to_sentences
 from ranking.registry import load_reranker
 from ranking.reranker import Reranker, SentenceEncoder, order_by
 from ranking.word_vectors.words import Words
-from schemas.corpus import Passage, Question
+from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList
 
 SHARES = (0.05, 0.1, 0.2, 0.5)
@@ -134,18 +131,13 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
     begin with `prefix`, and with a gold sentence among the candidates."""
     texts, gold = questions(data)
     texts = {key: text for key, text in texts.items() if key.startswith(prefix)}
-    job_file = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
-    for line in chain.run_steps(job_file, folder / "run", ["ingest"], ()):
-        say(line)
-    passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
-    jvm.start(jvm.find_java())
-    bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
+    corpus = wiki(data, folder)
     ids = sorted(texts)[:: max(1, len(texts) // most)]
-    results = bm25.Bm25Index(folder / "bm25").search([texts[key] for key in ids], depth, None)
+    results = corpus.bm25.search([texts[key] for key in ids], depth, None)
     lists = []
     for key, (rows, scores) in zip(ids, results, strict=True):
         hits = [
-            Hit(key, texts[key], rank, 1 / rank, float(score), rank, None, None, passages[row])
+            Hit(key, texts[key], rank, 1 / rank, float(score), rank, None, None, corpus.passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
         ranked = to_sentences(RankedList(Question(key, texts[key]), tuple(Candidate(hit, None, hit.rank - 1) for hit in hits)))

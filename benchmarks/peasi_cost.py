@@ -20,6 +20,7 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds, shrink
+from benchmarks.smoke_data import small_checkpoint
 from indexing.shards.dense import find_model
 from pipelines.steps.models import device_of
 from ranking.plan import to_passages
@@ -27,17 +28,19 @@ from ranking.registry import load_reranker
 from schemas.ranked import RankedList
 
 DEPTH, QUESTIONS = 43, 20
+AS2: Path | None = None  # None: the shipped cascade
 
 
 def main() -> None:
     options = arguments("peasi_cost", __doc__ or "", paths={"checkpoint": "of peasi, as peasi_quality trains it"})
     if options.smoke:
-        shrink(globals(), DEPTH=3, QUESTIONS=2)
+        shrink(globals(), DEPTH=3, QUESTIONS=2, AS2=Path(small_checkpoint("cascade")))
+        options.checkpoint = Path(small_checkpoint("peasi"))
     torch.set_num_threads(1)
     device = device_of("auto")
     as2, pr, easi = (
         load_reranker(name, checkpoint, model=find_model, device=device)
-        for name, checkpoint in (("cascade", None), ("peasi.pr", options.checkpoint), ("peasi.easi", options.checkpoint))
+        for name, checkpoint in (("cascade", AS2), ("peasi.pr", options.checkpoint), ("peasi.easi", options.checkpoint))
     )
     with tempfile.TemporaryDirectory() as folder:
         sentences = [ranked for ranked, _ in job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)]

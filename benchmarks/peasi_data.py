@@ -16,17 +16,14 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
+from benchmarks.corpus import wiki
 from benchmarks.harness import say
 from indexing.labels.windows import Group
 from indexing.passages.text import fold
-from indexing.shards import bm25, jvm
-from pipelines.config.job_file import Job
-from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.tables import read_passages
 from pipelines.publish.passage_set import PassageRules
 from pipelines.publish.training_passages import build
-from pipelines.steps import chain
-from schemas.corpus import Document, Passage
+from schemas.corpus import Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from schemas.ranked import Hit
 
@@ -82,24 +79,17 @@ def prepare(data: Path, work: Path) -> None:
     """
     if all((work / f"{name}.parquet").is_file() for name in TABLES):
         return
-    job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
-    for line in chain.run_steps(job, work / "run", ["ingest"], ()):
-        say(line)
-    passages = list(Folder.open(work / "run/passages", Passage, "ingest").read())
-    documents = {document.doc_id: document for document in Folder.open(work / "run/documents", Document, "ingest").read()}
+    corpus = wiki(data, work)
     of_document: dict[str, list[Passage]] = defaultdict(list)
-    for passage in passages:
+    for passage in corpus.passages:
         of_document[passage.doc_id].append(passage)
-    jvm.start(jvm.find_java())
-    if not (work / "bm25").is_dir():
-        bm25.build(((passage.title, passage.text) for passage in passages), work / "bm25")
     asked = questions(data)
     looked_up = [question for question in asked if question.split != "wide"]
-    results = bm25.Bm25Index(work / "bm25").search([question.text for question in looked_up], 4 * DEPTH, None)
+    results = corpus.bm25.search([question.text for question in looked_up], 4 * DEPTH, None)
     hits: dict[str, list[Hit]] = {}
     for question, (rows, scores) in zip(looked_up, results, strict=True):
         hits[question.question_id] = [
-            Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, passages[row])
+            Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, corpus.passages[row])
             for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
         ]
     labels: dict[str, list[SentenceLabel]] = {
@@ -121,7 +111,7 @@ def prepare(data: Path, work: Path) -> None:
         built = build(
             [label for key in texts for label in labels[key]],
             texts,
-            lambda ids: (documents[doc_id] for doc_id in ids if doc_id in documents),
+            lambda ids: (corpus.documents[doc_id] for doc_id in ids if doc_id in corpus.documents),
             own_hits,
             rules,
             dict.fromkeys(texts, "train"),

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 QUESTIONS = {"wikiqa": 6, "squad": 12, "selqa": 6}
 """Questions of each set and split."""
 DOCUMENTS, LETTERS, LINES, ARTICLES, CRAWL_FILES = 30, 30_000, 3, 2, 2
+PREFIX = "answermill-smoke-"
 WIDTH = 16  # of the transformer
 TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-dev", "squad-sent-test": "squad-dev"}
 
@@ -29,8 +30,7 @@ TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-d
 @cache
 def small_data(data: Path) -> Path:
     """A folder that has the copy until this process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="answermill-smoke-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = new_folder()
     for source in sorted(data.iterdir()):
         if source.is_dir():
             (folder / source.name).mkdir()
@@ -62,6 +62,40 @@ def small_data(data: Path) -> Path:
     return folder
 
 
+def shared_place(data: Path) -> Path | None:
+    """A folder for what is built of a token copy, which stays for the benchmarks after this one; None of the whole data."""
+    return data / "built" if data.name.startswith(PREFIX) else None
+
+
+def new_folder() -> Path:
+    """Removed when this process ends."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@cache
+def small_checkpoint(name: str) -> str:
+    """A folder with a random `cascade`, or a `peasi` that does both of its stages."""
+    import torch
+
+    from indexing.shards.dense import DEFAULT, find_model
+    from ranking.cascade import cascade_model
+    from ranking.peasi import peasi_model
+    from ranking.transformer.encoder import LayeredEncoder
+    from ranking.transformer.huggingface import Shape
+    from ranking.transformer.packing import Tokeniser
+
+    folder, tokeniser = new_folder(), Tokeniser(find_model(DEFAULT), 64)
+    torch.manual_seed(0)
+    body = LayeredEncoder(Shape(layers=2, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=30_522, positions=64))
+    if name == "cascade":
+        cascade_model.save(folder, name, cascade_model.CascadeModel(body, (1, 2)), tokeniser)
+    else:
+        peasi_model.save(folder, peasi_model.PeasiModel(body, "joint", 2), tokeniser)
+    return str(folder)
+
+
 @cache
 def small_encoder() -> str:
     """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and its tokenizer."""
@@ -70,8 +104,7 @@ def small_encoder() -> str:
 
     from indexing.shards.dense import DEFAULT, find_model
 
-    folder = Path(tempfile.mkdtemp(prefix="answermill-smoke-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = new_folder()
     torch.manual_seed(0)
     shape = {"hidden_size": WIDTH, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH}
     transformers.BertModel(transformers.BertConfig(vocab_size=30_522, **shape)).save_pretrained(folder)

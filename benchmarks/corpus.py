@@ -1,0 +1,37 @@
+"""`corpus-wiki` cut into passages, and BM25 over them: what several benchmarks search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness import say
+from benchmarks.smoke_data import shared_place
+from indexing.shards import bm25, jvm
+from pipelines.config.job_file import Job
+from pipelines.execution.parquet_folder import Folder
+from pipelines.steps import chain
+from schemas.corpus import Document, Passage
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The run's documents and passages; row n of the index is passage n."""
+
+    documents: dict[str, Document]
+    passages: list[Passage]
+    bm25: bm25.Bm25Index
+
+
+def wiki(data: Path, folder: Path) -> Corpus:
+    """`run` and `bm25` in `folder`, made where they are not there; of a token copy once for all benchmarks."""
+    folder = shared_place(data) or folder
+    job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
+    for line in chain.run_steps(job, folder / "run", ["ingest"], ()):
+        say(line)
+    passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
+    documents = {document.doc_id: document for document in Folder.open(folder / "run/documents", Document, "ingest").read()}
+    jvm.start(jvm.find_java())
+    if not (folder / "bm25").is_dir():
+        bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")
+    return Corpus(documents, passages, bm25.Bm25Index(folder / "bm25"))
