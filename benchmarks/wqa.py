@@ -146,19 +146,22 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     means, errors = values.mean(0), values.std(0, ddof=1) / np.sqrt(DRAWS)
     top = sum(sum(list(labels.values())[:15]) for labels in population.values())
     true = np.array([correct, correct / sentences, top / correct])
-    z = (means[:3] - true) / errors[:3]
+    with_z = {
+        f"simulation_{name}_z": float((mean - value) / error)
+        for name, mean, value, error in zip(("correct", "prevalence"), means, true, errors, strict=False)
+        if error  # where all draws agree there are no standard errors
+    }
     return {
         "simulation_draws": DRAWS,
         "simulation_sentences": sentences,
         "simulation_correct": correct,
         "simulation_correct_mean": float(means[0]),
-        "simulation_correct_z": float(z[0]),
         "simulation_prevalence": 100 * float(true[1]),
         "simulation_prevalence_mean": 100 * float(means[1]),
-        "simulation_prevalence_z": float(z[1]),
         "simulation_prevalence_naive": 100 * float(means[3]),
         "simulation_recall": 100 * float(true[2]),
         "simulation_recall_mean": 100 * float(means[2]),
+        **with_z,
     }
 
 
