@@ -45,6 +45,14 @@ COMMANDS = {
     for page, commands in WRITTEN.items()
     if not all(map(has_names_to_fill_in, commands))
 }
+NOT_RUN = {
+    "annotation.md": "the crawl, the questions and the annotators' exports are the reader's own",
+    "datasets.md": "no data set ships with the package",
+    "evaluation.md": "no data set ships with the package",
+    "running.md": "the machines of a cluster have names of their own",
+    "training.md": "a training takes labels that do not ship, and minutes",
+}
+"""Page with commands that are only parsed, since they have names to fill in → why nothing here can fill them in."""
 TO_FILL_IN = sorted({command for commands in WRITTEN.values() for command in commands if has_names_to_fill_in(command)})
 
 
@@ -74,6 +82,10 @@ def test_the_commands_of_a_page_run_one_after_the_other(page, small_run, tmp_pat
 def test_the_commands_with_names_to_fill_in_are_understood(command):
     tokens = shlex.split(command.partition(" -- ")[0].replace("...", ""))
     command_line().parse_args(tokens[1:], exit_on_error=False, print_error=False)  # raises if a name or a value is wrong
+
+
+def test_a_page_has_names_to_fill_in_only_for_a_reason():
+    assert {page for page, commands in WRITTEN.items() if any(map(has_names_to_fill_in, commands))} == NOT_RUN.keys()
 
 
 def test_a_command_with_a_wrong_name_is_not_understood():
