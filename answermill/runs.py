@@ -30,18 +30,23 @@ def run(
     out: str | Path,
     *,
     steps: Sequence[str] | None = None,
+    redo: str | None = None,
+    verify: str | None = None,
     beam_options: Sequence[str] = (),
     on_step: Callable[[str], object] | None = None,
 ) -> Run:
     """Run the steps that the job has sections for, or only `steps`, into the folder `out`; complete steps are skipped.
 
-    A run that was stopped continues where it stopped. `on_step` is called with each step's summary line, e.g. `print`.
+    A run that was stopped continues where it stopped. `redo`: a step that is done again, with what was made of its output by
+    the steps that run. `verify`: a step of whose output every byte is compared first; changed files are made again. `on_step`
+    is called with each step's summary line, e.g. `print`.
     Raises JobError as the command line does.
     """
     from pipelines.steps.chain import run_steps, steps_of  # imports Beam
 
     job = job if isinstance(job, Job) else load_job(job)
-    for line in run_steps(job, Path(out), list(steps) if steps is not None else steps_of(job, Path(out)), beam_options):
+    names = list(steps) if steps is not None else steps_of(job, Path(out))
+    for line in run_steps(job, Path(out), names, beam_options, redo, verify):
         if on_step is not None:
             on_step(line)
     return open_run(out)

@@ -98,13 +98,13 @@ def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
     file = folder / SHARD_FILE
     try:
         if digest is not None and sha256(file) != digest:
-            raise ShardDamaged(f"{file} was changed since it was written (SHA-256); {what_to_do(folder, redo=False)}")
+            raise ShardDamaged(f"{file} was changed since it was written (SHA-256); {what_to_do(folder, '')}")
         version = read_json(file, _Version)
         if version.format != FORMAT or version.passage_schema != Passage.fingerprint():
             raise ShardMismatch(f"{folder}: written by another version of this program; {what_to_do(folder)}")
         return read_json(file, ShardFile)
     except FileNotFoundError:
-        raise ShardDamaged(f"{file} is missing; {what_to_do(folder, redo=False)}") from None
+        raise ShardDamaged(f"{file} is missing; {what_to_do(folder, '')}") from None
     except WrongShape as e:
         raise ShardDamaged(f"{e}; {what_to_do(folder)}") from None
 
@@ -114,9 +114,12 @@ def check_files(folder: Path, files: Mapping[str, ListedFile], checksums: bool =
     wrong = next(changes(folder, files, checksums), None)
     if wrong is not None:
         is_noticed = next(changes(folder, files, checksums=False), None) is not None  # by every run, which builds it again
-        raise ShardDamaged(f"{wrong}; {what_to_do(folder, redo=not is_noticed)}")
+        raise ShardDamaged(f"{wrong}; {what_to_do(folder, '' if is_noticed else 'verify')}")
 
 
-def what_to_do(folder: Path, redo: bool = True) -> str:
-    """The end of an error message about a shard that must be built again: the command; with `redo` it builds all of them."""
-    return f"`answermill run JOB.toml --out {folder.parent.parent}{' --redo index' if redo else ''}` builds it again"
+def what_to_do(folder: Path, option: str = "redo") -> str:
+    """The end of an error message about a shard that must be built again: the command.
+
+    `option`: 'redo' builds all shards again, 'verify' those whose bytes were changed, '' those whose damage every run notices.
+    """
+    return f"`answermill run JOB.toml --out {folder.parent.parent}{f' --{option} index' if option else ''}` builds it again"

@@ -27,18 +27,37 @@ def run(
             "removed and made again. packs/ and collected/ stay."
         ),
     ] = None,
+    verify: Annotated[
+        str | None,
+        Parameter(
+            help="A step of whose output every byte is compared with its SHA-256 first, e.g. index: changed files are removed "
+            "and made again, in index, retrieve and rerank without the others."
+        ),
+    ] = None,
     settings: Overrides = (),
     beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order."""
-    _run(job, out, settings, beam_options, redo=redo)
+    _run(job, out, settings, beam_options, redo=redo, verify=verify)
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
     """The command that runs one step of a job; `about` is its help text."""
 
-    def command(job: JobFile, *, out: Out, settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
-        _run(job, out, settings, beam_options, name)
+    def command(
+        job: JobFile,
+        *,
+        out: Out,
+        redo: Annotated[
+            bool, Parameter(negative=(), help="Remove the step's own output first; what later steps made of it stays.")
+        ] = False,
+        verify: Annotated[
+            bool, Parameter(negative=(), help="Compare every byte of the step's output first; make changed files again.")
+        ] = False,
+        settings: Overrides = (),
+        beam_options: BeamOptions = (),
+    ) -> None:
+        _run(job, out, settings, beam_options, name, redo=name if redo else None, verify=name if verify else None)
 
     command.__name__, command.__doc__ = name, about
     return command
@@ -127,6 +146,7 @@ def _run(
     beam_options: Sequence[str],
     step: str | None = None,
     redo: str | None = None,
+    verify: str | None = None,
 ) -> None:
     from pipelines.config.input_files import check_files
     from pipelines.config.job_file import load
@@ -138,5 +158,5 @@ def _run(
 
     logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
-    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo))
+    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")

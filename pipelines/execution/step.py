@@ -108,7 +108,7 @@ class Step:
 
     def _manifests(self) -> dict[str, Manifest]:
         """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
-        read = {name: read_manifest(self.run / name, self.name, self.run) for name in self.outputs}
+        read = {name: read_manifest(self.run / name, self.name) for name in self.outputs}
         manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != self.fingerprint()}:
             raise JobError(self._conflict(others), OUTPUT_EXISTS)

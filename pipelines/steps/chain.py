@@ -18,6 +18,7 @@ from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.manifests.run_folder import committed, following
+from pipelines.execution.progress import print_line
 from pipelines.execution.step import work_folders
 
 ABSENT = "not there"
@@ -50,20 +51,33 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
             code.check(job, run)
 
 
-def run_steps(job: Job, run: Path, steps: Sequence[str], beam_options: Sequence[str], redo: str | None = None) -> Iterator[str]:
+def run_steps(
+    job: Job,
+    run: Path,
+    steps: Sequence[str],
+    beam_options: Sequence[str],
+    redo: str | None = None,
+    verify: str | None = None,
+) -> Iterator[str]:
     """Check, then run the steps in order; yields each one's summary line as it ends.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the first line yielded
-    says what is removed, before it is. Raises JobError (2) if there is no such step, 73 if another process is writing into the
-    folder; else as `check` and the steps do.
+    says what is removed, before it is. `verify`: a step of whose output every byte is compared first; changed files, a line for
+    each on stderr, are removed and made again. Raises JobError (2) if there is no such step, 73 if another process is writing
+    into the folder; else as `check` and the steps do.
     """
     run = local_path(run).absolute()  # workers may have another working directory
-    if redo is not None:
-        if redo not in STEPS:
-            raise JobError(f"--redo {redo}: the steps are {', '.join(STEPS)}", USAGE)
-        steps = [name for name in STEPS if name in {*steps, redo}]
+    for option, step in (("redo", redo), ("verify", verify)):
+        if step is not None and step not in STEPS:
+            raise JobError(f"--{option} {step}: the steps are {', '.join(STEPS)}", USAGE)
+    if redo or verify:
+        steps = [name for name in STEPS if name in {*steps, redo, verify}]
     check(job, run, steps)
     with claimed(run):
+        for folder in STEPS[verify].outputs if verify is not None else ():
+            manifest = read_manifest(run / folder, verify)
+            for wrong in manifest.remove_changed(run / folder) if manifest is not None else ():
+                print_line(f"{wrong}; removed")
         if redo is not None:
             removal = Removal.of(run, redo, steps)
             yield removal.summary()
@@ -130,7 +144,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
         absent = f"running or stopped, {Reports(begun[0]).count()} units done" if begun else ABSENT
         for folder in outputs:
             try:
-                manifest = read_manifest(run / folder, name, run)
+                manifest = read_manifest(run / folder, name)
             except JobError as e:
                 remedies[str(e)] = None
                 rows.append((name, folder, "", f"damaged: {run / folder / MANIFEST}"))
@@ -138,7 +152,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
             if manifest is None:
                 rows.append((name, folder, "", absent))
             elif damage := list(manifest.damage(run / folder)):
-                remedies[repair(manifest.step, run, redo=False)] = None
+                remedies[repair(manifest.step, run, option="")] = None
                 more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
                 rows.append((name, folder, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
             else:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import answermill
 from pipelines.__main__ import main
 from pipelines.execution.manifests.run_folder import committed
 
@@ -101,6 +102,11 @@ def _flip_vectors(run: Path) -> tuple[str, ...]:
     return ("run",)
 
 
+def _empty_a_manifest_of_labels(run: Path) -> tuple[str, ...]:
+    (run / "labels/sentences/_manifest.json").write_text("{}")
+    return ("propagate",)
+
+
 def _lose_a_shard(run: Path) -> tuple[str, ...]:
     shutil.rmtree(one(run / "shards", "00000*"))
     shutil.rmtree(run / "retrieved")
@@ -120,7 +126,14 @@ def _lose_passages(run: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize(
     ("damage", "code"),
-    [(_flip_passages, 65), (_flip_vectors, 65), (_lose_a_shard, 65), (_empty_a_manifest, 65), (_lose_passages, 66)],
+    [
+        (_flip_passages, 65),
+        (_flip_vectors, 65),
+        (_lose_a_shard, 65),
+        (_empty_a_manifest, 65),
+        (_empty_a_manifest_of_labels, 65),
+        (_lose_passages, 66),
+    ],
 )
 def test_what_a_step_refuses_it_says_how_to_mend(
     run: Path, job: Path, capsys: Capture, damage: Callable[[Path], tuple[str, ...]], code: int
@@ -130,6 +143,36 @@ def test_what_a_step_refuses_it_says_how_to_mend(
     assert call(*command) == code
     assert call(*advice(capsys.readouterr().err, job)) == 0
     assert call("run", job, "--out", run) == 0
+    assert content(run) == before
+
+
+def test_a_changed_byte_costs_its_unit_alone(run: Path, job: Path, capsys: Capture) -> None:
+    before = content(run)
+    damaged = one(run / "shards", "00000*/dense.faiss")
+    flip(damaged)
+    flip(run / "answers.jsonl")
+    other, scored = (file.stat().st_mtime_ns for file in (one(run / "shards", "00001*/shard.json"), one(run / "scored")))
+    assert call("run", job, "--out", run, "--verify", "index") == 0
+    err = capsys.readouterr().err
+    assert f"{damaged} was changed since it was written (SHA-256); removed" in err
+    assert one(run / "shards", "00001*/shard.json").stat().st_mtime_ns == other, "the whole shard was built again"
+    assert call("rerank", job, "--out", run, "--verify") == 0
+    assert f"{run / 'answers.jsonl'} was changed" in capsys.readouterr().err
+    assert one(run / "scored").stat().st_mtime_ns >= scored and content(run) == before
+    assert call("run", job, "--out", run, "--verify", "index") == 0
+    assert capsys.readouterr().out.count("(complete)") == 5
+
+
+def test_one_step_is_done_again_by_its_own_command_and_from_python(run: Path, job: Path, capsys: Capture) -> None:
+    before = content(run)
+    assert call("rerank", job, "--out", run, "--redo") == 0
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert first.startswith("redo       rerank; removes scored (") and "(complete)" not in second
+    lines: list[str] = []
+    answermill.run(job, run, steps=["propagate"], redo="rerank", on_step=lines.append)
+    assert [line.split()[0] for line in lines] == ["redo", "rerank", "propagate"] and "(complete)" not in lines[1]
+    with pytest.raises(answermill.JobError, match="--verify rank: the steps are"):
+        answermill.run(job, run, verify="rank")
     assert content(run) == before
 
 

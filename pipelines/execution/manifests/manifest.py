@@ -78,10 +78,25 @@ class Manifest:
 
         Compares sizes and, with `checksums`, every byte.
         """
-        for place, parts in ((folder, self.parts), (self.run_of(folder), self.beside)):
-            for part in parts:
-                if (wrong := damage_of(place, part, checksums)) is not None:
-                    yield wrong
+        for place, part in self._placed_parts(folder):
+            if (wrong := damage_of(place, part, checksums)) is not None:
+                yield wrong
+
+    def remove_changed(self, folder: Path) -> Iterator[str]:
+        """Remove each part and file beside it whose bytes are not those that were written; yields what was wrong with it.
+
+        Of a shard its shard.json goes. What is missing is made again by the step, for a part alone where units stand alone.
+        """
+        for place, part in self._placed_parts(folder):
+            if (wrong := damage_of(place, part, checksums=True)) is not None:
+                path = place / part.file
+                (path / SHARD_FILE if path.is_dir() else path).unlink(missing_ok=True)
+                yield wrong
+
+    def _placed_parts(self, folder: Path) -> Iterator[tuple[Path, Part]]:
+        """Its parts and the files beside it, each with the folder in which it is."""
+        yield from ((folder, part) for part in self.parts)
+        yield from ((self.run_of(folder), part) for part in self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +109,42 @@ class _Listing:
     files: dict[str, ListedFile]
 
 
-def read_manifest(folder: Path, step: str = "STEP", run: Path | None = None) -> Manifest | None:
+_STEP_OF = {
+    **dict.fromkeys(("documents", "passages", "rejects"), "ingest"),
+    "shards": "index",
+    **dict.fromkeys(("questions", "retrieved", "questions_rejects"), "retrieve"),
+    "scored": "rerank",
+    "tasks": "annotate",
+    "collected": "collect",
+    "labels": "propagate",
+}
+"""Name of a folder directly in a run → the step that writes it, or what is in it."""
+
+
+def writer_of(folder: Path) -> tuple[str, Path]:
+    """(the step that writes a folder of this name, the run in which it is); the step is '' if none does."""
+    top = folder.parent if folder.parent.name in ("collected", "labels") else folder
+    return _STEP_OF.get(top.name, ""), top.parent
+
+
+def read_manifest(folder: Path, step: str | None = None) -> Manifest | None:
     """The manifest of a folder; None if it has none, so that the folder counts as not written.
 
-    Raises JobError (65) if it is not one that this version wrote; `step` and `run` are for its advice.
+    Raises JobError (65) if it is not one that this version wrote; its advice is about `step`, which is that of the folder's
+    name unless another is named.
     """
     path = folder / MANIFEST
+    name, run = writer_of(folder)
     try:
         written = read_json(path, _Format).format
         if written != FORMAT:
             wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
-            raise JobError(f"{wrong}; {repair(step, run or folder.parent)}", BAD_DATA)
+            raise JobError(f"{wrong}; {repair(step or name, run)}", BAD_DATA)
         return read_json(path, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:
-        raise JobError(f"not a manifest: {e}; {repair(step, run or folder.parent)}", BAD_DATA) from None
+        raise JobError(f"not a manifest: {e}; {repair(step or name, run)}", BAD_DATA) from None
 
 
 def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
@@ -133,18 +168,21 @@ def check_part(folder: Path, part: Part) -> None:
     wrong = damage_of(folder, part, checksums=True)
     if wrong is not None:
         manifest = read_manifest(folder)
-        step, run = (manifest.step, manifest.run_of(folder)) if manifest else ("STEP", folder.parent)
+        step, run = (manifest.step, manifest.run_of(folder)) if manifest else writer_of(folder)
         is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
-        raise JobError(f"{wrong}; {repair(step, run, redo=not is_noticed)}", BAD_DATA)
+        raise JobError(f"{wrong}; {repair(step, run, option='' if is_noticed else 'verify')}", BAD_DATA)
 
 
-def repair(step: str, run: Path, redo: bool = True) -> str:
-    """The end of a message: the command that makes the output of a step again, and with `redo` what follows from it.
+def repair(step: str, run: Path, option: str = "redo") -> str:
+    """The end of a message: the command that makes the output of a step again.
 
-    'STEP' stands for a step that is not known; `answermill status` tells it.
+    `option`: 'redo' is for the whole output and what follows from it; 'verify' for the files of it whose bytes were changed;
+    '' for what every run notices, sizes and files that are missing. A step '' is none of a run's.
     """
     if step == "collect":
         return f"`answermill collect {run} EXPORT` makes it again"
     if step == "candidates":
         return f"`answermill candidates FILE --out {run}` makes it again"
-    return f"`answermill run JOB.toml --out {run}{f' --redo {step}' if redo else ''}` makes it again"
+    if not step:
+        return "name a folder that a step of a run wrote"
+    return f"`answermill run JOB.toml --out {run}{f' --{option} {step}' if option else ''}` makes it again"

@@ -23,7 +23,7 @@ def test_one_flipped_bit_in_any_file_is_refused(few: Path, tmp_path: Path) -> No
         whole = path.read_bytes()
         at = len(whole) // 2
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(ShardDamaged, match=rf"{path.name} was changed since .* --out {tmp_path.parent} --redo index`"):
+        with pytest.raises(ShardDamaged, match=rf"{path.name} was changed since .* --out {tmp_path.parent} --verify index`"):
             Shard.open(folder)
         path.write_bytes(whole[:-1])
         with pytest.raises(ShardDamaged, match=r"bytes, .* were written"):
