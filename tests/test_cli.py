@@ -72,7 +72,7 @@ def refused(capsys, *arguments: object) -> tuple[int, str]:
             78,
             "rerank.stages.1 (similarity): keep = 9 grows; the stages before leave 5 at the most",
         ),
-        (["index.encoder=./no/such/model"], 69, "no model './no/such/model': not the default 'all-MiniLM-L6-v2'"),
+        (["index.encoder=./no/such/model"], 69, "no model './no/such/model': looked for the folder"),
     ],
 )
 def test_what_cannot_work_is_refused_before_any_work(folder, capsys, settings, code, says):
