@@ -26,6 +26,8 @@ Row: TypeAlias = tuple[int, Mapping[str, Any]]
 """Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
 AGAIN = "export it again, whole"
 CHUNK = 1 << 16
+DEEPEST = 100
+"""Levels of lists and objects in a record; no tool writes more than ten."""
 
 
 class ExportFile:
@@ -94,7 +96,8 @@ class ExportFile:
     def _list(self, text: IO[str]) -> Iterator[Row]:
         characters = _Utf8(text)
         try:
-            for number, row in enumerate(ijson.items(characters, "item", buf_size=CHUNK), 1):
+            events = self._shallow(ijson.basic_parse(characters, buf_size=CHUNK))
+            for number, row in enumerate(ijson.items(ijson.parse(events), "item"), 1):
                 yield number, self._object(row)
                 self._at(number)
         except ijson.JSONError as e:
@@ -102,6 +105,18 @@ class ExportFile:
             near = f", near {line!r}" if (line := excerpt.partition("\n")[0].strip()) else ""
             place = f"before character {characters.count:,}"
             raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
+
+    def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        """The same events. Raises JobError (65) where they go deeper than DEEPEST: memory grows with the square of that."""
+        depth = 0
+        for event in events:
+            if event[0] in ("start_array", "start_map"):
+                depth += 1
+                if depth > DEEPEST:
+                    raise self._bad(f"lists or objects {DEEPEST} deep in each other; no export that is known")
+            elif event[0] in ("end_array", "end_map"):
+                depth -= 1
+            yield event
 
     def _object(self, row: Any) -> Mapping[str, Any]:
         if not isinstance(row, dict):

@@ -29,7 +29,7 @@ QUESTIONS = 256  # of a part
 
 
 def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
-    """Write documents/, questions/ and retrieved/ of the run, unless they exist; returns a line for people.
+    """Write documents/, questions/ and retrieved/ of the run, unless they are there byte for byte; returns a line for people.
 
     Raises JobError: 65 if two of the files have the same question id, 73 if `out` holds another job's output or
     another process is writing there; else as `read_dataset` does.
@@ -40,7 +40,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
     step = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
     with claimed(out):
-        if step.is_complete():
+        if step.is_complete(checksums=True):
             return f"candidates {out} (complete)"
         step.begin()
         reports, questions, candidates = [], 0, 0

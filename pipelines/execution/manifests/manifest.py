@@ -182,7 +182,8 @@ def repair(step: str, run: Path, option: str = "redo") -> str:
     if step == "collect":
         return f"`answermill collect {run} EXPORT` makes it again"
     if step == "candidates":
-        return f"`answermill candidates FILE --out {run}` makes it again"
+        first = "" if option != "redo" else f"delete {run / 'documents'}, {run / 'questions'} and {run / 'retrieved'}, then "
+        return f"{first}`answermill candidates FILE --out {run}` makes it again"
     if not step:
         return "name a folder that a step of a run wrote"
     return f"`answermill run JOB.toml --out {run}{f' --{option} {step}' if option else ''}` makes it again"

@@ -348,3 +348,11 @@ def test_half_a_surrogate_pair_is_refused_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"anna.jsonl:2: half a surrogate pair, \\udfff") as e:
         list(Export(file, "label-studio").read())
     assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, '[{"a":' * 60 + "1" + "}]" * 60], ids=["never closed", "120 levels"])
+def test_a_list_that_is_nested_too_deeply_is_refused_with_its_name(tmp_path: Path, content: str) -> None:
+    (tmp_path / "deep.json").write_text(content)
+    with pytest.raises(JobError, match=r"deep.json: record 1: lists or objects 100 deep") as e:
+        Export(tmp_path / "deep.json")
+    assert e.value.code == BAD_DATA

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from pipelines.steps import rerank
 from pipelines.steps.chain import run_steps
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
-from schemas.ranked import ScoredCandidate
+from schemas.ranked import Hit, ScoredCandidate
 
 
 def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: int = 0) -> Path:
@@ -84,3 +85,22 @@ def test_a_question_id_of_two_data_sets_and_a_missing_file_are_refused(tmp_path:
     with pytest.raises(JobError, match=r"absent.tsv: no such file") as e:
         write_candidates([tmp_path / "absent.tsv"], tmp_path / "run")
     assert e.value.code == INPUT_MISSING
+
+
+def test_what_the_messages_of_damaged_candidates_advise_is_enough(tmp_path: Path) -> None:
+    file, run = dataset(tmp_path), tmp_path / "run"
+    write_candidates([file], run)
+    (part,) = (run / "retrieved").glob("part-*")
+    before = part.read_bytes()
+    part.write_bytes(before[:-9] + bytes([before[-9] ^ 1]) + before[-8:])
+    with pytest.raises(JobError, match=f"SHA-256.; `answermill candidates FILE --out {run}` makes it again"):
+        list(Folder.open(run / "retrieved", Hit, "candidates").read())
+    assert "(complete)" not in write_candidates([file], run)
+    assert part.read_bytes() == before and "(complete)" in write_candidates([file], run)
+    other = dataset(tmp_path, "other.parquet", questions=2)
+    with pytest.raises(JobError) as e:
+        write_candidates([other], run)
+    assert f"delete {run}/documents, {run}/questions and {run}/retrieved, then `answermill candidates FILE" in str(e.value)
+    for name in ("documents", "questions", "retrieved"):
+        shutil.rmtree(run / name)
+    assert "2 questions" in write_candidates([other], run)
