@@ -34,8 +34,15 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault("ties_reversed", "key=lambda i: -values[i])", "key=lambda i: (-values[i], -i))", "ranking/test_reranker.py"),
     Fault("keep_off_by_one", "[: stage.keep]", "[: stage.keep and stage.keep + 1]", "ranking/test_reranker.py"),
-    Fault("shard_checksum_skipped", 'sha256(path) != file["sha256"]', "False", "indexing/shards/test_shard_files.py"),
-    Fault("part_checksum_skipped", "if digest != part.sha256:", "if False:", "pipelines/execution/test_parquet_folder.py"),
+    Fault(
+        "shard_checksum_skipped", "checksums and sha256(path) != file.sha256", "False", "indexing/shards/test_shard_files.py"
+    ),
+    Fault(
+        "part_checksum_skipped",
+        "wrong = damage_of(folder, part, checksums=True)",
+        "wrong = damage_of(folder, part)",
+        "pipelines/execution/test_parquet_folder.py",
+    ),
     Fault("k1_and_b_swapped", "self.k1, self.b = k1, b", "self.k1, self.b = b, k1", "indexing/shards/test_bm25.py"),
     Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),
     Fault("drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/cascade/test_schedule.py"),

@@ -128,9 +128,9 @@ def test_the_output_of_another_job_is_in_the_way(finished, capsys):
     [
         ("ingest", "ingest.page_seconds=5", "settings page_seconds = 10.0 there, 5.0 here"),
         ("index", "index.encoder_tokens=64", "settings encoder_tokens = 256 there, 64 here"),
-        ("retrieve", "index.encoder_tokens=64", "settings encoder = {"),
-        ("rerank", "index.encoder_tokens=64", "settings encoder = {"),
-        ("rerank", "index.question_encoder='all-MiniLM-L6-v2'", "settings encoder = {"),
+        ("retrieve", "index.encoder_tokens=64", "settings encoder.encoder_tokens = 256 there, 64 here"),
+        ("rerank", "index.encoder_tokens=64", "settings encoder.encoder_tokens = 256 there, 64 here"),
+        ("rerank", "index.question_encoder='all-MiniLM-L6-v2'", "settings encoder.question_encoder = None there"),
     ],
 )
 def test_every_setting_that_decides_the_output_refuses_a_finished_run(small_run, capsys, step, setting, says):

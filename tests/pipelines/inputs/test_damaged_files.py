@@ -41,8 +41,8 @@ TABLE, SET = pa.Table.from_pylist(ROWS), LabelledCandidate.table(CANDIDATES)
 WHOLE = {
     "a.tsv": tsv(),
     "a.jsonl": JSONL,
-    "b.jsonl.gz": gzip.compress(JSONL),
-    "c.tsv.gz": gzip.compress(tsv()),
+    "b.jsonl.gz": gzip.compress(JSONL, mtime=0),
+    "c.tsv.gz": gzip.compress(tsv(), mtime=0),
     "a.parquet": parquet("none", TABLE),
     "b.parquet": parquet("snappy", TABLE),
     "set.parquet": parquet("snappy", SET),
