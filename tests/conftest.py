@@ -12,6 +12,7 @@ from filelock import FileLock
 # Before tests import numpy, torch and transformers; processes that tests start inherit it.
 for library in ("OMP", "MKL", "OPENBLAS"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # where a test asks for more threads than there are idle cores
 os.environ["HF_HUB_OFFLINE"] = "1"  # a model that is not here is missing at once, with a network or without
 
 hypothesis.settings.register_profile("fast", max_examples=30, derandomize=True, deadline=None)

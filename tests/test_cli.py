@@ -243,6 +243,7 @@ def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
     assert call(*settings) == 0 and "(complete)" in capsys.readouterr().out
     config = finished / "mine" / "words.json"
     config.write_text(config.read_text() + " ")
+    (finished / "mine" / "sha256.json").unlink()
     code, err = refused(capsys, *settings)
     assert code == 73 and "checkpoint of cosinet" in err
 

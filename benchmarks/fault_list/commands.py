@@ -78,5 +78,11 @@ FAULTS = (
         69,
         "jar",
     ),
-    Fault("sample over edited files", _edited_sample(), "sample --out WORK/s --set rerank.stages.0.reranker=none", 78, "none"),
+    Fault(
+        "sample over edited files",
+        _edited_sample(),
+        "sample --out WORK/s --set rerank.stages.0.reranker=none",
+        78,
+        "kept as they are",
+    ),
 )

@@ -217,6 +217,6 @@ FAULTS = (
         "--redo ingest",
         "restore",
     ),
-    Fault("pages: an object store", nothing, NEW + '["s3://bucket/web.warc.gz"]', 78, "s3://"),
+    Fault("pages: an object store", nothing, NEW + "'[\"s3://bucket/web.warc.gz\"]'", 78, "no URLs"),
     Fault("a copied run", moved_copy, "run JOB --out RUN", 0, "(complete)"),
 )

@@ -185,5 +185,5 @@ def repair(step: str, run: Path, option: str = "redo") -> str:
         first = "" if option != "redo" else f"delete {run / 'documents'}, {run / 'questions'} and {run / 'retrieved'}, then "
         return f"{first}`answermill candidates FILE --out {run}` makes it again"
     if not step:
-        return "name a folder that a step of a run wrote"
+        return "the command that wrote it makes it again"
     return f"`answermill run JOB.toml --out {run}{f' --{option} {step}' if option else ''}` makes it again"

@@ -98,7 +98,7 @@ def test_one_flipped_bit_is_noticed(tmp_path):
 def test_a_missing_part_is_noticed(tmp_path):
     part = write(tmp_path, QUESTIONS)
     (tmp_path / part.file).unlink()
-    with pytest.raises(JobError, match=r"parquet is missing; `answermill run JOB.toml --out .*` makes it again"):
+    with pytest.raises(JobError, match="parquet is missing; the command that wrote it makes it again"):
         list(read_part(tmp_path, part, Question))
 
 

@@ -45,7 +45,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
         (folder / f"pages-{file}.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     questions = [{"question_id": f"q{n}", "text": f"Which {subject} is it?"} for n, subject in enumerate(SUBJECTS)]
     (folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
-    return Job.model_validate(
+    job = Job.model_validate(
         {
             "ingest": {"input": [str(folder / "*.jsonl")], "min_words": 1},
             "index": {"shards": 2, "encoder": str(write_dense(folder / "encoder"))},
@@ -53,6 +53,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
             "rerank": {"stages": [{"reranker": "overlap"}]},
         }
     )
+    job._folder = folder  # as if it had been read from a file there: the names of its pages are relative to it
+    return job
 
 
 @pytest.fixture(scope="module")

@@ -527,7 +527,7 @@ def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
     pq.write_table(LabelledPassage.table([*passages(0)]).drop_columns("sentences"), folder / "bare.parquet")
     for name, code, says in [
         ("absent.parquet", INPUT_MISSING, "absent.parquet: no such file"),
-        ("train.tsv", BAD_DATA, "train.tsv: no labelled passages"),
+        ("train.tsv", BAD_DATA, "train.tsv: not readable as Parquet"),
         ("other.parquet", BAD_DATA, "`answermill passages` writes them"),
         ("bare.parquet", BAD_DATA, "bare.parquet: no labelled passages"),
         ("empty.parquet", BAD_DATA, "empty.parquet: no passage in it"),

@@ -396,12 +396,12 @@ def restored_threads() -> Iterator[None]:
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 def test_the_number_of_threads_changes_no_bit(minilm: Path, precision: torch.dtype, restored_threads: None) -> None:
-    texts = [(question, " ".join([answer] * n)) for n in (1, 2, 5, 17) for question, answer in PAIRS]
+    texts = [(question, " ".join([answer] * n)) for n in (1, 5) for question, answer in PAIRS]
     tokens = Tokeniser(minilm).pairs(texts).pack()
     encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
     encodings = []
     with torch.inference_mode():
-        for threads in (1, 2, 3, 8):
+        for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             encodings.append(run(encoder, tokens))
     assert all(torch.equal(encodings[0], other) for other in encodings[1:])
