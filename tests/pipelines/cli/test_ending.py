@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -224,7 +225,13 @@ def test_a_signal_in_a_job_with_workers_leaves_no_process_and_the_same_command_g
     os.kill(job.pid, number)
     _, err = job.communicate(timeout=60)
     assert (job.returncode, err) == (code, STOPPED)
-    assert workers and not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    assert workers
+    for _ in range(600):  # they end by themselves when the command has ended
+        if not any(Path(f"/proc/{worker}").exists() for worker in workers):
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail(f"still there: {workers}")
     assert call("index", run.parent / "job.toml", "--out", run, "--set", "index.shards=2") == 0
 
 
