@@ -143,7 +143,7 @@ FAULTS = (
     ),
     Fault("questions: Parquet, not UTF-8", questions_parquet, QUESTIONS + "q.parquet", 65, "q.parquet"),
     Fault("questions: cut Parquet", all_of(questions_parquet, cut("q.parquet")), QUESTIONS + "q.parquet", 65, "q.parquet"),
-    Fault("questions: Latin-1", new_row('{"question_id": "new", "text": "é?"}\n'), QUESTIONS + "latin.tsv", 66, "latin.tsv"),
+    Fault("questions: a file that is not there", nothing, QUESTIONS + "none.tsv", 66, "none.tsv"),
     Fault(
         "questions: not UTF-8",
         written("q.tsv", "question_id\ttext\n1\tWhat is café?\n".encode("latin-1")),
