@@ -16,9 +16,14 @@ from typing import Any
 
 import apache_beam as beam
 import grpc
-from apache_beam.options.pipeline_options import PipelineOptions, PortableOptions
+from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions
 from apache_beam.runners.worker import sdk_worker
-from apache_beam.transforms.environments import Environment, ExternalEnvironment
+from apache_beam.transforms.environments import (
+    EmbeddedPythonGrpcEnvironment,
+    Environment,
+    ExternalEnvironment,
+    python_sdk_capabilities,
+)
 
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
@@ -29,6 +34,10 @@ from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.execution.worker_errors import restored_errors
+
+NEVER_MS = 10**10
+"""Four months, after which a thread sends what it has to send by the clock. Beam's second cuts elements in two, or loses some,
+since it does not wait for the end of the element that is being written; by size, it does."""
 
 
 @contextmanager
@@ -64,6 +73,10 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
+    if PipelineOptions(rest).view_as(DirectOptions).direct_running_mode == "multi_threading":
+        rest = [*rest, "--direct_running_mode=in_memory"]  # or Beam takes its own environment of threads
+        threads = EmbeddedPythonGrpcEnvironment(None, NEVER_MS, python_sdk_capabilities())
+        return beam.Pipeline(runner=LocalRunner(default_environment=threads), options=PipelineOptions(rest))
     portable = PipelineOptions(rest).view_as(PortableOptions)
     processes = min(processes or os.cpu_count() or 1, units)
     if portable.environment_type not in (None, "EXTERNAL"):

@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+from apache_beam.runners.worker import sdk_worker
 
 from pipelines.errors import UNAVAILABLE, USAGE, JobError
 from pipelines.execution.runner import new_pipeline, pipeline
 
 
-def process_ids(processes: int) -> set[int]:
+def process_ids(processes: int, beam_options: Sequence[str] = ()) -> set[int]:
     with tempfile.TemporaryDirectory() as folder:
-        with pipeline((), processes, units=4) as root:
+        with pipeline(beam_options, processes, units=4) as root:
             _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteProcess(folder))
         return {int(path.name.partition("-")[2]) for path in Path(folder).iterdir()}
 
@@ -61,3 +64,17 @@ def test_one_process_is_this_one():
 
 def test_several_processes_are_others():
     assert os.getpid() not in process_ids(2)
+
+
+def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch):
+    """Beam's `SdkHarness` is what sends; its default is a second. Torn elements have ended runs, and taken all memory."""
+    limits = []
+
+    class Noted(sdk_worker.SdkHarness):
+        def __init__(self, *arguments, data_buffer_time_limit_ms, **options):
+            limits.append(data_buffer_time_limit_ms)
+            super().__init__(*arguments, data_buffer_time_limit_ms=data_buffer_time_limit_ms, **options)
+
+    monkeypatch.setattr(sdk_worker, "SdkHarness", Noted)
+    assert process_ids(1, ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]) == {os.getpid()}
+    assert len(limits) == 2 and min(limits) > timedelta(days=30) / timedelta(milliseconds=1)
