@@ -52,6 +52,17 @@ class Distil(Section):
     weights: list[Annotated[float, Field(ge=0)]] = Field(
         [], description="λ of each head (mhs, single) or of each teacher (Eq. 4); all 1 if empty"
     )
+    loss: Literal["kl", "margin_mse"] = Field(
+        "kl",
+        description="what a teacher teaches: its probability of each pair (Eq. 2, 3); or by how much it prefers a question's "
+        "right candidates to its wrong ones",
+    )
+
+    @model_validator(mode="after")
+    def _check_tau(self) -> Self:
+        if self.loss == "margin_mse" and "tau" in self.model_fields_set:
+            raise ValueError("tau softens probabilities, and loss = 'margin_mse' has none; leave it out")
+        return self
 
 
 class Data(Section):

@@ -137,7 +137,7 @@ def _distillation(job: TrainJob) -> Distillation:
     if len(set(distil.teachers)) != len(distil.teachers):
         raise ValueError(f"distil.teachers = {distil.teachers}: a teacher is named twice")
     try:
-        return Distillation(distil.strategy, len(distil.teachers), distil.alpha, distil.tau, tuple(distil.weights))
+        return Distillation(distil.strategy, len(distil.teachers), distil.alpha, distil.tau, tuple(distil.weights), distil.loss)
     except ValueError as e:
         raise ValueError(f"distil: {e}") from e
 

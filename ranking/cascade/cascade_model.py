@@ -79,6 +79,15 @@ class CascadeModel(nn.Module):
         """As `forward`, what each classifier there says: one logit per text, [texts]."""
         return self.logits(self._encoded(tokens, exit, stop), tokens, exit)
 
+    def outputs_of_all(self, tokens: Packed, stop: bool = False) -> list[list[Tensor]]:
+        """Of each exit what `outputs` gives, from one pass through the layers."""
+        hidden, before, outputs = self.encoder.embed(tokens), 0, []
+        for exit, layer in enumerate(self.exits):
+            hidden = self.run(hidden.detach() if stop and exit else hidden, tokens, before, layer)
+            outputs.append(self.logits(hidden, tokens, exit))
+            before = layer
+        return outputs
+
     def _encoded(self, tokens: Packed, exit: int, stop: bool) -> Tensor:
         before = self.exits[exit - 1] if stop and exit else 0
         with torch.set_grad_enabled(torch.is_grad_enabled() and not before):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from ranking.entry import Training
 from ranking.transformer.body_settings import BodySettings
@@ -15,6 +15,28 @@ class PairSettings(BodySettings):
     """A transformer that reads a question and a sentence together."""
 
     layers: int | None = Field(None, ge=1, description="layers of the transformer, counted from its first; all if absent")
+    loss: Literal["bce", "softmax"] = Field(
+        "bce", description="what labels teach: each pair by itself; or a right candidate against its question's wrong ones"
+    )
+    bce_weight: float = Field(
+        0.0, ge=0, description="weight of 'bce' beside 'softmax', which alone leaves open where a score of 0 lies"
+    )
+    negatives: int | None = Field(
+        None, ge=1, description="wrong candidates of a question in an epoch, drawn anew in each; all if absent"
+    )
+
+    @field_validator("loss", mode="before")
+    @classmethod
+    def _check_loss(cls, loss: Any) -> Any:
+        if loss == "margin_mse":
+            raise ValueError("'margin_mse' learns from teachers; write it as distil.loss, with distil.tables and teachers")
+        return loss
+
+    @model_validator(mode="after")
+    def _check_weight(self) -> Self:
+        if self.bce_weight and self.loss == "bce":
+            raise ValueError(f"bce_weight = {self.bce_weight:g} is for loss = 'softmax'; leave it out")
+        return self
 
 
 class PointwiseSettings(PairSettings):
@@ -26,9 +48,15 @@ class PointwiseSettings(PairSettings):
 class ExitSettings(PairSettings):
     """A model with exits, where candidates leave."""
 
-    sampling: Literal["uniform", "round_robin", "early"] = Field(
+    sampling: Literal["uniform", "round_robin", "early", "all"] = Field(
         "uniform",
-        description="which exit a step trains (§4.3.1): a random one, each in turn, or at first the early ones more often",
+        description="which exit a step trains (§4.3.1): a random one, each in turn, at first the early ones more often, or all",
+    )
+    self_distillation: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="weight of the last exit's probabilities in the loss of the exits before it; for sampling = 'all'",
     )
     early_epochs: Count = Field(1, description="epochs in which 'early' prefers the early exits")
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
@@ -37,6 +65,12 @@ class ExitSettings(PairSettings):
     stop_gradient: bool = Field(
         False, description="an exit trains no layer below the exit before it (§4.3.1 finds that this hurts)"
     )
+
+    @model_validator(mode="after")
+    def _check_sampling(self) -> Self:
+        if self.self_distillation and self.sampling != "all":
+            raise ValueError(f"self_distillation = {self.self_distillation:g} is for sampling = 'all'; leave it out")
+        return self
 
 
 class CascadeSettings(ExitSettings):

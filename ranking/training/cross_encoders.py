@@ -4,6 +4,8 @@ A step is a batch of pairs, up to some tokens, of one exit drawn at random; its 
 to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer and adapt are two such
 trainings, the second of which begins with the first one's checkpoint. The heads of a multiple-heads student are its last exit
 and learn in one step. With teachers' logits beside the labels it is distillation (`distillation.py`).
+
+A step may also hold whole groups of pairs, each a question's (`groups.py`), and train all exits at once.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from torch import Tensor, nn
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.reranker import Reranker
-from ranking.training.distillation import NO_TEACHER, Distillation
-from ranking.transformer.packing import Numbers, Packed, Tokeniser
+from ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
+from ranking.training.groups import Group, Groups
+from ranking.transformer.packing import Packed, Tokeniser
 from schemas.labels import LabelledCandidate
 
-Sampling = Literal["uniform", "round_robin", "early"]
-POOL = 32  # batches whose pairs are sorted by length together, so that texts of one length meet
+Sampling = Literal["uniform", "round_robin", "early", "all"]
 
 
 class PairBatch(NamedTuple):
@@ -34,7 +36,8 @@ class PairBatch(NamedTuple):
 
     tokens: Packed
     labels: Tensor  # [texts]
-    exit: int  # from 0
+    groups: Tensor  # [texts]: which pairs are of one group
+    exit: int | None  # from 0; None = all
     teachers: Tensor | None = None  # [texts, teachers]: logits
     step: int = 0  # of all epochs
 
@@ -48,18 +51,36 @@ class PairOptions:
     classifier_rate: float = 1.0
     """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains but one."""
     sampling: Sampling = "uniform"
-    """Which exit a step trains (§4.3.1): at random; in turn; or, in the first `early_epochs`, rather an early one."""
+    """Which exit a step trains (§4.3.1): at random; in turn; in the first `early_epochs`, rather an early one; or
+    all, by the mean of their losses."""
     early_epochs: int = 1
+    self_distillation: float = 0.0
+    """Weight of what the last exit says in the loss of each exit before it (FastBERT, Liu et al. 2020); with sampling 'all'."""
     stop_gradient: bool = False
     """An exit trains no layer below the exit before it."""
     drops: tuple[float, ...] = ()
     """As `Cascade`'s, of the reranker that the dev score is taken of."""
     distillation: Distillation = NO_TEACHER
+    by_labels: LabelLoss = BCE
+    negatives: int | None = None
+    """Wrong candidates of a question that an epoch draws; None = all."""
     seed: int = 0
+
+    @property
+    def groups(self) -> bool:
+        """Whether a step holds whole groups."""
+        return self.negatives is not None or self.group_loss is not None
+
+    @property
+    def group_loss(self) -> str | None:
+        """The setting by which a loss compares the pairs of a group; None if none does."""
+        if self.by_labels.loss == "softmax":
+            return "transformer.loss = 'softmax'"
+        return "distil.loss = 'margin_mse'" if self.distillation.loss == "margin_mse" else None
 
 
 class PairTask:
-    """Pairs of the questions that have an answer, in random order."""
+    """Pairs of the questions that have an answer, or groups of them, in random order."""
 
     def __init__(
         self,
@@ -71,7 +92,8 @@ class PairTask:
         teachers: Sequence[npt.NDArray[np.float32]] = (),
     ) -> None:
         """`teachers`: of each question the logits [candidates, teachers] that the distillation reads. Raises ValueError if no
-        question has an answer, or a pair has more than half of a batch's tokens."""
+        question has an answer, or a wrong candidate where the loss needs one; or if a pair, or a group, has more than half of a
+        batch's tokens."""
         answered = [n for n, rows in enumerate(questions) if any(row.label for row in rows)]
         rows = [row for n in answered for row in questions[n]]
         if not rows:
@@ -81,12 +103,13 @@ class PairTask:
         self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
         self._labels = torch.tensor([float(row.label) for row in rows])
         self.tokens_cut = int(self._pairs.cut.sum())
-        longest = int(self._pairs.lengths.max())
-        if options.tokens < 2 * longest:
-            raise ValueError(
-                f"batches of {options.tokens} tokens for pairs of up to {longest}; give at least twice that, or a lower limit"
-            )
-        self.steps = -(-int(self._pairs.lengths.sum()) // options.tokens)
+        groups = [Group(np.array([n]), np.array([], np.int64), 0) for n in range(len(rows))]
+        if options.groups:
+            groups = list(_groups([questions[n] for n in answered], options))
+        self.questions_left_out = len(answered) - len(groups) if options.groups else 0
+        """Answered, but without a wrong candidate, where the loss is over groups."""
+        self._groups = Groups(groups, self._pairs.lengths, options.tokens)
+        self.steps: int = self._groups.steps
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
@@ -97,19 +120,21 @@ class PairTask:
 
     def batches(self, epoch: int) -> Iterator[PairBatch]:
         random = np.random.default_rng([self._options.seed, epoch])
-        order = random.permutation(len(self._labels))
         device = self.model.encoder.words.weight.device
-        for step, numbers in enumerate(cut(self._pairs.lengths, order, self.steps, random)):
+        for step, (numbers, groups) in enumerate(self._groups.epoch(random)):
             yield PairBatch(
                 self._pairs.pack(numbers).to(device),
                 self._labels[numbers].to(device),
+                torch.from_numpy(groups).to(device),
                 self._exit(epoch, step, random),
                 None if self._teachers is None else self._teachers[numbers].to(device),
                 epoch * self.steps + step,
             )
 
-    def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int:
+    def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int | None:
         exits = len(self.model.exits)
+        if self._options.sampling == "all":
+            return None
         if self._options.sampling == "round_robin":
             return (epoch * self.steps + step) % exits
         if self._options.sampling == "early" and epoch < self._options.early_epochs:
@@ -118,9 +143,23 @@ class PairTask:
         return int(random.integers(exits))
 
     def loss(self, batch: PairBatch) -> Tensor:
-        """Mean over the pairs: binary cross-entropy, or what the distillation makes of it and the teachers."""
-        logits = self.model.outputs(batch.tokens, batch.exit, self._options.stop_gradient)
-        return self._options.distillation.loss(logits, batch.labels, batch.teachers, batch.step)
+        """What the labels say, or what the distillation makes of it and the teachers; of all exits the mean."""
+        stop = self._options.stop_gradient
+        if batch.exit is not None:
+            return self._exit_loss(self.model.outputs(batch.tokens, batch.exit, stop), batch)
+        *early, last = self.model.outputs_of_all(batch.tokens, stop)
+        weight, teacher = self._options.self_distillation, torch.stack(last).mean(0).detach()
+        loss = self._exit_loss(last, batch)
+        for (logits,) in early:
+            loss = loss + (1 - weight) * self._exit_loss([logits], batch)
+            loss = loss + weight * soft_loss(logits, teacher, 1.0) if weight else loss
+        return loss / len(self.model.exits)
+
+    def _exit_loss(self, logits: Sequence[Tensor], batch: PairBatch) -> Tensor:
+        options = self._options
+        return options.distillation.batch_loss(
+            logits, batch.labels, batch.teachers, batch.step, batch.groups, options.by_labels
+        )
 
     def reranker(self) -> Reranker:
         return Cascade(self.model, self._tokeniser, self._options.drops)
@@ -129,12 +168,21 @@ class PairTask:
         self._save(folder, self.model)
 
 
-def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
-    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length."""
-    ends = np.cumsum(lengths[order])
-    per_batch = ends[-1] / steps
-    pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)  # which pool each text is in
-    by_length = order[np.lexsort((lengths[order], pool))]
-    edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps))
-    batches = np.split(by_length, edges)
-    return [batches[n] for n in random.permutation(len(batches))]
+def _groups(questions: Sequence[Sequence[LabelledCandidate]], options: PairOptions) -> Iterator[Group]:
+    """A group for each question; none for one without a wrong candidate if the loss needs one. Pairs are numbered over all.
+
+    Raises ValueError if there is no group.
+    """
+    first, count = 0, 0
+    for rows in questions:
+        labels = np.array([row.label for row in rows])
+        right, wrong = (np.flatnonzero(which) + first for which in (labels != 0, labels == 0))
+        first += len(rows)
+        if len(wrong) or options.group_loss is None:
+            count += 1
+            yield Group(right, wrong, len(wrong) if options.negatives is None else options.negatives)
+    if not count:
+        raise ValueError(
+            f"{options.group_loss} compares right candidates with wrong ones of the same question, but none of the "
+            f"{len(questions)} answered questions has both; give lists with wrong candidates, or another loss"
+        )

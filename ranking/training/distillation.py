@@ -12,6 +12,7 @@ that of two such distributions.
 | `mhs` | as `sum` | head i with teacher i (Eq. 4): MHS; Hydra's, where the teachers differ by seed |
 
 An exit in the body of a multiple-heads student, which has one classifier for all teachers, learns as in the middle column.
+Eq. 1 weighs what the labels teach (`LabelLoss`) and what a teacher does: by KL, as above, or by its margins (`groups.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Literal, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from ranking.training.groups import margin_mse, softmax_loss
 
 Strategy = Literal["single", "sum", "round_robin", "mhs"]
 
@@ -36,6 +39,26 @@ class Lesson(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class LabelLoss:
+    """What the labels teach, L_H: each pair by itself, or a right candidate against the wrong ones of its group."""
+
+    loss: Literal["bce", "softmax"] = "bce"
+    bce_weight: float = 0.0
+    """Of each pair's own loss, beside 'softmax'."""
+
+    def __call__(self, logits: Tensor, labels: Tensor, groups: Tensor | None) -> Tensor:
+        """Of a batch; all are [texts]."""
+        if self.loss == "bce":
+            return hard_loss(logits, labels)
+        assert groups is not None
+        loss = softmax_loss(logits, labels, groups)
+        return loss + self.bce_weight * hard_loss(logits, labels) if self.bce_weight else loss
+
+
+BCE = LabelLoss()
+
+
+@dataclass(frozen=True, slots=True)
 class Distillation:
     """How a student learns: α, τ and λ of Eq. 1 and 4. The default is without any teacher: cross-entropy."""
 
@@ -45,6 +68,8 @@ class Distillation:
     tau: float = 1.0
     weights: tuple[float, ...] = ()
     """λ of each head (mhs, single) or of each teacher (sum, round_robin); none = 1."""
+    loss: Literal["kl", "margin_mse"] = "kl"
+    """What a teacher teaches: its softened probability of each pair (L_S), or its margins within a group, without τ."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1 or not self.tau > 0:
@@ -84,20 +109,34 @@ class Distillation:
                 lessons = [Lesson(n, teacher, weights[teacher]) for n in range(outputs) for teacher in range(self.teachers)]
         return [lesson for lesson in lessons if lesson.weight]
 
-    def loss(self, logits: Sequence[Tensor], labels: Tensor, teachers: Tensor | None, step: int = 0) -> Tensor:
-        """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers' [texts, teachers].
+    def batch_loss(
+        self,
+        logits: Sequence[Tensor],
+        labels: Tensor,
+        teachers: Tensor | None,
+        step: int = 0,
+        groups: Tensor | None = None,
+        by_labels: LabelLoss = BCE,
+    ) -> Tensor:
+        """L_MHS = Σ λ_i L_i (Eq. 4) of a batch: each output's logits [texts], labels [texts], teachers' [texts, teachers], and
+        the number of each text's group [texts], if losses are over groups.
 
         An output of weight 0 gets no gradient.
         """
         loss = torch.zeros((), device=labels.device)
         for output, teacher, weight in self.lessons(len(logits), step):
-            if teacher is None:
-                term = hard_loss(logits[output], labels)
-            else:
+            term = by_labels(logits[output], labels, groups)
+            if teacher is not None:
                 assert teachers is not None
-                term = distillation_loss(logits[output], labels, teachers[:, teacher], self.alpha, self.tau)
+                term = self._taught(logits[output], term, teachers[:, teacher], labels, groups)
             loss = loss + weight * term
         return loss
+
+    def _taught(self, student: Tensor, hard: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor | None) -> Tensor:
+        if self.loss == "kl":
+            return distillation_loss(student, hard, teacher, self.alpha, self.tau)
+        assert groups is not None
+        return self.alpha * hard + (1 - self.alpha) * margin_mse(student, teacher, labels, groups)
 
 
 NO_TEACHER = Distillation()
@@ -115,6 +154,6 @@ def soft_loss(student: Tensor, teacher: Tensor, tau: float) -> Tensor:
     return cross - F.binary_cross_entropy_with_logits(teacher / tau, softened)
 
 
-def distillation_loss(student: Tensor, labels: Tensor, teacher: Tensor, alpha: float, tau: float) -> Tensor:
-    """L_KD = α L_H + (1 − α) τ² L_S (Eq. 1) of logits [texts]."""
-    return alpha * hard_loss(student, labels) + (1 - alpha) * tau**2 * soft_loss(student, teacher, tau)
+def distillation_loss(student: Tensor, hard: Tensor, teacher: Tensor, alpha: float, tau: float) -> Tensor:
+    """L_KD = α L_H + (1 − α) τ² L_S (Eq. 1) of logits [texts] and L_H."""
+    return alpha * hard + (1 - alpha) * tau**2 * soft_loss(student, teacher, tau)

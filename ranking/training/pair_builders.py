@@ -25,6 +25,7 @@ from ranking.multihead.multihead import MultiHeadModel, split, split_model
 from ranking.multihead.student_settings import StudentSettings
 from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
 from ranking.training.cross_encoders import PairOptions, PairTask
+from ranking.training.distillation import LabelLoss
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev
 
@@ -109,6 +110,8 @@ def _built(
         tokens=settings.tokens,
         classifier_rate=settings.classifier_rate,
         distillation=inputs.distillation,
+        by_labels=LabelLoss(settings.loss, settings.bce_weight),
+        negatives=settings.negatives,
         seed=inputs.recipe.seed,
     )
     if exits is not None:
@@ -119,6 +122,7 @@ def _built(
             options,
             sampling=exits.sampling,
             early_epochs=exits.early_epochs,
+            self_distillation=exits.self_distillation,
             stop_gradient=exits.stop_gradient,
             drops=tuple(drops),
         )
@@ -128,4 +132,6 @@ def _built(
         write(folder, model=trained, tokeniser=tokeniser, store=settings.store, words=words)
 
     task = PairTask(model, tokeniser, inputs.learn, save, options, inputs.teachers)
-    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut")
+    left_out = task.questions_left_out
+    without = f"; {left_out:,} questions without a wrong candidate left out" if left_out else ""
+    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut{without}")

@@ -30,7 +30,7 @@ from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from ranking.peasi.peasi_model import PeasiModel
 from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
-from ranking.training.cross_encoders import cut
+from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Ranks
 from ranking.transformer.encoder import LayeredEncoder

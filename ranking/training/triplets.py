@@ -32,7 +32,7 @@ from ranking.hashing.hashing_model import HashingModel, sign
 from ranking.hashing.triplet_settings import TripletSettings
 from ranking.reranker import Reranker
 from ranking.training.beginning import begin, prepare, source_words, tokeniser_of
-from ranking.training.cross_encoders import cut
+from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev
 from ranking.transformer.packing import Numbers, Tokeniser

@@ -32,7 +32,7 @@ def test_equation_1_worked_example() -> None:
     student, teacher, label = torch.zeros(1), torch.tensor([tau * math.log(3)]), torch.ones(1)
     kl = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
     assert soft_loss(student, teacher, tau).item() == pytest.approx(kl, rel=1e-5)
-    made = distillation_loss(student, label, teacher, alpha, tau).item()
+    made = distillation_loss(student, hard_loss(student, label), teacher, alpha, tau).item()
     assert made == pytest.approx(0.1 * math.log(2) + 0.9 * 25 * kl, rel=1e-5)
 
 
@@ -48,7 +48,7 @@ def test_tau_squared_keeps_the_size_of_the_gradient() -> None:
     grown = []
     for tau in (10.0, 40.0):
         student = torch.tensor([1.0], requires_grad=True)
-        distillation_loss(student, torch.ones(1), torch.tensor([-1.0]), 0.0, tau).backward()
+        distillation_loss(student, hard_loss(student, torch.ones(1)), torch.tensor([-1.0]), 0.0, tau).backward()
         assert student.grad is not None
         grown.append(student.grad.item())
     assert grown[0] == pytest.approx(0.5, rel=0.02) and grown[1] == pytest.approx(0.5, rel=0.02)  # 2 / 4
@@ -61,8 +61,8 @@ def batch(outputs: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_equation_4_is_the_weighted_sum_of_each_head_with_its_own_teacher() -> None:
     logits, labels, teachers = batch(3)
-    made = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.5, 2.0)).loss(logits.unbind(1), labels, teachers)
-    each = [distillation_loss(logits[:, n], labels, teachers[:, n], 0.5, 3.0).item() for n in range(3)]
+    made = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.5, 2.0)).batch_loss(logits.unbind(1), labels, teachers)
+    each = [distillation_loss(logits[:, n], hard_loss(logits[:, n], labels), teachers[:, n], 0.5, 3.0).item() for n in range(3)]
     assert made.item() == pytest.approx(each[0] + 0.5 * each[1] + 2 * each[2], rel=1e-6)
     assert len({round(value, 3) for value in each}) == 3
 
@@ -72,7 +72,7 @@ def test_a_head_sees_its_own_teacher_alone() -> None:
     for change in (0.0, 5.0):
         logits, labels, teachers = batch(3)
         teachers[:, 1] += change
-        Distillation("mhs", 3, 0.1, 3.0).loss(logits.unbind(1), labels, teachers).backward()
+        Distillation("mhs", 3, 0.1, 3.0).batch_loss(logits.unbind(1), labels, teachers).backward()
         gradients.append(logits.grad)
     first, second = gradients
     assert torch.equal(first[:, [0, 2]], second[:, [0, 2]]) and not torch.allclose(first[:, 1], second[:, 1])
@@ -80,21 +80,21 @@ def test_a_head_sees_its_own_teacher_alone() -> None:
 
 def test_sum_and_round_robin_teach_one_student() -> None:
     logits, labels, teachers = batch(1)
-    each = [distillation_loss(logits[:, 0], labels, teachers[:, n], 0.5, 3.0).item() for n in range(3)]
-    assert Distillation("sum", 3, 0.5, 3.0).loss(logits.unbind(1), labels, teachers).item() == pytest.approx(
+    each = [distillation_loss(logits[:, 0], hard_loss(logits[:, 0], labels), teachers[:, n], 0.5, 3.0).item() for n in range(3)]
+    assert Distillation("sum", 3, 0.5, 3.0).batch_loss(logits.unbind(1), labels, teachers).item() == pytest.approx(
         sum(each), rel=1e-6
     )
     in_turn = Distillation("round_robin", 3, 0.5, 3.0)
-    assert [in_turn.loss(logits.unbind(1), labels, teachers, step).item() for step in range(4)] == pytest.approx(
+    assert [in_turn.batch_loss(logits.unbind(1), labels, teachers, step).item() for step in range(4)] == pytest.approx(
         [*each, each[0]]
     )
-    single = Distillation("single", 1, 0.5, 3.0).loss(logits.unbind(1), labels, teachers[:, 1:2])
+    single = Distillation("single", 1, 0.5, 3.0).batch_loss(logits.unbind(1), labels, teachers[:, 1:2])
     assert single.item() == pytest.approx(each[1], rel=1e-6)
 
 
 def test_without_a_teacher_every_output_learns_from_the_labels() -> None:
     logits, labels, _ = batch(2)
-    made = NO_TEACHER.loss(logits.unbind(1), labels, None).item()
+    made = NO_TEACHER.batch_loss(logits.unbind(1), labels, None).item()
     assert made == pytest.approx(hard_loss(logits[:, 0], labels).item() + hard_loss(logits[:, 1], labels).item())
 
 

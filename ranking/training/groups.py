@@ -1,0 +1,112 @@
+"""Groups of pairs: a question's right candidates and wrong ones drawn for an epoch; and losses over a group.
+
+`softmax_loss` is the localized contrastive estimation of Gao, Dai & Callan (ECIR 2021): a right candidate against the wrong
+ones that were retrieved beside it. `margin_mse` is the distillation of Hofstätter et al. (2020): the student learns by how
+much a teacher prefers a right candidate to a wrong one, not the teacher's scale. Our choice: a question's right candidates
+share the wrong ones that were drawn, and none is compared with another right one.
+
+A pair without a group is one by itself, so that there is one way from pairs to steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ranking.transformer.packing import Numbers
+
+POOL = 32  # steps whose groups are sorted by length together, so that texts of one length meet
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Pairs that are in one step together, by their numbers."""
+
+    always: Numbers
+    drawn_from: Numbers
+    """Those of which each epoch draws some."""
+    draws: int
+
+    def draw(self, random: np.random.Generator) -> Numbers:
+        """The group's pairs of an epoch."""
+        if self.draws >= len(self.drawn_from):
+            return np.concatenate([self.always, self.drawn_from])
+        return np.concatenate([self.always, random.choice(self.drawn_from, self.draws, replace=False)])
+
+    def tokens(self, lengths: Numbers) -> tuple[int, float, int]:
+        """The least, the mean and the most tokens of a draw; `lengths` are those of all pairs."""
+        always, ascending = int(lengths[self.always].sum()), np.sort(lengths[self.drawn_from])
+        draws = min(self.draws, len(ascending))
+        mean = draws * float(ascending.mean()) if draws else 0.0
+        return always + int(ascending[:draws].sum()), always + mean, always + int(ascending[len(ascending) - draws :].sum())
+
+
+class Groups:
+    """All groups of a training, and the steps of an epoch, each of whole groups and much the same number of tokens."""
+
+    def __init__(self, groups: Sequence[Group], lengths: Numbers, tokens: int) -> None:
+        """`lengths`: tokens of every pair. Raises ValueError if a group may have more than half of a step's `tokens`."""
+        self._groups, self._lengths = groups, lengths
+        least, mean, most = np.array([group.tokens(lengths) for group in groups]).T
+        self.longest = int(most.max())
+        if tokens < 2 * self.longest:
+            raise ValueError(
+                f"transformer.tokens = {tokens}, but pairs that stay together have up to {self.longest}; give at least twice "
+                "that, a lower limit, or fewer negatives"
+            )
+        # No step may be empty, whatever is drawn: so the shortest epoch must have the longest group's tokens for each step.
+        self.steps: int = max(1, min(-(-round(mean.sum()) // tokens), int(least.sum()) // self.longest))
+
+    def epoch(self, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
+        """For each step its pairs, the shortest first, and the group of each, counted from 0 in the step."""
+        drawn = [group.draw(random) for group in self._groups]
+        sizes = np.array([self._lengths[pairs].sum() for pairs in drawn])
+        return [
+            self._in_step([drawn[n] for n in numbers])
+            for numbers in cut(sizes, random.permutation(len(drawn)), self.steps, random)
+        ]
+
+    def _in_step(self, drawn: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
+        pairs = np.concatenate(drawn)
+        by_length = np.argsort(self._lengths[pairs], kind="stable")
+        return pairs[by_length], np.repeat(np.arange(len(drawn)), [len(each) for each in drawn])[by_length]
+
+
+def cut(lengths: Numbers, order: Numbers, steps: int, random: np.random.Generator) -> list[Numbers]:
+    """Texts in `order` as `steps` batches of much the same number of tokens; within a pool of batches, the texts by length."""
+    ends = np.cumsum(lengths[order])
+    per_batch = ends[-1] / steps
+    pool = np.minimum(ends // (POOL * per_batch), (steps - 1) // POOL)  # which pool each text is in
+    by_length = order[np.lexsort((lengths[order], pool))]
+    edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps))
+    batches = np.split(by_length, edges)
+    return [batches[n] for n in random.permutation(len(batches))]
+
+
+def softmax_loss(logits: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
+    """-log of a right candidate's share of the softmax over it and its group's wrong ones, mean over the right ones.
+
+    All are [texts]: logits, labels, and the number of each one's group. In every group there must be a wrong one.
+    """
+    right, against = _against(labels, groups)
+    wrong = logits.expand(len(right), -1).masked_fill(~against, -torch.inf).logsumexp(1)  # [right]
+    return F.softplus(wrong - logits[right]).mean()
+
+
+def margin_mse(logits: Tensor, teacher: Tensor, labels: Tensor, groups: Tensor) -> Tensor:
+    """((z⁺ - z⁻) - (t⁺ - t⁻))², mean over all pairs of a right and a wrong candidate of one group; all are [texts]."""
+    right, against = _against(labels, groups)
+    further = logits - teacher
+    difference = further[right][:, None] - further
+    return difference[against].square().mean()
+
+
+def _against(labels: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+    """The right candidates' numbers [right], and which texts are wrong ones of the same group [right, texts]."""
+    right = labels.nonzero().squeeze(1)
+    return right, (groups[right][:, None] == groups) & (labels == 0)

@@ -1,0 +1,240 @@
+"""Losses over a group worked out by hand, what an epoch draws, and that steps hold whole groups."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ranking.cascade.cascade_model import CascadeModel
+from ranking.training.cross_encoders import PairBatch, PairOptions, PairTask
+from ranking.training.distillation import Distillation, LabelLoss, hard_loss, soft_loss
+from ranking.training.groups import Group, Groups, cut, margin_mse, softmax_loss
+from ranking.transformer.encoder import LayeredEncoder
+from schemas.labels import LabelledCandidate
+from tests.tiny import SHAPE, tokeniser
+
+LABELS, GROUPS = torch.tensor([0.0, 1, 0, 1, 0, 1]), torch.tensor([1, 0, 0, 1, 1, 1])
+"""Text 1 against 2; texts 3 and 5 each against 0 and 4."""
+
+
+def test_softmax_loss_worked_example() -> None:
+    logits = torch.tensor([0.0, math.log(3), 0.0, math.log(2), 0.0, 0.0], requires_grad=True)
+    loss = softmax_loss(logits, LABELS, GROUPS)
+    assert loss.item() == pytest.approx(-(math.log(3 / 4) + math.log(2 / 4) + math.log(1 / 3)) / 3, rel=1e-6)
+    loss.backward()
+    # of -log p: p - 1 for the right one, and each wrong one's share of the softmax
+    shares = [(1 / 4 + 1 / 3) / 3, (3 / 4 - 1) / 3, (1 / 4) / 3, (1 / 2 - 1) / 3, (1 / 4 + 1 / 3) / 3, (1 / 3 - 1) / 3]
+    assert logits.grad is not None and logits.grad.tolist() == pytest.approx(shares, abs=1e-6)
+
+
+def test_softmax_loss_does_not_change_with_what_all_of_a_group_have_in_common() -> None:
+    torch.manual_seed(0)
+    logits = 5 * torch.randn(6)
+    moved = logits + torch.where(GROUPS == 1, 3.0, -40.0)
+    assert softmax_loss(moved, LABELS, GROUPS).item() == pytest.approx(softmax_loss(logits, LABELS, GROUPS).item(), rel=1e-5)
+    mixed = logits + torch.arange(6)
+    assert abs(softmax_loss(mixed, LABELS, GROUPS) - softmax_loss(logits, LABELS, GROUPS)) > 0.1
+
+
+def test_margin_mse_worked_example() -> None:
+    student = torch.tensor([0.0, 1.0, 2.0, 3.0, 0.0, 1.0], requires_grad=True)
+    teacher = torch.tensor([1.0, 5.0, 2.0, 3.0, 3.0, 4.0])
+    # (z⁺ - z⁻) - (t⁺ - t⁻): 1 against 2: -1 - 3; 3 against 0 and 4: 3 - 2, 3 - 0; 5 against 0 and 4: 1 - 3, 1 - 1
+    loss = margin_mse(student, teacher, LABELS, GROUPS)
+    assert loss.item() == pytest.approx((16 + 1 + 9 + 4 + 0) / 5)
+    loss.backward()
+    assert student.grad is not None
+    assert student.grad.tolist() == pytest.approx(
+        [-2 / 5 * (1 - 2), 2 / 5 * -4, -2 / 5 * -4, 2 / 5 * 4, -2 / 5 * 3, 2 / 5 * -2]
+    )
+    assert margin_mse(teacher + 7, teacher, LABELS, GROUPS).item() == pytest.approx(0, abs=1e-9)
+
+
+def test_bce_stands_beside_softmax_with_its_weight() -> None:
+    logits = torch.randn(6)
+    both = LabelLoss("softmax", 0.3)(logits, LABELS, GROUPS).item()
+    assert both == pytest.approx(softmax_loss(logits, LABELS, GROUPS).item() + 0.3 * hard_loss(logits, LABELS).item(), rel=1e-6)
+    assert LabelLoss("softmax")(logits, LABELS, GROUPS).item() == softmax_loss(logits, LABELS, GROUPS).item()
+
+
+def test_alpha_weighs_the_labels_loss_and_the_teachers_margins() -> None:
+    torch.manual_seed(1)
+    logits, teachers = torch.randn(6), 3 * torch.randn(6, 2)
+    made = Distillation("sum", 2, 0.2, loss="margin_mse").batch_loss(
+        [logits], LABELS, teachers, 0, GROUPS, LabelLoss("softmax")
+    )
+    margins = [margin_mse(logits, teachers[:, t], LABELS, GROUPS).item() for t in range(2)]
+    assert made.item() == pytest.approx(2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5)
+
+
+# What an epoch draws
+
+
+def group(first: int, right: int, wrong: int, draws: int) -> Group:
+    return Group(np.arange(first, first + right), np.arange(first + right, first + right + wrong), draws)
+
+
+def many(count: int = 30, draws: int = 3) -> tuple[list[Group], np.ndarray]:
+    random, groups, first = np.random.default_rng(5), [], 0
+    for _ in range(count):
+        right, wrong = int(random.integers(1, 3)), int(random.integers(1, 12))
+        groups.append(group(first, right, wrong, draws))
+        first += right + wrong
+    return groups, random.integers(5, 60, first)
+
+
+def test_a_step_has_whole_groups_and_an_epoch_every_right_pair_and_as_many_wrong_ones_as_it_should_draw() -> None:
+    groups, lengths = many()
+    made = Groups(groups, lengths, 800)
+    of = {pair: n for n, each in enumerate(groups) for pair in (*each.always, *each.drawn_from)}
+    for epoch in range(20):
+        steps = made.epoch(np.random.default_rng([0, epoch]))
+        assert len(steps) == made.steps > 3
+        seen: Counter[int] = Counter()
+        for pairs, numbers in steps:
+            assert len(pairs) and (np.diff(lengths[pairs]) >= 0).all()
+            together = {number: {of[p] for p in pairs[numbers == number]} for number in set(numbers)}
+            assert all(len(questions) == 1 for questions in together.values())
+            here = Counter(of[p] for p in pairs)
+            assert not here.keys() & seen.keys() and len(together) == len(here)
+            seen += here
+        assert seen == {n: len(g.always) + min(3, len(g.drawn_from)) for n, g in enumerate(groups)}
+
+
+def test_draws_follow_from_the_seed_and_the_epoch_and_reach_every_wrong_pair() -> None:
+    made = Groups([group(0, 1, 10, 2), group(11, 1, 10, 2)], np.full(22, 9), 100)
+
+    def drawn(seed: int, epoch: int) -> list[int]:
+        return sorted(np.concatenate([pairs for pairs, _ in made.epoch(np.random.default_rng([seed, epoch]))]).tolist())
+
+    assert drawn(0, 3) == drawn(0, 3) and drawn(0, 3) != drawn(0, 4) and drawn(0, 3) != drawn(1, 3)
+    often = Counter(pair for epoch in range(200) for pair in drawn(0, epoch))
+    assert often[0] == often[11] == 200 and set(often) == set(range(22))
+    assert all(20 < often[pair] < 62 for pair in range(1, 11))
+
+
+@pytest.mark.parametrize("tokens", [600, 1_000, 5_000])
+def test_no_step_is_empty_even_if_draws_differ_much_in_length(tokens: int) -> None:
+    groups = [group(4 * n, 1, 3, 1) for n in range(40)]
+    lengths = np.array([[20, 5, 5, 280]] * 40).ravel()
+    made = Groups(groups, lengths, tokens)
+    for epoch in range(50):
+        steps = made.epoch(np.random.default_rng(epoch))
+        assert len(steps) == made.steps and all(len(pairs) for pairs, _ in steps)
+
+
+def test_a_step_that_one_group_could_fill_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"transformer.tokens = 100, but pairs that stay together have up to 60; .*fewer neg"):
+        Groups([group(0, 1, 10, 2)], np.full(11, 20), 100)
+
+
+# The task
+
+
+def question(name: str, size: int, right: int = 1) -> list[LabelledCandidate]:
+    return [
+        LabelledCandidate(
+            name, f"Which {name} ?", f"{name}-{n}", "", "", n, "word " * (1 + (n + size) % 5) + f"{n}", int(n < right)
+        )
+        for n in range(size)
+    ]
+
+
+def task(
+    questions: Sequence[Sequence[LabelledCandidate]] | None = None, teachers: Sequence[np.ndarray] = (), **settings
+) -> PairTask:
+    torch.manual_seed(0)
+    rows = questions or [question(f"q{n}", 4 + n % 3) for n in range(12)]
+    options = PairOptions(**{"tokens": 200, **settings})
+    return PairTask(CascadeModel(LayeredEncoder(SHAPE), (1, 2)).eval(), tokeniser(), rows, lambda *_: None, options, teachers)
+
+
+def test_by_default_a_step_is_pairs_cut_by_tokens_and_its_loss_one_exit_s_cross_entropy() -> None:
+    made = task()
+    lengths, labels = made._pairs.lengths, made._labels
+    random = np.random.default_rng([0, 1])
+    steps = cut(lengths, random.permutation(len(labels)), made.steps, random)
+    assert made.steps == -(-int(lengths.sum()) // 200) > 3
+    for batch, pairs in zip(made.batches(1), steps, strict=True):
+        assert torch.equal(batch.labels, labels[pairs]) and torch.equal(batch.tokens.ids, made._pairs.pack(pairs).ids)
+        assert batch.exit == random.integers(2)
+        plain = hard_loss(made.model(batch.tokens, batch.exit), batch.labels)
+        assert torch.equal(made.loss(batch), plain)
+
+
+def test_a_loss_over_groups_leaves_out_and_counts_questions_without_a_wrong_candidate() -> None:
+    rows = [question("a", 3), question("b", 1), question("c", 4, right=2), question("d", 2, right=0)]
+    made = task(rows, by_labels=LabelLoss("softmax"), negatives=1)
+    assert made.questions_left_out == 1
+    ((batch),) = made.batches(0)
+    assert len(batch.labels) == (1 + 1) + (2 + 1) and batch.labels.sum() == 3
+    assert task(rows, negatives=1).questions_left_out == 0
+    assert sum(len(b.labels) for b in task(rows, negatives=1).batches(0)) == (1 + 1) + 1 + (2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"by_labels": LabelLoss("softmax")}, r"transformer.loss = 'softmax' compares .* none of the 2 answered"),
+        ({"distillation": Distillation("single", 1, loss="margin_mse")}, r"distil.loss = 'margin_mse' compares"),
+    ],
+)
+def test_a_loss_over_groups_is_refused_where_every_question_has_a_single_candidate(settings: dict, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        task([question("a", 1), question("b", 1)], **settings)
+
+
+def logits_of_all(made: PairTask, batch: PairBatch) -> list[Tensor]:
+    return [made.model(batch.tokens, n) for n in range(2)]
+
+
+def test_all_exits_learn_in_one_step_by_the_mean_of_their_losses() -> None:
+    made = task(sampling="all", by_labels=LabelLoss("softmax", 0.5))
+    for batch in made.batches(0):
+        assert batch.exit is None
+        each = [LabelLoss("softmax", 0.5)(logits, batch.labels, batch.groups).item() for logits in logits_of_all(made, batch)]
+        assert made.loss(batch).item() == pytest.approx(sum(each) / 2, rel=1e-5) and abs(each[0] - each[1]) > 1e-6
+    made.loss(batch).backward()
+    assert all(c.score.weight.grad.abs().sum() > 0 for c in made.model.classifiers)
+
+
+def test_the_last_exit_teaches_the_ones_before_it_and_learns_nothing_from_them() -> None:
+    made = task(sampling="all", self_distillation=0.4)
+    batch = next(iter(made.batches(0)))
+    early, last = logits_of_all(made, batch)
+    first = 0.6 * hard_loss(early, batch.labels) + 0.4 * soft_loss(early, last.detach(), 1.0)
+    assert made.loss(batch).item() == pytest.approx(((first + hard_loss(last, batch.labels)) / 2).item(), rel=1e-6)
+    made.loss(batch).backward()
+    taught = made.model.classifiers[1].score.weight.grad.clone()
+    made.model.zero_grad()
+    (hard_loss(logits_of_all(made, batch)[1], batch.labels) / 2).backward()
+    assert torch.allclose(made.model.classifiers[1].score.weight.grad, taught)
+
+
+def test_with_stop_gradient_all_exits_train_no_layer_below_the_exit_before() -> None:
+    made = task(sampling="all", stop_gradient=True)
+    batch = next(iter(made.batches(0)))
+    made.loss(batch).backward()
+    stopped = made.model.encoder.layers[0].widen.weight.grad.clone()
+    made.model.zero_grad()
+    (hard_loss(made.model(batch.tokens, 0), batch.labels) / 2).backward()
+    assert torch.allclose(made.model.encoder.layers[0].widen.weight.grad, stopped)
+
+
+def test_margins_are_read_beside_the_pairs_that_were_drawn() -> None:
+    rows = [question(f"q{n}", 6) for n in range(4)]
+    teachers = [np.arange(6 * n, 6 * n + 6, dtype=np.float32)[:, None] for n in range(4)]
+    distillation = Distillation("single", 1, 0.0, loss="margin_mse")
+    made = task(rows, teachers, distillation=distillation, negatives=2)
+    for batch in made.batches(0):
+        assert batch.teachers is not None
+        assert (batch.teachers[batch.labels > 0, 0] % 6 == 0).all() and (batch.teachers[batch.labels == 0, 0] % 6 > 0).all()
+        logits = made.model(batch.tokens, batch.exit)
+        wanted = margin_mse(logits, batch.teachers[:, 0], batch.labels, batch.groups)
+        assert made.loss(batch).item() == pytest.approx(wanted.item(), rel=1e-6) and wanted > 0.1
