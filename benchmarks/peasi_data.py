@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.corpus import wiki
 from benchmarks.harness import say
+from benchmarks.question_sets.gold import is_answer
 from indexing.labels.windows import Group
 from indexing.passages.text import fold
 from pipelines.inputs.tables import read_passages
@@ -139,11 +140,6 @@ def pointing(windows: Sequence[LabelledPassage]) -> Iterator[LabelledPassage]:
         sentences.insert(choose.randint(0, len(sentences)), next(s for s in row.sentences if s.label))
         text = " ".join(sentence.text for sentence in sentences)
         yield replace(row, text=text, sentences=tuple(sentences))
-
-
-def is_answer(text: str, gold: Iterable[str]) -> bool:
-    """Whether a sentence of the right document is an answer: it holds one, or is half of one at least."""
-    return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
 
 
 def retrieved(hits: Sequence[Hit], right: set[tuple[str, str]]) -> Iterator[LabelledPassage]:

@@ -2,8 +2,8 @@
 
 Corpus: Wikipedia documents of WikiQA, SelQA and SQuAD (`corpus-wiki`). Questions: WikiQA dev and test with a correct
 sentence, and as many of SQuAD v1.1 dev, chosen by a fixed seed. A passage is gold if it is of the gold document and holds
-the gold sentence, white space and case folded; an answer is correct if it is of the gold document and one of the two
-sentences holds the other (sentence splitters differ). recall@k is the share of questions with a gold passage among the first k.
+the gold sentence, white space and case folded; which sentence is an answer is decided as everywhere
+(`question_sets/gold.py`). recall@k is the share of questions with a gold passage among the first k.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from ir_measures import AP, R
 
 from benchmarks.harness import arguments, finish, peak_gb, say, shrink
+from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
 from indexing.passages.text import fold
 from indexing.shards import bm25, jvm
@@ -115,8 +116,7 @@ def answers(folder: Path, gold: Gold) -> dict[str, float]:
 
 def is_right(doc_id: str, text: str, gold: Iterable[tuple[str, str]]) -> bool:
     """Whether a sentence of a document is an answer."""
-    text = fold(text)
-    return any(doc_id == right and (sentence in text or text in sentence) for right, sentence in gold)
+    return is_answer(fold(text), (sentence for right, sentence in gold if right == doc_id))
 
 
 def collection(folder: Path, work: Path) -> tuple[float, float]:

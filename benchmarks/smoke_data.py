@@ -19,11 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-QUESTIONS = {"wikiqa": 6, "squad": 12, "selqa": 6}
+QUESTIONS = {"wikiqa": 6, "squad": 12, "selqa": 6, "qa-train/squad-train": 6, "qa-train/nq-qed": 6}
 """Questions of each set and split."""
 DOCUMENTS, LETTERS, LINES, ARTICLES, CRAWL_FILES = 30, 30_000, 3, 2, 2
 PREFIX = "answermill-smoke-"
 WIDTH = 16  # of the transformer
+SQUAD_TRAIN = "qa-train/squad-train/squad-train-v1.1.json.gz"
 TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-dev", "squad-sent-test": "squad-dev"}
 
 
@@ -36,12 +37,20 @@ def small_data(data: Path) -> Path:
             (folder / source.name).mkdir()
             for file in sorted(source.iterdir()):
                 (folder / source.name / file.name).symlink_to(file.resolve())
+    for name in QUESTIONS:
+        if (folder / name).is_symlink():  # a folder in a folder
+            (folder / name).unlink()
+            (folder / name).mkdir()
+            for file in sorted((data / name).iterdir()):
+                (folder / name / file.name).symlink_to(file.resolve())
     documents: set[str] = set()
+    titles: set[str] = set()
     for name, questions in QUESTIONS.items():
         for file in sorted((data / name).glob("*.parquet")):
             table = some_questions(pq.read_table(file), questions)
             replace(folder / name / file.name, lambda path, table=table: pq.write_table(table, path))  # type: ignore[misc]
             documents |= documents_of(file.stem, table)
+            titles |= set(table["document_title"].to_pylist())
     corpus = [json.loads(row) for row in rows(data / "corpus-wiki/documents.jsonl.gz")]
     corpus.sort(key=lambda row: row["doc_id"] not in documents)
     kept = corpus[: max(DOCUMENTS, len(documents))]
@@ -54,6 +63,10 @@ def small_data(data: Path) -> Path:
         with gzip.open(file, "rt", encoding="utf-8") as source_file:
             articles = json.load(source_file)
         write_rows(folder / "squad" / file.name, [json.dumps(articles | {"data": articles["data"][:ARTICLES]})])
+    with gzip.open(data / SQUAD_TRAIN, "rt", encoding="utf-8") as source_file:
+        articles = json.load(source_file)
+    asked = [article for article in articles["data"] if article["title"] in titles]
+    write_rows(folder / SQUAD_TRAIN, [json.dumps(articles | {"data": asked})])
     for name, pattern in (("warc", "*.warc.gz"), ("web-html", "*.warc.gz")):
         files = sorted((data / name).glob(pattern), key=lambda file: file.stat().st_size)
         for file in (folder / name).iterdir():
@@ -132,7 +145,8 @@ def documents_of(name: str, table: pa.Table) -> set[str]:
     """Ids in corpus-wiki of the documents that the questions are about."""
     if name in TITLES:
         return {f"{TITLES[name]}:{title}" for title in table["document_title"].to_pylist()}
-    return {f"wikiqa:{document}" for document in table["document_id"].to_pylist()} if name.startswith("wikiqa") else set()
+    source = name.partition("-")[0]
+    return {f"{source}:{document}" for document in table["document_id"].to_pylist()} if source in ("wikiqa", "selqa") else set()
 
 
 def rows(file: Path) -> list[str]:

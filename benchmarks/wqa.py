@@ -30,7 +30,8 @@ import numpy as np
 
 from benchmarks import peasi_data
 from benchmarks.harness import arguments, finish, say, shrink
-from benchmarks.peasi_data import Question, is_answer, questions
+from benchmarks.peasi_data import Question, questions
+from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
 from indexing.annotation import sampling
 from indexing.passages.text import fold

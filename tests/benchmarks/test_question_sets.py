@@ -1,0 +1,86 @@
+"""Who is asked, what is an answer, and what is read back of the lists."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benchmarks.long_lists import judged
+from benchmarks.question_sets import draw, sources
+from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
+from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_answer
+from benchmarks.smoke_data import small_data
+from ranking.lists import ranked_list
+from ranking.plan import to_passages
+from schemas.labels import LabelledCandidate
+
+ASKED = Asked("wikiqa:Q1", "When was the tower built?", "Tower", (("wikiqa:D1", "It was built in 1889 ."),), ("in 1889",))
+
+
+@pytest.fixture(scope="module")
+def data(shared_data: Path) -> Path:
+    return small_data(shared_data.resolve())
+
+
+def test_a_sentence_is_an_answer_if_it_holds_one_or_is_half_of_one() -> None:
+    assert is_answer("so, as it says, it was built in 1889.", ["it was built in 1889."])
+    assert is_answer("was built in", ["it was built in 1889."])
+    assert not is_answer("in 1889.", ["it was built in 1889."])
+    assert not is_answer("it was painted in 1889.", ["it was built in 1889."])
+
+
+def test_a_short_answer_is_held_as_whole_words() -> None:
+    assert holds("it opened in 1889, in spring", "in 1889") and holds("u.s. army", "u.s.")
+    assert not holds("it opened within 1889 days", "in 1889") and not holds("anything", "")
+
+
+def test_strict_and_lenient_are_of_the_gold_document() -> None:
+    other = "They finished in  1889."
+    assert ASKED.strict("wikiqa:D1", "It was built in 1889 .") and not ASKED.strict("wikiqa:D2", "It was built in 1889 .")
+    assert ASKED.lenient("wikiqa:D1", other) and not ASKED.strict("wikiqa:D1", other)
+    assert not ASKED.lenient("wikiqa:D2", other)
+    assert not replace(ASKED, strings=()).lenient("wikiqa:D1", other)
+
+
+def test_a_draw_depends_on_no_order_and_changes_by_one() -> None:
+    names = [f"q{n}" for n in range(100)]
+    ten = drawn(names, 10)
+    assert drawn(reversed(names), 10) == ten and len(ten) == 10 and ten != names[:10]
+    assert len(set(drawn([*names, "q100"], 10)) - set(ten)) <= 1
+    assert drawn(names, 1_000) == sorted(names)
+
+
+def test_what_is_apart_from_the_test_questions() -> None:
+    is_apart = apart_from([ASKED])
+    elsewhere = replace(ASKED, text="How high?", title="Bridge", gold=(("wikiqa:D3", "High."),))
+    assert is_apart(elsewhere)
+    assert not is_apart(replace(elsewhere, text="when was the  tower built?"))
+    assert not is_apart(replace(elsewhere, gold=ASKED.gold))
+    assert is_apart(replace(elsewhere, title="Tower"))  # another section, or page, of the same set
+    assert not is_apart(replace(elsewhere, title="Tower", gold=(("qed:Tower", "High."),)))
+
+
+def test_dev_and_test_share_no_question_and_no_document(data: Path) -> None:
+    dev, test = dev_set(data), draw.test_set(data)
+    assert {each.source for each in dev} == {each.source for each in test} == {"wikiqa", "squad", "selqa", "qed"}
+    assert not {canonical(each.text) for each in dev} & {canonical(each.text) for each in test}
+    assert not set.union(*(set(each.documents) for each in dev)) & set.union(*(set(each.documents) for each in test))
+    assert not {each.question_id for each in dev} & leaked(data) and len(leaked(data)) > 5
+
+
+def test_every_gold_document_is_in_the_corpus(data: Path) -> None:
+    rows = list(sources.documents(data))
+    ids = {row["doc_id"] for row in rows}
+    assert len(ids) == len(rows) and {kind(key) for key in ids} >= {"wikiqa", "selqa", "squad-dev", "squad-train", "qed"}
+    for each in dev_set(data) + draw.test_set(data):
+        assert each.documents <= ids
+
+
+def test_a_list_names_its_answers() -> None:
+    texts = ["It was built in 1889 .", "It opened in 1889.", "It is high."]
+    rows = [LabelledCandidate("wikiqa:Q1", "When?", f"c{n}", "wikiqa:D1", "Tower", n, text, 0) for n, text in enumerate(texts)]
+    of_list = judged(ASKED, to_passages(ranked_list(rows)))
+    assert [c.text for c in of_list.ranked.candidates] == texts and len(of_list.passages.candidates) == 1
+    assert of_list.gold == {"c0"} and of_list.lenient == {"c0", "c1"}
