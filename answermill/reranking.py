@@ -55,7 +55,7 @@ class Plan:
     def __init__(self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None) -> None:
         """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a model's folder or
         name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong, or if stages do not fit together."""
-        from pipelines.steps.rerank import load_plan  # imports torch
+        from pipelines.steps.job_plan import load_plan  # imports torch
 
         settings: dict[str, Any] = {
             "rerank": {"stages": [{"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True) for s in stages]},

@@ -30,7 +30,7 @@ from benchmarks.smoke_data import small_checkpoint
 from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import load
-from pipelines.steps.rerank import load_plan
+from pipelines.steps.job_plan import load_plan
 from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.hashing.hashing_model import load as load_hashing
 from ranking.plan import Outcome, Stage, run_stages, to_passages

@@ -18,8 +18,8 @@ from indexing.passages.text import fold
 from pipelines import sample
 from pipelines.config.job_file import load
 from pipelines.execution.parquet_folder import Folder
+from pipelines.steps.job_plan import load_plan
 from pipelines.steps.question_groups import ranked_lists
-from pipelines.steps.rerank import load_plan
 from ranking.plan import run_stages
 from schemas.ranked import Hit
 

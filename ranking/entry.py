@@ -7,7 +7,7 @@ checked, and `--help` answers, without them. `ranking/registry.py` has one line 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +23,17 @@ SHIPPED = Path(__file__).with_name("checkpoints")
 """Folder of the checkpoints that come with the package: a sub-folder for each, named as `Entry.checkpoint`."""
 
 
+@dataclass(frozen=True, slots=True)
+class StageBefore:
+    """A stage of the plan whose scores the candidates have when they come to a later one."""
+
+    key: str
+    """Of its scores."""
+    reranker: str
+    model: str | None = None
+    """Digest of its checkpoint, or of the encoder that it uses; None if it has no model, or nobody has looked."""
+
+
 class StageSettings(Section):
     """One stage of the rerank plan. A reranker with further keys has a subclass that adds them."""
 
@@ -36,8 +47,8 @@ class StageSettings(Section):
         """The stage's name in a plan: the key of its scores."""
         return self.name or self.reranker
 
-    def check_scores(self, scores: Mapping[str, str]) -> None:
-        """Raises ValueError if a setting needs scores that no stage before this one gives. `scores`: as `Resources.scores`."""
+    def check_scores(self, before: Sequence[StageBefore]) -> None:
+        """Raises ValueError if a setting needs scores that none of the stages before this one gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ def file_names(settings: Section) -> Iterator[tuple[str, bool]]:
     """(name, whether it must be a file) of every file or model folder that the settings name."""
     for key, mark in file_keys(type(settings)).items():
         value = getattr(settings, key)
-        yield from ((name, mark.required) for name in ([value] if isinstance(value, str) else value) if name)
+        yield from ((name, mark.required) for name in ([value] if isinstance(value, str) else value or ()) if name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +115,6 @@ class Entry:
     settings: type[StageSettings] = StageSettings
     checkpoint: str | None = None
     """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
-    reads_scores: tuple[str, ...] = ()
-    """Rerankers whose scores it uses if a stage before it has given them."""
     uses_encoder: bool = False
     """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the plan."""
     sentence_codes: str | None = None

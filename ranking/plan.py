@@ -7,12 +7,12 @@ the other unit. No candidate is lost: each ends as one row, with its score in ea
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
-from ranking.entry import StageSettings
-from ranking.registry import find
+from ranking.entry import StageBefore, StageSettings
 from ranking.reranker import Reranker, naming
 from schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
 
@@ -222,19 +222,20 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
         raise RuntimeError(f"{where}: the list is not sorted by score")
 
 
-def scores_before(stages: Sequence[StageSettings]) -> list[dict[str, str]]:
-    """For each stage of a plan its `Resources.scores`: of each reranker that it reads, the last stage before it, if any.
+def stages_before(
+    stages: Sequence[StageSettings], models: Mapping[str, str | None] = MappingProxyType({})
+) -> list[tuple[StageBefore, ...]]:
+    """For each stage of a plan its `Resources.before`. `models`: key of a stage → digest of its model.
 
     Raises ValueError with the stage's number if a setting needs scores that no stage before it gives.
     """
-    last: dict[str, str] = {}  # reranker → key of its last stage so far
     plan = []
+    before: tuple[StageBefore, ...] = ()
     for n, stage in enumerate(stages):
-        scores = {name: last[name] for name in find(stage.reranker).reads_scores if name in last}
         try:
-            stage.check_scores(scores)
+            stage.check_scores(before)
         except ValueError as e:
             raise ValueError(f"rerank.stages.{n}: {e}") from e
-        plan.append(scores)
-        last[stage.reranker] = stage.key
+        plan.append(before)
+        before = (*before, StageBefore(stage.key, stage.reranker, models.get(stage.key)))
     return plan

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ranking.entry import Entry, Training, resolve
+from ranking.entry import Entry, StageBefore, Training, resolve
 from ranking.reranker import Reranker, Resources, SentenceEncoder
 
 PACKAGES = (
     "ranking.baselines",
     "ranking.cascade",
     "ranking.cosinet",
+    "ranking.fusion",
     "ranking.hashing",
     "ranking.multihead",
     "ranking.peasi",
@@ -60,7 +61,7 @@ def load_reranker(
     encoder: Callable[[], SentenceEncoder] = _no_encoder,
     model: Callable[[str], Path] = Path,
     device: str = "cpu",
-    scores: Mapping[str, str] | None = None,
+    before: Sequence[StageBefore] = (),
     **settings: Any,
 ) -> Reranker:
     """A reranker by itself, outside of any plan; `settings` are the keys of its stage, the rest is as in `Resources`.
@@ -68,4 +69,4 @@ def load_reranker(
     Raises ValueError if there is no such reranker, a setting is wrong, or the checkpoint is missing or unusable.
     """
     entry = find(name)
-    return entry.load(Resources(entry.stage(**settings), entry.folder(checkpoint), encoder, model, device, scores or {}))
+    return entry.load(Resources(entry.stage(**settings), entry.folder(checkpoint), encoder, model, device, tuple(before)))

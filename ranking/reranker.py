@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from ranking.entry import StageSettings
+from ranking.entry import StageBefore, StageSettings
 from schemas.ranked import RankedList, StageScore, Unit
 
 Settings = TypeVar("Settings", bound=StageSettings)
@@ -89,16 +89,26 @@ class Resources:
     """A transformer's name to its folder."""
     device: str = "cpu"
     """Where the reranker's model runs, as torch names it."""
-    scores: Mapping[str, str] = field(default_factory=dict)
-    """Reranker → name of the stage before this one that holds its scores, for those of the entry's `reads_scores`."""
+    before: tuple[StageBefore, ...] = ()
+    """The stages before this one, in order: whose scores the candidates have."""
     codes: SentenceCodes | None = None
     """What index stored of all sentences for the stage's checkpoint; None if it stored nothing."""
+    model_digest: str | None = None
+    """Of the checkpoint; None if nobody has looked."""
+    indexes: tuple[str, ...] | None = None
+    """Those that were searched for the candidates, of 'bm25' and 'dense'; None if it is not known."""
+    path: Callable[[str], Path] = Path
+    """A file's name, as the settings have it, to where it is."""
 
     def stage(self, kind: type[Settings]) -> Settings:
         """The settings, as those of a reranker with further keys. Raises TypeError if they are another reranker's."""
         if not isinstance(self.settings, kind):
             raise TypeError(f"{kind.__name__} expected, but the stage's settings are {type(self.settings).__name__}")
         return self.settings
+
+    def scored_by(self, reranker: str) -> str | None:
+        """Key of the last stage before this one that is of the reranker; None if there is none."""
+        return next((stage.key for stage in reversed(self.before) if stage.reranker == reranker), None)
 
     def folder(self) -> Path:
         """The checkpoint. Raises ValueError if there is none."""
@@ -182,12 +192,17 @@ def check_finite(ranked: RankedList, scores: npt.NDArray[np.floating], stage: st
     )
 
 
+def rounded(scores: Iterable[float]) -> list[float]:
+    """The scores as they order a list."""
+    return [round(float(score), SCORE_DECIMALS) for score in scores]
+
+
 def order_by(ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floating], stage: str) -> RankedList:
     """The list ordered by `scores` (one per candidate, in the list's order), which become the score of `stage`.
 
     Higher is better; ties keep the incoming order. Raises ScoreNotFinite on a score that is NaN or infinite.
     """
-    values = [round(float(s), SCORE_DECIMALS) for s in scores]
+    values = rounded(scores)
     if len(values) != len(ranked.candidates):
         raise ValueError(
             f"{stage}: {len(values)} scores for {len(ranked.candidates)} candidates of question {ranked.question.question_id}"

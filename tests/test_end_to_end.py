@@ -20,7 +20,7 @@ from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import rerank, retrieve, shard_search
+from pipelines.steps import job_plan, rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, status, steps_of
 from pipelines.steps.models import dense_encoder
 from ranking.cascade.schedule import cost
@@ -151,7 +151,7 @@ def test_a_plan_may_begin_with_cosinet_on_passages(small_run, tmp_path):
     job = small_job(small_run, f"rerank.stages=[{{{first}, keep=4}}, {{{second}, keep=3}}]")
     list(run_steps(job, tmp_path / "run", ["rerank"], ()))
     lists = list(rerank.ranked_lists(iter(hits(small_run))))
-    (whole,) = rerank.load_plan(small_job(small_run, f"rerank.stages=[{{{first}}}]"))
+    (whole,) = job_plan.load_plan(small_job(small_run, f"rerank.stages=[{{{first}}}]"))
     wanted = {ranked.question.question_id: ranked.candidates for ranked in whole.reranker.rerank(lists)}
     for question_id, rows in groupby(scored(tmp_path / "run"), key=lambda row: row.question_id):
         read = list(rows)
@@ -222,7 +222,7 @@ def test_beam_gives_what_the_functions_give(small_run):
         for rank, one in enumerate(ranked, 1)
     ]
     assert made == hits(small_run)
-    outcomes = run_stages(list(rerank.ranked_lists(iter(made))), rerank.load_plan(job))
+    outcomes = run_stages(list(rerank.ranked_lists(iter(made))), job_plan.load_plan(job))
     assert [row for outcome in outcomes for row in outcome.rows()] == scored(small_run)
 
 

@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "ranking.evaluation": "schemas",
     "ranking.word_vectors": "schemas",
     "ranking.baselines": "schemas ranking",
+    "ranking.fusion": "schemas ranking",
     "ranking.transformer": "schemas ranking",
     "ranking.cosinet": "schemas ranking ranking.word_vectors",
     "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -44,6 +44,10 @@ def enlarged(model: Model, factor: float = 4) -> Model:
     for weight in model.parameters():
         weight.data *= factor
     return model
+
+
+SETTINGS: dict[str, dict[str, Any]] = {name: {"weights": {"overlap": 1.0}} for name in ("blend", "blend_passages")}
+"""What a stage of the reranker cannot do without, in a plan where one of `overlap` comes before."""
 
 
 def write_body(folder: Path, seed: int = 0, **shape: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pipelines.config.job_file import Job
 from pipelines.errors import INPUT_MISSING, JobError
+from ranking.entry import file_keys
 from ranking.registry import find
 
 
@@ -27,5 +28,8 @@ def _named(job: Job) -> Iterator[tuple[str, str, str]]:
     for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
         if stage.checkpoint is not None and find(stage.reranker).checkpoint is not None:
             yield "rerank", f"rerank.stages.{number}.checkpoint", stage.checkpoint
+        for key in file_keys(type(stage)):
+            if (written := getattr(stage, key)) is not None:
+                yield "rerank", f"rerank.stages.{number}.{key}", written
     if job.propagate is not None and job.propagate.labels is not None:
         yield "propagate", "propagate.labels", job.propagate.labels

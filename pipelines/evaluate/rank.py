@@ -95,7 +95,7 @@ def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
     """The reranker, and the folder of its model."""
     settings = _settings(name, options.settings)
     try:
-        find(name).stage(**settings).check_scores({})
+        find(name).stage(**settings).check_scores(())
         reranker = load_reranker(
             name, options.checkpoint, encoder=dense_encoder, model=find_model, device=device_of("auto"), **settings
         )

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from indexing.shards.dense import find_model
-from pipelines.config.job_file import Job, Rerank
+from pipelines.config.job_file import Job
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
@@ -24,20 +21,11 @@ from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, write_answers
-from pipelines.steps.models import (
-    ModelDoFn,
-    device_of,
-    encoder_inputs,
-    encoder_settings,
-    folder_digest,
-    passage_encoder,
-    shared,
-)
+from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
+from pipelines.steps.models import ModelDoFn, encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
-from ranking.entry import Entry
-from ranking.plan import Stage, check_plan, scores_before
+from ranking.plan import Stage
 from ranking.registry import find
-from ranking.reranker import Reranker, Resources
 from schemas.ranked import Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
@@ -45,90 +33,14 @@ REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
 
 
-def plan_settings(job: Job) -> Rerank:
-    """The job's plan, checked. Raises JobError (78) if its stages do not fit one another."""
-    if job.rerank is None:
-        raise JobError("the job has no [rerank] section; add one with [[rerank.stages]]", SETTINGS)
-    stages = job.rerank.stages
-    try:
-        check_plan([(stage.key, find(stage.reranker).reranker, stage.keep) for stage in stages])
-        scores_before(stages)
-    except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
-    return job.rerank
-
-
-def load_stages(job: Job, encoder: Callable[[], Any], run: Path | None = None) -> list[Stage]:
-    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared before.
-
-    Raises JobError (78) with the stage if a checkpoint is missing or unusable.
-    """
-    stages = plan_settings(job).stages
-    device = device_of(job.workers.device)
-    plan = []
-    for n, (stage, scores) in enumerate(zip(stages, scores_before(stages), strict=True)):
-        try:
-            entry, folder = find(stage.reranker), sentence_codes.checkpoint_folder(job, stage)
-            codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
-            allowed = encoder if entry.uses_encoder else _no_encoder
-            resources = Resources(stage, folder, allowed, partial(find_model, beside=job.folder), device, scores, codes)
-            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep, folder))
-        except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
-    return plan
-
-
-def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
-    """The reranker, one copy of it in this process. One that uses the encoder is cheap, and the encoder itself is shared."""
-    if entry.uses_encoder:
-        return entry.load(resources)
-    digest = folder_digest(resources.checkpoint) if resources.checkpoint else None
-    scores = tuple(sorted(resources.scores.items()))
-    key = ("reranker", resources.settings.model_dump_json(), digest, resources.device, scores, run)
-    return shared(key, partial(entry.load, resources))
-
-
-def _no_encoder() -> Any:
-    raise RuntimeError("this reranker asks for the job's encoder: its registry entry must say `uses_encoder=True`")
-
-
-def check_stages(job: Job) -> None:
-    """Load every stage's reranker here, before any worker does; the dense encoder is only looked for.
-
-    Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder is needed and cannot be had.
-    """
-
-    def look() -> Any:
-        for name in (job.index.encoder, job.index.question_encoder):
-            if name is not None:
-                find_model(name, job.folder)
-
-    load_stages(job, look)
-
-
-def checkpoint_digests(job: Job) -> dict[str, str]:
-    """Stage → digest of its checkpoint's content, for the stages that have one: trained again, it is another input.
-
-    Raises JobError (78) as `load_stages`.
-    """
-    digests = {}
-    for n, stage in enumerate(plan_settings(job).stages):
-        try:
-            digests[f"checkpoint of {stage.key}"] = sentence_codes.checkpoint_digest(job, stage)
-        except ValueError as e:
-            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
-    return {key: digest for key, digest in digests.items() if digest is not None}
-
-
 def step_of(job: Job, run: Path) -> Step:
     """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     plan = plan_settings(job)
     settings = plan.model_dump(exclude={"allow_empty"})  # which decides no row
-    inputs = {"retrieved": retrieved.digest(), **checkpoint_digests(job)}
+    inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
-        inputs |= encoder_inputs(job)
     return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
 
 
@@ -187,14 +99,6 @@ class RunStages(ModelDoFn):
             rerank_part(unit, part, self._folder, self._plan, self._step, meter.add)
 
 
-def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
-    """The plan with its models loaded, each once in this process, and the encoder if a stage calls for it.
-
-    `run`: whose shards may hold codes. Raises as `load_stages`.
-    """
-    return load_stages(job, lambda: passage_encoder(job), run)
-
-
 def rerank_part(
     unit: int,
     part: Part,
@@ -240,4 +144,4 @@ def summary(run: Path) -> str:
     )
 
 
-STEP = StepCode(OUTPUTS, rerank, check=lambda job, run: check_stages(job))
+STEP = StepCode(OUTPUTS, rerank, check=check_stages)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from pydantic import Field
 
-from ranking.entry import Entry, StageSettings
+from ranking.entry import Entry, StageBefore, StageSettings
 from ranking.peasi.passage_settings import TRAINING
 
 PASSAGE_RERANKER, EXTRACTOR = "peasi.pr", "peasi.easi"
@@ -19,9 +19,9 @@ class ExtractorStage(StageSettings):
         None, ge=0, le=1, description="least confidence of an answer; a question whose answers have less gets none"
     )
 
-    def check_scores(self, scores: Mapping[str, str]) -> None:
+    def check_scores(self, before: Sequence[StageBefore]) -> None:
         """A threshold is one of the confidence, which is computed from the passages' scores of PR."""
-        if self.threshold is not None and PASSAGE_RERANKER not in scores:
+        if self.threshold is not None and all(stage.reranker != PASSAGE_RERANKER for stage in before):
             raise ValueError(
                 f"`threshold` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "
                 f"put a stage of {PASSAGE_RERANKER} before this one, or leave `threshold` out"
@@ -36,6 +36,5 @@ ENTRIES = (
         settings=ExtractorStage,
         checkpoint="peasi",
         training=TRAINING,
-        reads_scores=(PASSAGE_RERANKER,),
     ),
 )

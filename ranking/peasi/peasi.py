@@ -74,7 +74,7 @@ class SentenceExtractor:
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        threshold, scored_by = resources.stage(ExtractorStage).threshold, resources.scores.get(PassageReranker.name)
+        threshold, scored_by = resources.stage(ExtractorStage).threshold, resources.scored_by(PassageReranker.name)
         return cls(*load(resources.folder(), resources.model), threshold, scored_by, resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:

@@ -9,7 +9,7 @@ from pipelines.config.job_file import Propagate, load
 from pipelines.config.training_file import TrainJob, load_job
 from pipelines.jobs import FOLDER
 from pipelines.steps.chain import steps_of
-from pipelines.steps.rerank import plan_settings
+from pipelines.steps.job_plan import plan_settings
 
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 

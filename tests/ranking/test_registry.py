@@ -17,7 +17,6 @@ def test_an_entry_names_a_class_of_that_name_and_settings_whose_keys_say_what_th
     assert entry.name == entry.reranker.name == name
     assert issubclass(entry.settings, StageSettings)
     assert all(field.description for field in entry.settings.model_fields.values())
-    assert set(entry.reads_scores) <= set(RERANKERS)
     if entry.coder is not None:
         assert callable(entry.coder.load) and callable(entry.coder.makes_codes)
 

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 import torch
 
+from ranking.baselines.overlap import Overlap
+from ranking.entry import StageBefore
 from ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
 from ranking.registry import RERANKERS, find, load_reranker
 from ranking.reranker import Reranker, Resources, ScoreNotFinite, order_by
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
-from tests.tiny import checkpoint
+from tests.tiny import SETTINGS, checkpoint
 
 TEXTS = {
     "d1": ["Rome is the capital of Italy.", "It lies on the Tiber.", "Rome is old."],
@@ -52,8 +54,10 @@ def passages(*doc_ids: str, question: Question = QUESTION) -> RankedList:
 
 
 def list_for(reranker: type[Reranker], *doc_ids: str, question: Question = QUESTION) -> RankedList:
+    """Candidates of the reranker's unit, whose scores are those of a stage `overlap` before it."""
     made = passages(*doc_ids, question=question)
-    return to_sentences(made) if reranker.reads == "sentence" else made
+    (scored,) = Overlap().rerank([to_sentences(made) if reranker.reads == "sentence" else made])
+    return scored
 
 
 def ids(ranked: RankedList) -> list[str]:
@@ -68,7 +72,9 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def loaded(written: tuple[str, str | None]) -> Reranker:
-    return load_reranker(*written, encoder=LetterEncoder)
+    return load_reranker(
+        *written, encoder=LetterEncoder, before=[StageBefore("overlap", "overlap")], **SETTINGS.get(written[0], {})
+    )
 
 
 def test_what_comes_back_is_a_subset_of_what_came_in(loaded: Reranker) -> None:

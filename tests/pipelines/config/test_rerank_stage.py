@@ -10,10 +10,12 @@ import pytest
 
 from pipelines.config.job_file import Job, keys, load
 from pipelines.errors import SETTINGS, JobError
-from pipelines.steps.rerank import plan_settings
+from pipelines.steps.job_plan import plan_settings
 from ranking.cascade import CascadeStage
+from ranking.entry import StageBefore
 from ranking.peasi import ExtractorStage
-from ranking.plan import scores_before
+from ranking.plan import stages_before
+from ranking.reranker import Resources
 
 PR, EASI = '[[rerank.stages]]\nreranker = "peasi.pr"\n', '[[rerank.stages]]\nreranker = "peasi.easi"\n'
 CASCADE, OVERLAP = '[[rerank.stages]]\nreranker = "cascade"\n', '[[rerank.stages]]\nreranker = "overlap"\n'
@@ -103,6 +105,10 @@ def test_a_threshold_that_no_confidence_stands_for_is_refused(tmp_path: Path, st
 def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path) -> None:
     text = PR + 'name = "first"\n' + PR + 'name = "second"\n' + EASI + 'name = "answers"\n' + SURE
     plan = plan_settings(job(tmp_path, text)).stages
-    assert scores_before(plan) == [{}, {}, {"peasi.pr": "second"}]
+    first, second = StageBefore("first", "peasi.pr"), StageBefore("second", "peasi.pr")
+    assert stages_before(plan) == [(), (first,), (first, second)]
+    resources = Resources(plan[2], None, lambda: pytest.fail("no encoder is needed"), before=(first, second))
+    assert resources.scored_by("peasi.pr") == "second"
     named_alike = '[[rerank.stages]]\nreranker = "overlap"\nname = "peasi.pr"\n'
-    assert scores_before(plan_settings(job(tmp_path, named_alike + EASI)).stages) == [{}, {}]
+    before = stages_before(plan_settings(job(tmp_path, named_alike + EASI)).stages)
+    assert Resources(plan[2], None, lambda: None, before=before[1]).scored_by("peasi.pr") is None

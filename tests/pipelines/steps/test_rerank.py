@@ -17,14 +17,14 @@ from pipelines.__main__ import main
 from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import rerank
+from pipelines.steps import job_plan, rerank
 from ranking import registry
 from ranking.baselines import complete
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
 from schemas.model_files import write_sums
 from schemas.ranked import ScoredCandidate
-from tests.tiny import checkpoint
+from tests.tiny import SETTINGS, checkpoint
 
 TOY = {
     "toy/__init__.py": """
@@ -236,7 +236,8 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
         written = checkpoint(name, tmp_path / name)
         assert (written is None) == (entry.checkpoint is None)
         stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
-        rerank.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)
+        stage += "weights = {bm25 = 1.0}\n" if name in SETTINGS else ""
+        job_plan.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)
     assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
 
 
@@ -244,7 +245,7 @@ def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
     written = checkpoint("cascade", tmp_path / "cascade")
     stage = f"reranker = \"cascade\"\ncheckpoint = '{written}'\n"
     job = load(job_of(tmp_path, stage + 'name = "a"', stage + 'name = "b"\ndrop = [0.5]', 'reranker = "overlap"'))
-    first, second = rerank.load_plan(job), rerank.load_plan(job)
+    first, second = job_plan.load_plan(job), rerank.load_plan(job)
     assert [a.reranker is b.reranker for a, b in zip(first, second, strict=True)] == [True] * 3
     assert first[0].reranker is not first[1].reranker  # another setting is another reranker
     weights = tmp_path / "cascade" / "model.safetensors"
@@ -252,10 +253,10 @@ def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
     content[-1] ^= 1
     weights.write_bytes(content)  # trained again
     write_sums(tmp_path / "cascade", ["model.safetensors"])
-    assert rerank.load_plan(job)[0].reranker is not first[0].reranker
+    assert job_plan.load_plan(job)[0].reranker is not first[0].reranker
 
 
 def test_a_stage_that_cannot_be_loaded_is_named(tmp_path) -> None:
     job = load(job_of(tmp_path, 'reranker = "overlap"', 'reranker = "cascade"\ncheckpoint = "nowhere"'))
     with pytest.raises(JobError, match=r"rerank\.stages\.1: .*nowhere is no checkpoint of cascade"):
-        rerank.check_stages(job)
+        job_plan.check_stages(job)

@@ -1,0 +1,158 @@
+"""The plan of a job: its settings checked, its models loaded, and what of them decides the step's output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from indexing.shards.dense import find_model
+from pipelines.config.job_file import Job, Rerank
+from pipelines.errors import SETTINGS, JobError
+from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.steps import sentence_codes
+from pipelines.steps.models import device_of, encoder_inputs, passage_encoder, shared
+from ranking.entry import Entry, StageSettings, file_keys, file_names
+from ranking.plan import Stage, check_plan, stages_before
+from ranking.registry import find
+from ranking.reranker import Reranker, Resources
+from schemas.atomic_files import sha256
+
+
+def plan_settings(job: Job) -> Rerank:
+    """The job's plan, checked. Raises JobError (78) if its stages do not fit one another."""
+    if job.rerank is None:
+        raise JobError("the job has no [rerank] section; add one with [[rerank.stages]]", SETTINGS)
+    stages = job.rerank.stages
+    try:
+        check_plan([(stage.key, find(stage.reranker).reranker, stage.keep) for stage in stages])
+        stages_before(stages)
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+    return job.rerank
+
+
+def load_stages(
+    job: Job, encoder: Callable[[], Any], run: Path | None = None, indexes: tuple[str, ...] | None = None
+) -> list[Stage]:
+    """The plan with its models loaded; with `run` the codes in its shards, whose checksums were compared before.
+
+    `indexes`: as `Resources.indexes`; those of the job or the run if None.
+
+    Raises JobError (78) with the stage if a checkpoint is missing or unusable.
+    """
+    stages = plan_settings(job).stages
+    device = device_of(job.workers.device)
+    models = stage_models(stages, model_inputs(job))
+    indexes = indexes or searched(job, run)
+    plan = []
+    for n, (stage, before) in enumerate(zip(stages, stages_before(stages, models), strict=True)):
+        try:
+            entry, folder = find(stage.reranker), sentence_codes.checkpoint_folder(job, stage)
+            codes = sentence_codes.stored(job, stage, run, verify=False) if run else None
+            allowed = encoder if entry.uses_encoder else _no_encoder
+            resources = Resources(
+                stage,
+                folder,
+                allowed,
+                partial(find_model, beside=job.folder),
+                device,
+                before,
+                codes,
+                models[stage.key],
+                indexes,
+                job.path,
+            )
+            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep, folder))
+        except ValueError as e:
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+    return plan
+
+
+def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
+    """The reranker, one copy of it in this process. One that uses the encoder is cheap, and the encoder itself is shared."""
+    if entry.uses_encoder:
+        return entry.load(resources)
+    files = tuple(resources.path(name) for name, is_file in file_names(resources.settings) if is_file)
+    digests = tuple(sha256(file) if file.is_file() else None for file in files)
+    decisive = (resources.model_digest, digests, resources.before, resources.indexes)
+    key = ("reranker", resources.settings.model_dump_json(), decisive, resources.device, run)
+    return shared(key, partial(entry.load, resources))
+
+
+def _no_encoder() -> Any:
+    raise RuntimeError("this reranker asks for the job's encoder: its registry entry must say `uses_encoder=True`")
+
+
+def check_stages(job: Job, run: Path | None = None) -> None:
+    """Load every stage's reranker here, before any worker does; the dense encoder is only looked for.
+
+    Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder is needed and cannot be had.
+    """
+
+    def look() -> Any:
+        for name in (job.index.encoder, job.index.question_encoder):
+            if name is not None:
+                find_model(name, job.folder)
+
+    load_stages(job, look, indexes=searched(job, run))
+
+
+def checkpoint_digests(job: Job) -> dict[str, str]:
+    """Stage → digest of its checkpoint's content, for the stages that have one: trained again, it is another input.
+
+    Raises JobError (78) as `load_stages`.
+    """
+    digests = {}
+    for n, stage in enumerate(plan_settings(job).stages):
+        try:
+            digests[f"checkpoint of {stage.key}"] = sentence_codes.checkpoint_digest(job, stage)
+        except ValueError as e:
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+    return {key: digest for key, digest in digests.items() if digest is not None}
+
+
+def model_inputs(job: Job) -> dict[str, str]:
+    """What the step's fingerprint holds of the plan's models: digests of checkpoints, and of the encoder if a stage uses it.
+
+    Raises JobError (78) as `load_stages`, ModelMissing if the encoder cannot be had.
+    """
+    uses_encoder = any(find(stage.reranker).uses_encoder for stage in plan_settings(job).stages)
+    return checkpoint_digests(job) | (encoder_inputs(job) if uses_encoder else {})
+
+
+def stage_models(stages: Sequence[StageSettings], inputs: Mapping[str, str]) -> dict[str, str | None]:
+    """Key of each stage → digest of its model, from `model_inputs`, as a manifest has them too; None if it has no model."""
+    encoder = ", ".join(digest for name, digest in sorted(inputs.items()) if name.startswith("encoder ")) or None
+    return {
+        stage.key: encoder if find(stage.reranker).uses_encoder else inputs.get(f"checkpoint of {stage.key}")
+        for stage in stages
+    }
+
+
+def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
+    """The indexes in which the job searches, or in which the run's passages were found; None if neither says it."""
+    if job.retrieve is not None:
+        return tuple(job.retrieve.sources)
+    manifest = read_manifest(run / "retrieved") if run is not None else None
+    sources = manifest.settings.get("sources") if manifest is not None else None
+    return None if sources is None else tuple(sources)
+
+
+def file_digests(job: Job) -> dict[str, str]:
+    """'KEY of STAGE' → SHA-256 of each file that a stage names, such as one of weights."""
+    return {
+        f"{key} of {stage.key}": sha256(job.path(written))
+        for stage in plan_settings(job).stages
+        for key in file_keys(type(stage))
+        if (written := getattr(stage, key)) is not None
+    }
+
+
+def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
+    """The plan with its models loaded, each once in this process, and the encoder if a stage calls for it.
+
+    `run`: whose shards may hold codes. Raises as `load_stages`.
+    """
+    return load_stages(job, lambda: passage_encoder(job), run)
