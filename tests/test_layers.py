@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "ranking.evaluation": "schemas",
     "ranking.word_vectors": "schemas",
     "ranking.baselines": "schemas ranking",
-    "ranking.fusion": "schemas ranking",
+    "ranking.fusion": "schemas ranking ranking.evaluation",
     "ranking.transformer": "schemas ranking",
     "ranking.cosinet": "schemas ranking ranking.word_vectors",
     "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation",
@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config pipelines.inputs",
     "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.inputs",
     "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "
-    "pipelines.datasets pipelines.inputs pipelines.steps",
+    "ranking.fusion pipelines.datasets pipelines.inputs pipelines.steps",
     "pipelines.train": f"{GROUND} indexing.passages indexing.shards ranking ranking.cascade ranking.multihead "
     "ranking.transformer ranking.training pipelines.config pipelines.datasets pipelines.inputs pipelines.steps "
     "pipelines.evaluate",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.steps import sentence_codes
 from pipelines.steps.models import device_of, encoder_inputs, passage_encoder, shared
-from ranking.entry import Entry, StageSettings, file_keys, file_names
+from ranking.entry import Entry, file_keys, file_names
 from ranking.plan import Stage, check_plan, stages_before
 from ranking.registry import find
 from ranking.reranker import Reranker, Resources
@@ -44,7 +44,7 @@ def load_stages(
     """
     stages = plan_settings(job).stages
     device = device_of(job.workers.device)
-    models = stage_models(stages, model_inputs(job))
+    models = stage_models({stage.key: stage.reranker for stage in stages}, model_inputs(job))
     indexes = indexes or searched(job, run)
     plan = []
     for n, (stage, before) in enumerate(zip(stages, stages_before(stages, models), strict=True)):
@@ -122,12 +122,13 @@ def model_inputs(job: Job) -> dict[str, str]:
     return checkpoint_digests(job) | (encoder_inputs(job) if uses_encoder else {})
 
 
-def stage_models(stages: Sequence[StageSettings], inputs: Mapping[str, str]) -> dict[str, str | None]:
-    """Key of each stage → digest of its model, from `model_inputs`, as a manifest has them too; None if it has no model."""
+def stage_models(rerankers: Mapping[str, str], inputs: Mapping[str, str]) -> dict[str, str | None]:
+    """Key of each stage → digest of its model; None if it has none. `rerankers`: key → reranker; `inputs`: `model_inputs`,
+    which a manifest of scored/ has too."""
     encoder = ", ".join(digest for name, digest in sorted(inputs.items()) if name.startswith("encoder ")) or None
     return {
-        stage.key: encoder if find(stage.reranker).uses_encoder else inputs.get(f"checkpoint of {stage.key}")
-        for stage in stages
+        key: encoder if find(reranker).uses_encoder else inputs.get(f"checkpoint of {key}")
+        for key, reranker in rerankers.items()
     }
 
 

@@ -71,6 +71,13 @@ def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidenc
     )
 
 
+def interval(values: Floats, rounds: int = 10_000, seed: int = 0, confidence: float = 0.95) -> tuple[float, float]:
+    """(low, high) of the mean of `values` [questions], by the bootstrap over questions. Raises ValueError if there is none."""
+    if not len(values):
+        raise ValueError("no question; there must be at least one")
+    return _interval(values, rounds, np.random.default_rng(seed), confidence)
+
+
 def _randomisation_p(moved: Floats, rounds: int, generator: np.random.Generator) -> float:
     """How often |sum| is as large as here when each difference [n], none of them 0, gets a random sign.
 

@@ -161,7 +161,7 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
     checkpoint("pointwise", tmp_path / "pointwise")
     stages = ('reranker = "similarity"', 'reranker = "pointwise"\ncheckpoint = "pointwise"')
     job = load(job_file(tmp_path, *stages))
-    models = stage_models(job.rerank.stages, model_inputs(job))
+    models = stage_models({stage.key: stage.reranker for stage in job.rerank.stages}, model_inputs(job))
     assert None not in models.values() and len(set(models.values())) == 2
     fitted = {key: {"reranker": key, "model": model} for key, model in models.items()}
     check_stages(load(job_file(tmp_path, *stages, weights_file(tmp_path, fitted, {"similarity": 1.0, "pointwise": 1.0}))))

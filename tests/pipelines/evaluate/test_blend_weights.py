@@ -1,0 +1,102 @@
+"""`answermill weights`: a run and its labels in, a file that a stage of the same plan takes out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipelines.__main__ import main
+from pipelines.evaluate.blend_weights import fit_run
+from pipelines.execution.parquet_folder import Folder
+from ranking.fusion.weights import WeightsFile
+from schemas.ranked import ScoredCandidate
+
+PLAN = '[[rerank.stages]]\nreranker = "overlap"\nname = "words"\n[[rerank.stages]]\nreranker = "similarity"\nkeep = 30\n'
+ENCODER = '[index]\nencoder = "{}"\n'
+BLEND = '[[rerank.stages]]\nreranker = "blend"\nweights_file = "weights.json"\n'
+NAMES = ("words", "similarity", "bm25")
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def ranked(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with job.toml, and the run of its plan."""
+    folder = tmp_path_factory.mktemp("ranked")
+    for name in ("documents", "questions", "retrieved"):
+        shutil.copytree(small_run / name, folder / "run" / name)
+    (folder / "job.toml").write_text(ENCODER.format(small_run.parent / "encoder") + PLAN)
+    assert call("rerank", folder / "job.toml", "--out", folder / "run") == 0
+    return folder
+
+
+def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run, tmp_path, capsys) -> None:
+    labels, file = small_run / "labels/sentences", tmp_path / "weights.json"
+    assert call("weights", ranked / "run/scored", "--labels", labels, "--names", *NAMES, "--out", file) == 0
+    lines = capsys.readouterr().out.splitlines()
+    content = WeightsFile.read(file)
+    (fit,) = content.fits
+    assert set(fit.weights) == set(NAMES) and fit.questions > 10
+    assert lines[0].startswith(f"{fit.questions:,} questions with a correct candidate among {fit.candidates:,}; ")
+    assert [line.split()[0] for line in lines[4:]] == [*sorted(NAMES), "blend", "blend"]
+    assert f"{100 * fit.blend['MRR'].value:.2f}" in lines[-2] and f"blend - {fit.best}" in lines[-1]
+    assert content.stages["words"].model is None and content.stages["similarity"].model is not None
+    again = tmp_path / "again.json"
+    assert call("weights", ranked / "run/scored", "--labels", labels, "--names", *NAMES[::-1], "--out", again) == 0
+    assert again.read_bytes() == file.read_bytes()
+
+    job, run = tmp_path / "job.toml", tmp_path / "run"
+    shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers.jsonl"))
+    job.write_text((ranked / "job.toml").read_text() + BLEND)
+    assert call("rerank", job, "--out", run) == 0
+    blended = Folder.open(run / "scored", ScoredCandidate, "rerank").read()
+    assert Counter(row.stages[-1].stage for row in blended)["blend"] > 100
+    job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete"') + BLEND)
+    capsys.readouterr()
+    assert call("rerank", job, "--out", tmp_path / "other") == 78
+    assert "rerank.stages.2: weights_file" in capsys.readouterr().err
+
+
+def test_what_is_fitted_are_the_lists_that_every_named_stage_has_scored(ranked, small_run) -> None:
+    rows = list(Folder.open(ranked / "run/scored", ScoredCandidate, "rerank").read())
+    asked = {row.question_id for row in Folder.open(ranked / "run/scored", ScoredCandidate, "rerank").read()}
+    both = fit_run(ranked / "run/scored", small_run / "labels/sentences", NAMES)
+    (fit,) = both.file.fits
+    assert fit.questions + fit.without_answer <= len(asked)
+    assert both.left_out == sum(row.unit == "sentence" and len(row.stages) < 2 for row in rows)
+    assert fit.candidates <= sum(len(row.stages) == 2 for row in rows)
+
+
+def test_what_cannot_be_fitted_is_refused(ranked, small_run, tmp_path, capsys) -> None:
+    scored, labels, out = ranked / "run/scored", small_run / "labels/sentences", tmp_path / "w.json"
+    for names, more, code, says in (
+        (["wrods"], [], 2, "--names wrods: no such score in"),
+        (["words", "words"], [], 2, "name each of them once"),
+        (["words"], ["--folds", 1], 65, "1 folds of"),
+        (["words"], ["--folds", 10_000], 65, "10000 folds of"),
+        (["words"], ["--penalty", -1], 65, "penalty = -1"),
+    ):
+        assert call("weights", scored, "--labels", labels, "--names", *names, "--out", out, *more) == code
+        assert says in capsys.readouterr().err
+    assert call("weights", scored, "--labels", tmp_path / "none", "--names", "words", "--out", out) == 66
+    assert call("weights", tmp_path, "--labels", labels, "--names", "words", "--out", out) in (65, 66)
+    (tmp_path / "labels.tsv").write_text("q 0 c 1\n")
+    assert call("weights", scored, "--labels", tmp_path / "labels.tsv", "--names", "words", "--out", out) == 65
+    assert not out.exists()
+
+
+def test_the_file_says_what_it_was_fitted_on(ranked, small_run, tmp_path) -> None:
+    fit_run(ranked / "run/scored", small_run / "labels/sentences", NAMES).file.write(tmp_path / "w.json")
+    content = json.loads((tmp_path / "w.json").read_text())
+    (fit,) = content["fits"]
+    assert {"weights", "questions", "penalty", "folds", "alone", "blend", "gain"} <= set(fit)
+    assert content["stages"]["words"] == {"reranker": "overlap", "model": None}
+    assert set(fit["blend"]["MRR"]) == {"value", "low", "high"}
