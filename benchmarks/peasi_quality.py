@@ -235,13 +235,14 @@ def selective(
         if not (table.passages and table.sentence):
             continue
         calibration = load(work / name, find_model)[0].calibration or UNCALIBRATED
-        confidence_, right_ = [], []
+        confidence_, right_, is_answered = [], [], []
         for rows, scores, chosen, log_p in zip(lists, table.passages, table.sentence, table.log_p, strict=True):
             top = int(np.argmax(scores))
             there = chosen[top] >= 0
-            confidence_.append(float(calibration(answer_logit(scores[[top]], log_p[[top]]))[0]) if there else np.nan)
+            is_answered.append(there)
+            confidence_.append(float(calibration(answer_logit(scores[[top]], log_p[[top]]))[0]) if there else 0.0)
             right_.append(float(rows[top].sentences[chosen[top]].label) if there else 0.0)
-        curve = risk_coverage(np.array(confidence_), np.array(right_))
+        curve = risk_coverage(confidence_, right_, is_answered)
         yield f"{test}_aurc_{name}", curve.aurc
         yield f"{test}_right_{name}", 100 * float(np.mean(right_))
 

@@ -15,8 +15,8 @@ from pipelines.errors import BAD_DATA, JobError
 
 Value = tuple[int, str, str, float]
 """(line or row number, question id, candidate id, value)."""
-SureValue = tuple[int, str, str, float, float]
-"""The same with a confidence."""
+SureValue = tuple[int, str, str, float, float | None]
+"""The same with a confidence; None for a candidate that is no answer, since it was dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,9 @@ class CandidateValues:
     files: tuple[tuple[Path, int], ...]
     """(file, number of values up to its end), in order."""
     confidence: npt.NDArray[np.float64] | None = None
-    """How sure the ranker is of each, if `value` is only its place in an order; NaN if it is no answer."""
+    """How sure the ranker is of each, if `value` is only its place in an order; 0 for what is no answer."""
+    is_answer: npt.NDArray[np.bool_] | None = None
+    """Whether each may be the answer, so that it was not dropped; None if all may."""
 
     @classmethod
     def from_rows(cls, path: Path, rows: Iterable[Value | SureValue]) -> CandidateValues:
@@ -39,8 +41,10 @@ class CandidateValues:
         columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
         number, questions, candidates, values, *rest = columns
         ids = (pa.array(questions, pa.string()), pa.array(candidates, pa.string()))
-        confidence = np.array(rest[0], np.float64) if rest else None
-        return cls(*ids, np.array(values, np.float64), np.array(number, np.int64), ((path, len(number)),), confidence)
+        confidence = np.array([sure or 0.0 for sure in rest[0]], np.float64) if rest else None
+        is_answer = np.array([sure is not None for sure in rest[0]], np.bool_) if rest else None
+        files = ((path, len(number)),)
+        return cls(*ids, np.array(values, np.float64), np.array(number, np.int64), files, confidence, is_answer)
 
     def __len__(self) -> int:
         return len(self.value)

@@ -211,7 +211,7 @@ def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
 def _curve(scores: str, joined: Joined) -> RiskCoverage:
     """The answer to a question is its first candidate, right if that is correct; without a ranked one there is no answer."""
     try:
-        return risk_coverage(*first_answers(joined.judged, joined.confidence))
+        return risk_coverage(*first_answers(joined.judged, joined.confidence, joined.is_answer))
     except ValueError as e:
         raise JobError(f"{scores}: {e}", BAD_DATA) from e
 

@@ -23,14 +23,16 @@ class Joined:
     """The questions; '' for each if the labels do not have their texts."""
     judged: Judged
     confidence: Floats
-    """How sure the ranker is of each candidate of `judged`; NaN if it is not ranked."""
+    """How sure the ranker is of each candidate of `judged`; 0 for what is no answer."""
+    is_answer: Bools
+    """Whether each may be the answer; False if the ranker has dropped it, or has not ranked it."""
     unknown_questions: int
     """Questions of the scores that the labels do not have: left out."""
 
 
 def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
-    """Raises JobError (65), with file and line, on a score that is not finite, a candidate that comes twice, or an id that a
-    closed data set does not have; and if no question of the scores has a label, or there is no score at all."""
+    """Raises JobError (65), with file and line, on a score or confidence that is not finite, a candidate that comes twice, or
+    an id that a closed data set does not have; and if no question of the scores has a label, or there is no score at all."""
     question_ids, label_question, score_question = _number(labels.values.question_id, scores.question_id)
     names, label_candidate, score_candidate = _number(labels.values.candidate_id, scores.candidate_id)
     keys, label = _unique_labels(labels.values, label_question * len(names) + label_candidate)
@@ -53,12 +55,13 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
         np.concatenate([np.where(known, label[place], UNJUDGED)[labelled], label[missing]]),
         np.concatenate([np.ones(labelled.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
     )
-    sure = scores.value if scores.confidence is None else scores.confidence
+    sure, is_answer = _confidences(scores)
     return Joined(
         question_ids=tuple(question_ids[:questions]),
         texts=tuple(labels.questions.get(q, "") for q in question_ids[:questions]),
         judged=judged,
-        confidence=np.concatenate([sure[labelled], np.full(missing.sum(), np.nan)]),
+        confidence=np.concatenate([sure[labelled], np.zeros(missing.sum())]),
+        is_answer=np.concatenate([is_answer[labelled], np.zeros(missing.sum(), np.bool_)]),
         unknown_questions=len(np.unique(score_question[~labelled])),
     )
 
@@ -82,16 +85,24 @@ def _unique_labels(values: CandidateValues, key: Ints) -> tuple[Ints, Ints]:
     return keys[~again], np.maximum(label[~again], 0)  # TREC's negative judgements are kinds of wrong
 
 
+def _confidences(scores: CandidateValues) -> tuple[Floats, Bools]:
+    """([n] how sure the ranker is of each score's candidate; [n] whether it may be the answer)."""
+    sure = scores.value if scores.confidence is None else scores.confidence
+    return sure, np.ones(len(scores), np.bool_) if scores.is_answer is None else scores.is_answer
+
+
 def _check_scores(scores: CandidateValues, key: Ints, known: Bools | None, source: str) -> None:
     """Raises JobError (65) for the first score that is wrong."""
     first = np.zeros(len(key), np.bool_)
     first[np.unique(key, return_index=True)[1]] = True
-    infinite = ~np.isfinite(scores.value)
+    infinite, unsure = ~np.isfinite(scores.value), ~np.isfinite(_confidences(scores)[0])
     unknown = np.zeros(len(key), np.bool_) if known is None else ~known
-    for n in np.flatnonzero(infinite | ~first | unknown)[:1]:
+    for n in np.flatnonzero(infinite | unsure | ~first | unknown)[:1]:
         candidate = f"candidate {scores.candidate_id[n]} of question {scores.question_id[n]}"
         if infinite[n]:
             problem = f"score {scores.value[n]} for {candidate}"
+        elif unsure[n]:
+            problem = f"confidence {_confidences(scores)[0][n]} for {candidate}"
         else:
             problem = f"{candidate} is not in {source}" if unknown[n] else f"{candidate} comes twice"
         raise JobError(f"{scores.where(n)}: {problem}", BAD_DATA)

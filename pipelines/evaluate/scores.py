@@ -8,8 +8,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.candidate_values import CandidateValues, SureValue, Value, number_of, read_parquet
 from pipelines.execution.parquet_folder import Folder, read_batches
@@ -67,12 +65,12 @@ def _folder(path: Path, by: str) -> CandidateValues:
     return replace(CandidateValues.from_rows(path, values), files=tuple(files))
 
 
-def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float, float]]:
+def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -> Iterator[tuple[int, float, float | None]]:
     """(row number, score, confidence) of one question's rows, which are the kept ones best first, then the departed ones, the
     last to leave first. Stages that are met are added to `stages`.
 
     All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its answers. The
-    confidence of a place in the final order is its last stage's score, and NaN for departed ones; of a position, retrieval's.
+    confidence of a place in the final order is its last stage's score, and None for departed ones; of a position, retrieval's.
     """
     unit = next((row["unit"] for row in rows if row["rank"] is not None), rows[0]["unit"])
     for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == unit):
@@ -102,7 +100,7 @@ def _weights(by: str) -> dict[str, float]:
     return weights
 
 
-def _last_score(row: Mapping[str, Any]) -> float:
+def _last_score(row: Mapping[str, Any]) -> float | None:
     if row["rank"] is None:
-        return np.nan
+        return None
     return float(row["stages"][-1]["score"] if row["stages"] else row["fused_score"])

@@ -9,11 +9,12 @@ answered, is the risk-coverage curve of El-Yaniv and Wiener (JMLR 2010); only th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ranking.evaluation.metrics import Floats, Ints, Judged, measure
+from ranking.evaluation.metrics import Bools, Floats, Ints, Judged, measure
 from ranking.evaluation.significance import EQUAL
 
 BINS = 15
@@ -63,44 +64,59 @@ class RiskCoverage:
         return min(self.least[self.risk <= risk + EQUAL].tolist(), default=None)
 
 
-def risk_coverage(confidence: npt.ArrayLike, right: npt.ArrayLike) -> RiskCoverage:
+class FirstAnswers(NamedTuple):
+    """The first answer to each question, as arrays [questions]."""
+
+    confidence: Floats
+    """How sure the ranker is of it; 0 where there is no answer."""
+    right: Floats
+    """The probability that it is right; 0 where there is no answer."""
+    is_answered: Bools
+    """Whether there is an answer."""
+
+
+def risk_coverage(confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None) -> RiskCoverage:
     """The curve of `confidence` [n] and `right` [n]: whether the answer is right, or the probability of that, from 0 to 1.
 
-    NaN marks a question without an answer: it is never covered, and its `right` is ignored. Raises ValueError if no question
-    has an answer, or if the lengths differ.
+    `is_answered` [n]: whether the question has an answer; None if all have. One without is never covered, and its other values
+    are ignored. Raises ValueError if no question has an answer, an answer's confidence is NaN, or the lengths differ.
     """
-    sure, credit = _checked(confidence, right)
-    questions, answered = len(sure), ~np.isnan(sure)
-    if not answered.any():
+    sure, credit = _answers(confidence, right, is_answered)
+    questions = np.size(confidence)
+    if not len(sure):
         raise ValueError(f"none of {questions} questions has an answer")
-    values, tie, size = np.unique(-sure[answered], return_inverse=True, return_counts=True)
-    wrong = np.bincount(tie, 1 - credit[answered]) / size  # [ties]: expected at each place of the tie
-    running = np.cumsum(np.repeat(wrong, size)) / np.arange(1, answered.sum() + 1)
+    values, tie, size = np.unique(-sure, return_inverse=True, return_counts=True)
+    wrong = np.bincount(tie, 1 - credit) / size  # [ties]: expected at each place of the tie
+    running = np.cumsum(np.repeat(wrong, size)) / np.arange(1, len(sure) + 1)
     return RiskCoverage(questions, running, np.cumsum(size), -values)
 
 
-def first_answers(judged: Judged, confidence: Floats) -> tuple[Floats, Floats]:
-    """([questions] confidence in each question's first answer; [questions] probability that it is right).
+def first_answers(judged: Judged, confidence: Floats, is_answer: Bools | None = None) -> FirstAnswers:
+    """Each question's first answer, from `confidence` [n] of its candidates and whether each may be the answer; None: all may.
 
-    `confidence` [n] has one value per candidate. If several candidates tie for the first place, the probability is P@1's, the
-    share of correct ones among them, and the confidence is their highest, NaN ignored. NaN and 0 if nothing is ranked.
+    If several candidates tie for the first place, the probability is P@1's, the share of correct ones among them, and the
+    confidence is the highest of those that may be the answer. There is no answer if none of them may, or nothing is ranked.
     """
     best = np.full(judged.questions, -np.inf)
     np.maximum.at(best, judged.question[judged.ranked], judged.score[judged.ranked])
     first = judged.ranked & (judged.score == best[judged.question])
-    sure = np.full(judged.questions, np.nan)
-    np.fmax.at(sure, judged.question[first], confidence[first])
-    return sure, measure(judged, ("P@1",))["P@1"].expected
+    if is_answer is not None:
+        first &= is_answer
+    sure = np.full(judged.questions, -np.inf)
+    np.maximum.at(sure, judged.question[first], confidence[first])
+    is_answered = np.zeros(judged.questions, np.bool_)
+    is_answered[judged.question[first]] = True
+    right = measure(judged, ("P@1",))["P@1"].expected
+    return FirstAnswers(np.where(is_answered, sure, 0.0), right, is_answered)
 
 
 def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int = BINS) -> float:
     """Expected calibration error: |mean confidence - share right| over `bins` bins of equally many answers, give or take one.
 
     With fewer answers than bins each answer is a bin. Equally confident answers count as right by their tie's share, so their
-    order does not matter; NaN, no answer, is left out. Raises ValueError if no answer remains, or one is not from 0 to 1.
+    order does not matter. Raises ValueError if there is none, or one is NaN or not from 0 to 1.
     """
-    sure, credit = _checked(confidence, right)
-    credit, sure = credit[~np.isnan(sure)], sure[~np.isnan(sure)]
+    sure, credit = _answers(confidence, right)
     if not len(sure) or sure.min() < 0 or sure.max() > 1 or bins < 1:
         raise ValueError(f"{len(sure)} confidences in {bins} bins; give at least one of each, confidences from 0 to 1")
     values, tie, size = np.unique(sure, return_inverse=True, return_counts=True)
@@ -108,9 +124,14 @@ def calibration_error(confidence: npt.ArrayLike, right: npt.ArrayLike, bins: int
     return float(sum(abs(part.sum()) for part in np.array_split(gaps, min(bins, len(gaps)))) / len(gaps))
 
 
-def _checked(confidence: npt.ArrayLike, right: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Both as float64 [n]. Raises ValueError if the shapes differ."""
+def _answers(
+    confidence: npt.ArrayLike, right: npt.ArrayLike, is_answered: npt.ArrayLike | None = None
+) -> tuple[Floats, Floats]:
+    """Both as float64, of the answered ones alone. Raises ValueError if the shapes differ or a confidence is NaN."""
     sure, credit = np.asarray(confidence, np.float64), np.asarray(right, np.float64)
-    if sure.ndim != 1 or sure.shape != credit.shape:
+    answered = np.ones(sure.shape, np.bool_) if is_answered is None else np.asarray(is_answered, np.bool_)
+    if sure.ndim != 1 or sure.shape != credit.shape or sure.shape != answered.shape:
         raise ValueError(f"confidences of shape {sure.shape} and right of shape {credit.shape}; give [n] each")
-    return sure, credit
+    if np.isnan(sure[answered]).any():
+        raise ValueError(f"the confidence of answer {np.flatnonzero(answered & np.isnan(sure))[0]} is NaN")
+    return sure[answered], credit[answered]

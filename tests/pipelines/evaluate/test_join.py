@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import BAD_DATA, JobError
+from pipelines.evaluate.candidate_values import CandidateValues
 from pipelines.evaluate.join import join
 from pipelines.evaluate.reference_labels import read_labels
 from pipelines.evaluate.scores import read_scores
@@ -63,6 +64,19 @@ def test_bad_scores_are_refused_with_file_and_line(tmp_path, content, says):
     labels = read_labels(text(tmp_path, "qrels.txt", QRELS))
     with pytest.raises(JobError, match=says) as e:
         join(read_scores(text(tmp_path, "run.txt", content)), labels)
+    assert e.value.code == BAD_DATA
+
+
+def test_a_confidence_that_is_no_number_is_bad_data_and_not_a_dropped_candidate(tmp_path):
+    labels = read_labels(text(tmp_path, "qrels.txt", QRELS))
+    dropped, broken = (
+        CandidateValues.from_rows(tmp_path / "part.parquet", [(6, "q1", "a", 0.0, 0.5), (7, "q1", "b", -1.0, sure)])
+        for sure in (None, float("nan"))
+    )
+    joined = join(dropped, labels)
+    assert joined.is_answer.tolist() == [True, False, False] and joined.confidence[0] == 0.5
+    with pytest.raises(JobError, match=r"part\.parquet, row 7: confidence nan for candidate b of question q1") as e:
+        join(broken, labels)
     assert e.value.code == BAD_DATA
 
 

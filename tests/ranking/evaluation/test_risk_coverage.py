@@ -32,7 +32,7 @@ def test_equally_confident_ones_are_answered_together() -> None:
 
 
 def test_what_has_no_answer_is_never_covered() -> None:
-    curve = risk_coverage([0.9, NAN, 0.3, NAN, 0.1], [1, 1, 1, 0, 0])
+    curve = risk_coverage([0.9, 0.95, 0.3, NAN, 0.1], [1, 1, 1, 0, 0], [True, False, True, False, True])
     assert curve.coverage.tolist() == [0.2, 0.4, 0.6] and curve.risk == pytest.approx([0, 0, 1 / 3])
     assert curve.aurc == pytest.approx(1 / 9)
     assert curve.coverage_at(1) == 0.6
@@ -52,17 +52,17 @@ def test_the_noise_of_sums_does_not_move_a_threshold() -> None:
 def test_aurc_is_the_mean_over_all_orders_of_the_ties(seed) -> None:
     generator = np.random.default_rng(seed)
     sure = generator.integers(0, 3, 7).astype(float)
-    sure[generator.random(7) < 0.2] = NAN
+    is_answered = generator.random(7) >= 0.2
     right = generator.random(7) < 0.5
-    there = np.flatnonzero(~np.isnan(sure))
+    there = np.flatnonzero(is_answered)
     orders = [order for order in permutations(there) if (np.diff(sure[list(order)]) <= 0).all()]
     assert len(orders) > 1
     risks = [np.cumsum(~right[list(order)]) / np.arange(1, len(there) + 1) for order in orders]
-    curve = risk_coverage(sure, right)
+    curve = risk_coverage(sure, right, is_answered)
     assert curve.running == pytest.approx(np.mean(risks, axis=0))
     assert curve.aurc == pytest.approx(np.mean(risks))
     for coverage, risk, least in zip(curve.coverage, curve.risk, curve.least, strict=True):
-        answered = sure >= least
+        answered = is_answered & (sure >= least)
         assert (coverage, risk) == pytest.approx((answered.mean(), 1 - right[answered].mean()))
 
 
@@ -74,12 +74,18 @@ def test_a_confidence_that_knows_nothing_has_the_area_of_the_whole_risk_and_no_o
 
 
 @pytest.mark.parametrize(
-    ("confidence", "right", "says"),
-    [([NAN, NAN], [1, 0], "none of 2 questions has an answer"), ([], [], "none of 0"), ([1.0], [1, 0], "give \\[n\\] each")],
+    ("confidence", "right", "is_answered", "says"),
+    [
+        ([NAN, NAN], [1, 0], [False, False], "none of 2 questions has an answer"),
+        ([], [], None, "none of 0"),
+        ([1.0], [1, 0], None, "give \\[n\\] each"),
+        ([0.5, NAN], [1, 0], None, "the confidence of answer 1 is NaN"),
+        ([NAN, NAN], [1, 0], [False, True], "the confidence of answer 1 is NaN"),
+    ],
 )
-def test_no_answer_at_all_is_refused(confidence, right, says) -> None:
+def test_no_answer_at_all_and_a_confidence_that_is_no_number_are_refused(confidence, right, is_answered, says) -> None:
     with pytest.raises(ValueError, match=says):
-        risk_coverage(confidence, right)
+        risk_coverage(confidence, right, is_answered)
 
 
 # The answers of a ranking.
@@ -88,15 +94,22 @@ def test_no_answer_at_all_is_refused(confidence, right, says) -> None:
 def test_the_answer_is_the_first_candidate_and_under_a_tie_the_share_of_correct_ones() -> None:
     judged = Judged.of([([1, 3, 2], [1, 0, 1]), ([5, 5, 5, 1], [0, 2, -1, 1]), ([4], [1]), ([9, 8], [1, 0])])
     judged = Judged(5, judged.question, judged.score, judged.label, judged.question != 2)  # nor has the fifth any candidate
-    sure, right = first_answers(judged, judged.score / 10)
-    assert sure == pytest.approx([0.3, 0.5, NAN, 0.9, NAN], nan_ok=True)
+    sure, right, is_answered = first_answers(judged, judged.score / 10)
+    assert sure == pytest.approx([0.3, 0.5, 0, 0.9, 0])
     assert right == pytest.approx([0, 1 / 3, 0, 1, 0])
+    assert is_answered.tolist() == [True, True, False, True, False]
+
+
+def test_what_may_not_be_the_answer_has_no_confidence() -> None:
+    judged = Judged.of([([1, 1], [1, 0]), ([2, 1], [1, 0])])
+    answers = first_answers(judged, np.array([0.2, 0.9, NAN, 0.5]), np.array([True, False, False, True]))
+    assert answers.confidence.tolist() == [0.2, 0] and answers.is_answered.tolist() == [True, False]
 
 
 def test_what_is_not_ranked_gives_no_confidence_whatever_stands_in_its_place() -> None:
     judged = Judged.of([([0, 0], [1, 0])])
     judged = Judged(1, judged.question, judged.score, judged.label, np.array([True, False]))
-    assert [values.tolist() for values in first_answers(judged, np.array([0.2, 0.9]))] == [[0.2], [1]]
+    assert [values.tolist() for values in first_answers(judged, np.array([0.2, 0.9]))] == [[0.2], [1], [True]]
 
 
 def test_the_confidence_need_not_be_the_score_that_orders() -> None:
@@ -111,7 +124,7 @@ def test_calibration_error_by_hand() -> None:
     sure, right = [0.1, 0.3, 0.6, 0.8], [False, True, True, True]
     assert calibration_error(sure, right, bins=2) == pytest.approx((abs(0.2 - 0.5) + abs(0.7 - 1)) / 2)
     assert calibration_error(sure, right, bins=1) == pytest.approx(0.75 - 0.45)
-    assert calibration_error([*sure, NAN], [*right, True], bins=9) == pytest.approx((0.1 + 0.7 + 0.4 + 0.2) / 4)
+    assert calibration_error(sure, right, bins=9) == pytest.approx((0.1 + 0.7 + 0.4 + 0.2) / 4)
 
 
 def test_the_order_of_equally_confident_answers_does_not_move_the_calibration_error() -> None:
@@ -121,6 +134,6 @@ def test_the_order_of_equally_confident_answers_does_not_move_the_calibration_er
 
 
 def test_scores_that_are_no_probabilities_have_no_calibration_error() -> None:
-    for sure in ([1.5], [-0.1], [NAN]):
-        with pytest.raises(ValueError, match="confidences from 0 to 1"):
+    for sure, says in (([1.5], "from 0 to 1"), ([-0.1], "from 0 to 1"), ([NAN], "is NaN")):
+        with pytest.raises(ValueError, match=says):
             calibration_error(sure, [True])
