@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+from pathlib import Path
+
 USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, UNEXPECTED, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 70, 73, 74, 78
 INTERRUPTED, TERMINATED = 130, 143
 """128 and the number of the signal: SIGINT, which Ctrl-C sends, and SIGTERM."""
+
+DISK = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)}
+"""Words for which an error of Java, FAISS or another library is one of the disk."""
+_TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(?:\.[0-9a-f]{32})?\.tmp(?=/|$)")
+"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets then."""
 
 
 def counted(number: int, noun: str) -> str:
     """'1 page', '2,000 pages': a number with its noun, for messages."""
     return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
+def of_the_disk(error: OSError, folder: Path | None) -> str:
+    """The user's file, or else the folder that was written, and what is wrong with it; never the name of a temporary file."""
+    number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)
+    if number is None:
+        return str(error)
+    name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
+    place = _TEMPORARY.sub(r"\1\2", name) or str(folder or "")
+    advice = "; free some space, and type the same command: it goes on where it was"
+    return f"{place}: {os.strerror(number)}{advice if number in (errno.ENOSPC, errno.EDQUOT) else ''}".removeprefix(": ")
 
 
 class JobError(Exception):

@@ -5,7 +5,6 @@ Importing this module loads next to nothing: what it watches over includes the l
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import re
@@ -22,13 +21,9 @@ from types import FrameType
 from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
-from pipelines.errors import IO, UNEXPECTED, JobError, Stopped
+from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, of_the_disk
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
-DISK = {os.strerror(code): code for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG)}
-"""Words for which an error of Java, FAISS or another library is one of the disk."""
-TEMPORARY = re.compile(r"(^|/)\.([^/]+?)(?:\.[0-9a-f]{32})?\.tmp(?=/|$)")
-"""A name under which a file or folder is written until it is complete; group 2 is the name that it gets then."""
 
 
 class Command:
@@ -88,21 +83,10 @@ def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | N
             return str(cause), code
     for cause in _causes(error):
         if isinstance(cause, OSError):
-            return _of_the_disk(cause, folder), IO
+            return of_the_disk(cause, folder), IO
     text = str(error)
     codes = [DISK[words] for words in DISK if words in text]
-    return (_of_the_disk(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
-
-
-def _of_the_disk(error: OSError, folder: Path | None) -> str:
-    """The user's file or folder and what is wrong with it; never the name of a temporary file."""
-    number = error.errno or next((DISK[words] for words in DISK if words in str(error)), None)
-    if number is None:
-        return str(error)
-    name = error.filename if isinstance(error.filename, str) else os.fsdecode(error.filename or b"")
-    place = TEMPORARY.sub(r"\1\2", name) or str(folder or "")
-    advice = "; free some space, and type the same command: it goes on where it was"
-    return f"{place}: {os.strerror(number)}{advice if number in (errno.ENOSPC, errno.EDQUOT) else ''}".removeprefix(": ")
+    return (of_the_disk(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

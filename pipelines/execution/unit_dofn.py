@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
-from pipelines.errors import IO, JobError
+from pipelines.errors import IO, JobError, of_the_disk
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import MARK
 
@@ -56,7 +56,7 @@ class UnitDoFn(beam.DoFn):
         raise NotImplementedError
 
     def setup(self) -> None:
-        with _one_at_a_time, _errors_of(self._step_name):
+        with _one_at_a_time, _errors_of(self._step_name, self._work_folder):
             self.prepare()
             self.load()
             if any(other._step_name != self._step_name for other in _loaded.values()):
@@ -68,7 +68,7 @@ class UnitDoFn(beam.DoFn):
 
     def process(self, element: Any, *side_inputs: Any) -> list[Any]:
         unit, *rest = element
-        with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}"):
+        with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
             if not (self._work_folder / MARK).is_file():
                 raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
@@ -89,13 +89,18 @@ class UnitDoFn(beam.DoFn):
 
 
 @contextmanager
-def _errors_of(place: str) -> Iterator[None]:
-    """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note."""
+def _errors_of(place: str, work: Path) -> Iterator[None]:
+    """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note.
+
+    An error of the disk that names no file is about the folder of `work`.
+    """
     try:
         yield
     except Exception as e:
         code = e.code if isinstance(e, JobError) else getattr(e, "exit_code", None)
         if isinstance(code, int):
             raise JobError(f"{place}: {e}", code) from None  # or the command would show the first of the two
+        if isinstance(e, OSError):
+            raise JobError(f"{place}: {of_the_disk(e, work)}", IO) from None
         e.add_note(place)
         raise

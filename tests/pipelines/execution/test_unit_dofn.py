@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import platform
 import weakref
@@ -112,6 +113,19 @@ def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> Non
     with pytest.raises(KeyError) as other:
         Fails("rerank", begun).process((7, KeyError("a defect")))
     assert other.value.__notes__ == ["rerank, unit 7"]
+
+
+class FullDisk(UnitDoFn):
+    def work(self, unit: int, file: str | None) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", file)
+
+
+@pytest.mark.parametrize("file", ["run/scored/.part-00003.0123456789abcdef0123456789abcdef.tmp", None])
+def test_an_error_of_the_disk_says_step_unit_and_the_user_s_file_or_folder(begun: Path, file: str | None) -> None:
+    with pytest.raises(JobError) as e:
+        FullDisk("rerank", begun).process((3, file))
+    place = "run/scored/part-00003" if file else str(begun)
+    assert str(e.value).startswith(f"rerank, unit 3: {place}: No space left on device; free some space") and e.value.code == IO
 
 
 def test_a_worker_that_does_not_see_the_run_says_which_machine_and_folder(tmp_path: Path) -> None:
