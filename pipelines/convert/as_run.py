@@ -6,15 +6,16 @@ rerankers runs over a data set as over a crawl, with the same workers and resump
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
-from pipelines.datasets import by_question, read_dataset
+from pipelines.datasets import read_dataset, row_count
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
+from pipelines.execution.progress import reading
 from pipelines.execution.step import Step
 from ranking.lists import ranked_list
 from schemas.atomic_files import sha256
@@ -44,16 +45,20 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
             return f"candidates {out} (complete)"
         step.begin()
         reports, questions, candidates = [], 0, 0
-        lists = _lists(files, form)
-        for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
-            question_part, hit_part = PartWriter(out / "questions", Question, unit), PartWriter(out / "retrieved", Hit, unit)
-            with question_part, hit_part:
-                question_part.write([ranked.question for ranked in block])
-                for ranked in block:
-                    hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-            reports.append(Report(unit, {"questions": question_part.part, "retrieved": hit_part.part}))
-            questions += len(block)
-            candidates += sum(len(ranked.candidates) for ranked in block)
+        with reading("candidates", _rows(files, form), row_count(files)) as rows:
+            lists = _lists(rows)
+            for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
+                question_part, hit_part = (
+                    PartWriter(out / "questions", Question, unit),
+                    PartWriter(out / "retrieved", Hit, unit),
+                )
+                with question_part, hit_part:
+                    question_part.write([ranked.question for ranked in block])
+                    for ranked in block:
+                        hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
+                reports.append(Report(unit, {"questions": question_part.part, "retrieved": hit_part.part}))
+                questions += len(block)
+                candidates += sum(len(ranked.candidates) for ranked in block)
         step.finish(reports, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
@@ -61,12 +66,17 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
     )
 
 
-def _lists(files: Sequence[Path], form: str | None) -> Iterator[RankedList]:
-    file_of: dict[str, Path] = {}
+def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, LabelledCandidate]]:
     for file in files:
-        for rows in by_question(read_dataset(file, form)):
-            _check_new(rows, file_of.setdefault(rows[0].question_id, file), file)
-            yield ranked_list(rows)
+        yield from ((file, row) for row in read_dataset(file, form))
+
+
+def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedList]:
+    file_of: dict[str, Path] = {}
+    for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
+        of_question = [row for _, row in group]
+        _check_new(of_question, file_of.setdefault(question_id, file), file)
+        yield ranked_list(of_question)
 
 
 def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:

@@ -13,6 +13,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pyarrow import ArrowException
+from pyarrow.parquet import read_metadata
+
 from pipelines.datasets import insuranceqa, natural_questions, parquet, squad, tabular, trecqa, yahooqa
 from pipelines.datasets.format import Format, Head
 from pipelines.datasets.rows_in_order import in_order
@@ -57,6 +60,14 @@ def read_dataset(
         raise JobError(f"{path}: unknown form {name!r}; known: {known}", USAGE)
     reader = FORMATS[name]
     return in_order(path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options)))
+
+
+def row_count(files: Iterable[Path]) -> int | None:
+    """How many rows the files have, for progress; None if one of them says so only when it is read."""
+    try:
+        return sum(int(read_metadata(file).num_rows) for file in files)
+    except (ArrowException, OSError):
+        return None
 
 
 def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCandidate]]:

@@ -59,13 +59,11 @@ class Meters:
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
         self._work, self._sizes, self._reports = work, sizes, Reports(work)
         self._kept: dict[int, int] = {}
-        work.mkdir(parents=True, exist_ok=True)
-        for path in work.glob(f"{_PREFIX}*"):  # of attempts that were killed
-            path.unlink(missing_ok=True)
+        _clear(work)
 
     def done(self) -> Done:
         """What is done by now; of several attempts at a unit the one counts that is ahead."""
-        attempts = list(self._attempts())  # before the reports: a unit's file goes after its report has come
+        attempts = list(_files(self._work))  # before the reports: a unit's file goes after its report has come
         finished = self._reports.numbers()
         items = {unit: self._sizes[unit] for unit in finished}
         for unit, done, kept in attempts:
@@ -73,12 +71,33 @@ class Meters:
             self._kept[unit] = max(self._kept.get(unit, 0), kept)
         return Done(sum(items.values()), sum(self._kept.values()), len(finished))
 
-    def _attempts(self) -> Iterator[tuple[int, int, int]]:
-        """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
-        for path in self._work.glob(f"{_PREFIX}*.json"):
-            with suppress(OSError, ValueError):
-                done, kept = json.loads(path.read_text(encoding="utf-8"))
-                yield int(path.name.split("-")[1]), done, kept
+
+class Tallies:
+    """Adds up what a step has done whose units come together from many pieces of work: each DoFn has a `Meter` of its own,
+    which stays. What is done twice counts twice, but there are never more than `items`."""
+
+    def __init__(self, work: Path, items: int) -> None:
+        self._work, self._items, self._reports = work, items, Reports(work)
+        _clear(work)
+
+    def done(self) -> Done:
+        """What is done by now, and how many units have reported."""
+        return Done(min(self._items, sum(done for _, done, _ in _files(self._work))), units=self._reports.count())
+
+
+def _clear(work: Path) -> None:
+    """Remove the files of attempts that were killed."""
+    work.mkdir(parents=True, exist_ok=True)
+    for path in work.glob(f"{_PREFIX}*"):
+        path.unlink(missing_ok=True)
+
+
+def _files(work: Path) -> Iterator[tuple[int, int, int]]:
+    """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
+    for path in work.glob(f"{_PREFIX}*.json"):
+        with suppress(OSError, ValueError):
+            done, kept = json.loads(path.read_text(encoding="utf-8"))
+            yield int(path.name.split("-")[1]), done, kept
 
 
 def add_up(passes: Sequence[Meters]) -> Done:

@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
+T = TypeVar("T")
 WINDOW_S = 120.0
 """The rate is that of these last seconds."""
 LOOK_S = 2.0
@@ -64,9 +66,9 @@ class View:
 
 
 class Watch:
-    """Looks at work as it goes on: `items` in all, of which `done` counts those that are done."""
+    """Looks at work as it goes on: `items` in all, if that is known, of which `done` counts those that are done."""
 
-    def __init__(self, items: int, done: Callable[[], int | Done], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, items: int | None, done: Callable[[], int | Done], clock: Callable[[], float] = time.monotonic) -> None:
         self._items, self._done, self._clock = items, done, clock
         self._rate, self._began = Rate(), clock()
         self.look()
@@ -77,14 +79,14 @@ class Watch:
         done = counted if isinstance(counted, Done) else Done(counted)
         self._rate.add(now, done.items - done.kept)
         rate = self._rate.per_second(now)
-        left = (self._items - done.items) / rate if rate else None
+        left = (self._items - done.items) / rate if rate and self._items is not None else None
         return View(done, rate, now - self._began, left)
 
 
 @contextmanager
 def progress(
     label: str,
-    items: int,
+    items: int | None,
     done: Callable[[], int | Done],
     *,
     what: str = "units",
@@ -92,6 +94,7 @@ def progress(
     interval_s: float = 30.0,
 ) -> Iterator[None]:
     """Show on stderr how many of `items` are done while the block runs. `done` counts them; `what` is what people call them.
+    Where it is not known how many there are, None, only the rate is shown.
 
     `units`: in how many units of work the items come, if each is not a unit itself.
     """
@@ -123,7 +126,7 @@ def progress(
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f}/{task.total:,.0f} " + what),
+            TextColumn("{task.completed:,.0f}" + (f"/{items:,} {what}" if items is not None else f" {what}")),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
         )
@@ -141,6 +144,21 @@ def progress(
     finally:
         ended.set()
         thread.join()
+
+
+@contextmanager
+def reading(label: str, rows: Iterable[T], total: int | None = None, what: str = "rows") -> Iterator[Iterator[T]]:
+    """The rows, and progress on stderr while the block takes them; `total`: how many there are, where that is known."""
+    taken = 0
+
+    def counted() -> Iterator[T]:
+        nonlocal taken
+        for row in rows:
+            yield row
+            taken += 1
+
+    with progress(label, total, lambda: taken, what=what):
+        yield counted()
 
 
 def print_line(line: str) -> None:

@@ -19,6 +19,7 @@ from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError, counted
 from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.meter import Tallies
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
@@ -35,6 +36,7 @@ from pipelines.steps.shard_search import (
     Search,
     ShardPlace,
     add,
+    look_ups,
     shards_of,
 )
 from schemas.atomic_files import sha256
@@ -88,11 +90,13 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     blocks = [Block(n, questions[start : start + settings.block]) for n, start in enumerate(starts)]
     done = step.reports.read()
     pending = [block for block in blocks if block.number not in done]
+    shards = shards_of(run)
+    items = look_ups(pending, len(shards))
     with (
-        progress("retrieve", len(blocks), step.reports.count),
+        progress("retrieve", items, Tallies(step.work, items).done, what="look-ups", units=len(blocks)),
         pipeline(beam_options, job.workers.processes, len(pending)) as root,
     ):
-        define(root, pending, shards_of(run), job, settings, step)
+        define(root, pending, shards, job, settings, step)
     reports = [*step.reported(len(blocks)), write_rejects(choice, step, len(blocks))]
     counts = total(reports)
     if counts["questions"] != len(questions):

@@ -22,6 +22,7 @@ from indexing.shards.shard import Shard
 from indexing.shards.shard_files import ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.manifests.reports import Report
+from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
@@ -110,11 +111,16 @@ class CountWords(UnitDoFn):
     def __init__(self, blocks: Sequence[Block], job: Job, settings: Retrieve, step: Step) -> None:
         super().__init__(step.name, step.work)
         self._texts = [text for block in blocks for text in block.texts] if "bm25" in settings.sources else []
+        self._questions = sum(len(block.questions) for block in blocks)
         self._open = OpenShards(job)
+
+    def load(self) -> None:
+        self._done = Meter(self._work_folder, 0)
 
     def work(self, number: int, shard: ShardPlace) -> Iterator[GlobalStatistics]:
         if self._texts:
             yield self._open(shard).bm25.share(self._texts)
+        self._done.add(self._questions)
 
 
 def add(shares: Iterable[GlobalStatistics]) -> GlobalStatistics:
@@ -156,6 +162,9 @@ class Search(ModelDoFn):
         self._blocks, self._settings = list(blocks), settings
         self._open = OpenShards(job)
 
+    def load(self) -> None:
+        self._done = Meter(self._work_folder, 0)
+
     def work(
         self,
         number: int,
@@ -166,6 +175,7 @@ class Search(ModelDoFn):
     ) -> Iterator[tuple[int, BlockHits]]:
         for block in self._blocks[first : first + BLOCKS_PER_SEARCH]:
             yield block.number, search(self._open(shard), number, block, vectors[block.number], statistics, self._settings)
+            self._done.add(len(block.questions))
 
 
 def search(
@@ -197,6 +207,11 @@ def search(
     }
 
 
+def look_ups(blocks: Sequence[Block], shards: int) -> int:
+    """What progress counts: each question is looked up twice in each shard, its words and its passages, and then written."""
+    return sum(len(block.questions) for block in blocks) * (2 * shards + 1)
+
+
 class MergeShards:
     """Joins the hits of several shards for one block; takes its own results again, in any order and grouping."""
 
@@ -221,6 +236,9 @@ class FuseAndFetch(UnitDoFn):
         self._shards, self._settings, self._step = list(shards), settings, step
         self._open = OpenShards(job, OPEN_TO_FETCH)
 
+    def load(self) -> None:
+        self._done = Meter(self._work_folder, 0)
+
     def work(self, number: int, hits: BlockHits) -> None:
         block = self._blocks[number]
         fused = [
@@ -228,6 +246,7 @@ class FuseAndFetch(UnitDoFn):
             for n in range(len(block.questions))
         ]
         write_block(block, fused, fetch(fused, lambda number: self._open(self._shards[number])), self._step)
+        self._done.add(len(block.questions))
 
 
 def fetch(fused: Iterable[Sequence[Fused]], shard: Callable[[int], Shard]) -> dict[str, Passage]:
