@@ -23,7 +23,7 @@ from typing import Any
 from pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
 from pipelines.execution.manifests.reports import Report, Reports
-from pipelines.execution.manifests.run_folder import differences, following
+from pipelines.execution.manifests.run_folder import SHOWN, differences, following, shortened
 from pipelines.execution.parquet_folder import sweep
 from pipelines.execution.progress import print_line
 from schemas.atomic_files import write_text
@@ -32,8 +32,6 @@ from schemas.record import Record
 WORK = "_work"
 MARK = "fingerprint"
 """The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
-SHOWN = 3
-"""Damaged files, or settings that differ, that a message names."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class Step:
         clauses += [f"input {clause}" for clause in differences(manifest.inputs, self.inputs, "")]
         if not clauses:
             return "written with another version's records"
-        return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
+        return shortened(clauses)
 
 
 def work_folders(run: Path, step: str) -> list[Path]:

@@ -17,10 +17,11 @@ import torch
 
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
-from pipelines.datasets import by_question, read_dataset, recognise
+from pipelines.datasets import by_question, read_dataset, recognise, row_count
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.lock import LOCK, claimed
-from pipelines.execution.progress import print_line, progress
+from pipelines.execution.manifests.run_folder import differences, shortened
+from pipelines.execution.progress import print_line, progress, reading
 from pipelines.execution.step import code_version
 from pipelines.inputs.tables import read_passages
 from pipelines.inputs.text_lines import lines
@@ -30,7 +31,7 @@ from ranking.entry import file_keys, file_names, resolve
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Progress, Recipe, Task, train
-from ranking.training.state import STATE, History, finished
+from ranking.training.state import STATE, History, begun, finished
 from schemas.atomic_files import sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
@@ -51,7 +52,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
     with claimed(out):
-        yield from _run(job, out, digests, fingerprint)
+        yield from _run(job, out, digests, History(fingerprint, _decisive(job, digests)))
 
 
 def _files(job: TrainJob) -> Iterator[Path]:
@@ -67,12 +68,17 @@ def _files(job: TrainJob) -> Iterator[Path]:
         yield from (table_file(job.path(table)) for table in job.distil.tables)
 
 
-def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str) -> Iterator[str]:
+def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History) -> Iterator[str]:
     done = finished(out)
+    there = done or begun(out)
     others = [path for path in out.iterdir() if path.name != LOCK]
-    if done is not None or (others and not (out / STATE).is_dir()):
-        if done is None or done.fingerprint != fingerprint:
-            raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+    if others and there is None and not (out / STATE).is_dir():
+        raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+    if there is not None and there.fingerprint != new.fingerprint:
+        clauses = list(differences(there.settings, new.settings, "")) if there.settings else []
+        differs = shortened(clauses) or "its settings or files were others"
+        raise JobError(f"{out} holds another training: {differs}; give another --out, or delete it", OUTPUT_EXISTS)
+    if done is not None:
         yield f"{_summary(job, done)} (complete)"
         return
     use_threads(job.train.threads)
@@ -91,7 +97,7 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], fingerprint: str)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
     began = time.monotonic()
     try:
-        history = _watched(built.task, built.dev, _recipe(job), out, fingerprint)
+        history = _watched(built.task, built.dev, _recipe(job), out, new)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
     seconds = time.monotonic() - began
@@ -142,7 +148,7 @@ def _distillation(job: TrainJob) -> Distillation:
         raise ValueError(f"distil: {e}") from e
 
 
-def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) -> History:
+def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, new: History) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
     now = Progress(0, 1, 0.0, None, None)
 
@@ -154,14 +160,16 @@ def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, fingerprint: str) 
             print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
 
     with progress("train", task.steps * recipe.epochs, lambda: now.step, what="steps"):
-        return train(task, dev, recipe, out, fingerprint, report)
+        return train(task, dev, recipe, out, new.fingerprint, report, new.settings)
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     """A file's candidates, or passages, of each question."""
     if job.training.learns_from == "passages":
         return [list(rows) for rows in read_passages(job.path(name))]
-    return list(by_question(read_dataset(job.path(name), job.data.form)))
+    file = job.path(name)
+    with reading(f"train reads {file.name}", read_dataset(file, job.data.form), row_count([file])) as rows:
+        return list(by_question(rows))
 
 
 def _texts(file: Path) -> Iterator[str]:
@@ -203,6 +211,14 @@ def revision() -> str:
     except OSError:
         return code_version()
     return f"{code_version()}, commit {described.stdout.strip()}" if described.returncode == 0 else code_version()
+
+
+def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
+    """What the fingerprint stands for, as people know it: the file's keys, and the digest of each of its files."""
+    tables = _without_folders(job)
+    data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
+    files = {f"file {n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
+    return {**tables, "data": data, **files}
 
 
 def _without_folders(job: TrainJob) -> dict[str, Any]:

@@ -142,11 +142,18 @@ class Dev:
 
 
 def train(
-    task: Task, dev: Dev, recipe: Recipe, folder: Path, fingerprint: str, report: Callable[[Progress], None] = lambda _: None
+    task: Task,
+    dev: Dev,
+    recipe: Recipe,
+    folder: Path,
+    fingerprint: str,
+    report: Callable[[Progress], None] = lambda _: None,
+    settings: Mapping[str, Any] | None = None,
 ) -> History:
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
-    `fingerprint` identifies the settings and data; a state with another one is refused. `report` is called after each step
+    `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so that
+    people can be told what differs. `report` is called after each step
     and each evaluation. Raises ValueError if the folder holds another training, or the loss is no number (with the step);
     ScoreNotFinite if a dev score is none (with the step, the question and the candidate).
     """
@@ -158,7 +165,7 @@ def train(
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     state = folder / STATE
-    history = resume(state, task.model, optimizer, fingerprint)
+    history = resume(state, task.model, optimizer, fingerprint, settings or {})
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been

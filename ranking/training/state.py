@@ -25,6 +25,7 @@ from schemas.atomic_files import replace_folder, replacing, sync, write_text
 from schemas.model_files import SUMS
 
 STATE = "_training"
+KEPT = "history.json"
 HISTORY = "training.json"
 """The history of a training that has ended, in the checkpoint's folder."""
 
@@ -41,9 +42,10 @@ class Evaluated:
 
 @dataclass(slots=True)
 class History:
-    """What was evaluated, and which step was best."""
+    """What was evaluated, and which step was best. `settings`: what the fingerprint stands for, for people."""
 
     fingerprint: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     evaluations: list[Evaluated] = field(default_factory=list)
 
@@ -66,6 +68,14 @@ def finished(folder: Path) -> History | None:
         return None
 
 
+def begun(folder: Path) -> History | None:
+    """The history of a training that has not ended; None if none has got to its first evaluation in this folder."""
+    try:
+        return _history((folder / STATE / KEPT).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
 def keep(
     state: Path, save: Callable[[Path], None], model: nn.Module, optimizer: torch.optim.Optimizer, history: History
 ) -> None:
@@ -82,21 +92,22 @@ def keep(
     weights = f"{now.step}.safetensors"
     with replacing(state / weights) as path:
         save_file(on_cpu, path)
-    _write(state / "history.json", history)
+    _write(state / KEPT, history)
     for path in state.iterdir():
-        if path.name not in (weights, "history.json", f"best-{best.step}"):
+        if path.name not in (weights, KEPT, f"best-{best.step}"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def resume(state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str) -> History:
+def resume(
+    state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str, settings: Mapping[str, Any]
+) -> History:
     """Load what `keep` wrote into model and optimizer; a new history if there is nothing.
 
     Raises ValueError if the state belongs to a training with another fingerprint.
     """
-    try:
-        history = _history((state / "history.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return History(fingerprint)
+    history = begun(state.parent)
+    if history is None:
+        return History(fingerprint, settings)
     if history.fingerprint != fingerprint:
         raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
     tensors = load_file(state / f"{history.step}.safetensors")
@@ -138,4 +149,4 @@ def _write(path: Path, history: History) -> None:
 def _history(text: str) -> History:
     values: Mapping[str, Any] = json.loads(text)
     evaluations = [Evaluated(**evaluated) for evaluated in values["evaluations"]]
-    return History(values["fingerprint"], values["step"], evaluations)
+    return History(values["fingerprint"], values.get("settings", {}), values["step"], evaluations)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pipelines.errors import JobError
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest
+
+SHOWN = 3
+"""Clauses, or damaged files, that a message lists; of more it has the number."""
 
 
 def committed(run: Path) -> dict[str, Manifest]:
@@ -50,6 +53,11 @@ def differences(there: Any, here: Any, key: str) -> Iterator[str]:
             yield f"{key} has other content"
         else:
             yield f"{key} = {_short(there)} there, {_short(here)} here"
+
+
+def shortened(clauses: Sequence[str]) -> str:
+    """The clauses in a line, of many the first ones and how many more there are."""
+    return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
 
 
 def _are_stages(value: Any) -> bool:

@@ -248,7 +248,7 @@ def test_another_table_is_another_training(work: Path) -> None:
     table(work / "again.parquet", t1=scores)
     list(run(load_job(given), work / "again-out"))
     table(work / "again.parquet", t1=[score + 1 for score in scores])
-    with pytest.raises(JobError, match="holds something else"):
+    with pytest.raises(JobError, match="holds another training: "):
         list(run(load_job(given), work / "again-out"))
 
 

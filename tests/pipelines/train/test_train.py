@@ -96,11 +96,21 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
     before = (folder / "out" / "model.safetensors").stat().st_mtime_ns
     assert list(run(load_job(folder / "train.toml"), folder / "out"))[-1].endswith("(complete)")
     assert (folder / "out" / "model.safetensors").stat().st_mtime_ns == before
-    with pytest.raises(JobError, match="holds something else") as e:
+    with pytest.raises(JobError, match=r"holds another training: train.seed = \d+ there, 1 here; give another --out") as e:
         list(run(load_job(folder / "train.toml", ["train.seed=1"]), folder / "out"))
     assert e.value.code == OUTPUT_EXISTS
     with pytest.raises(JobError, match="holds something else"):
         list(run(load_job(folder / "train.toml"), folder))
+
+
+def test_a_stopped_training_of_other_settings_is_refused_with_the_key_that_differs(folder: Path) -> None:
+    job, out = load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"
+    list(run(job, out))
+    (out / "_training").mkdir()
+    (out / "training.json").rename(out / "_training" / "history.json")
+    with pytest.raises(JobError, match=r"holds another training: train\.seed = \d+ there, 1 here") as e:
+        list(run(load_job(folder / "train.toml", ["train.epochs=1", "train.seed=1"]), out))
+    assert e.value.code == OUTPUT_EXISTS
 
 
 def test_two_processes_do_not_train_in_one_folder(folder: Path) -> None:
@@ -173,7 +183,7 @@ def test_another_content_of_the_vector_file_is_another_training(folder: Path) ->
     list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
     assert "`vectors.txt`" in (folder / "out" / "README.md").read_text()
     (folder / "vectors.txt").write_text((folder / "vectors.txt").read_text().replace("0.9", "0.8"))
-    with pytest.raises(JobError, match="holds something else"):
+    with pytest.raises(JobError, match=r"holds another training: file \d+, vectors.txt, has other content; give another --out"):
         list(run(load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"))
 
 
@@ -430,7 +440,7 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
     list(run(load_job(write_peasi(folder, "easi", tiny, epochs=1), ["train.seed=1"]), folder / "another"))
     shutil.copyfile(folder / "another" / "model.safetensors", folder / "easi" / "model.safetensors")
     write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
-    with pytest.raises(JobError, match="holds something else"):
+    with pytest.raises(JobError, match=r"holds another training: file 3, model\.safetensors, has other content"):
         list(run(load_job(folder / "peasi.toml"), folder / "joint"))
 
 
@@ -528,7 +538,7 @@ def test_files_that_hold_no_labelled_passages_are_refused(folder: Path) -> None:
     for name, code, says in [
         ("absent.parquet", INPUT_MISSING, "absent.parquet: no such file"),
         ("train.tsv", BAD_DATA, "train.tsv: not readable as Parquet"),
-        ("other.parquet", BAD_DATA, "`answermill passages` writes them"),
+        ("other.parquet", BAD_DATA, "`answermill passages RUN --out OTHER` writes them"),
         ("bare.parquet", BAD_DATA, "bare.parquet: no labelled passages"),
         ("empty.parquet", BAD_DATA, "empty.parquet: no passage in it"),
     ]:
