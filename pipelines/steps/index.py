@@ -21,6 +21,7 @@ from pipelines.config.job_file import Job
 from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import counted
+from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
@@ -31,6 +32,8 @@ from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, pas
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 
+CUT = ("shards", "passages_per_shard")
+"""The keys that decide nothing but where the rows are cut into shards."""
 REVISION = 1
 """Raised when the step's code changes so that the same input gives another output."""
 
@@ -59,9 +62,19 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
 def step_of(job: Job, run: Path) -> Step:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = Folder.open(run / "passages", Passage, "ingest")
-    settings = job.index.model_dump(exclude={"question_encoder"})
+    settings = job.index.model_dump(exclude={"question_encoder"}) | _same_cut(job, passages.rows, run)
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
     return Step(run, "index", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
+
+
+def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
+    """The keys by which the run's shards were cut, if the job's would cut these rows in the same places; else nothing."""
+    built = read_manifest(run / "shards", "index")
+    shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
+    if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 1:
+        return {}
+    is_same = ranges(rows, shards, per_shard) == ranges(rows, job.index.shards, job.index.passages_per_shard)
+    return dict(zip(CUT, (shards, per_shard), strict=True)) if is_same else {}
 
 
 def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:

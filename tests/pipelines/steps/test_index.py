@@ -123,3 +123,12 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
     index(job, tmp_path)
     assert (built / "shard.json").stat().st_mtime_ns == written
     assert [shard.name.rpartition("-")[0] for shard in sorted((tmp_path / "shards").glob("0*"))] == [first.name, second.name]
+
+
+def test_shards_that_other_keys_would_cut_in_the_same_places_are_complete(small_run: Path) -> None:
+    file, rows = small_run.parent / "job.toml", Folder.open(small_run / "passages", Passage, "ingest").rows
+    half = -(-rows // 2)
+    for overrides in ([f"index.passages_per_shard={rows}"], ["index.shards=0", f"index.passages_per_shard={half}"]):
+        assert step_of(load(file, overrides), small_run).is_complete()
+    with pytest.raises(JobError, match=r"settings passages_per_shard = 20000 there, .* here, shards = 2 there, 0 here"):
+        step_of(load(file, ["index.shards=0", f"index.passages_per_shard={half - 1}"]), small_run).is_complete()
