@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,17 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import WORK, Step
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
-from schemas.atomic_files import replace_folder, sha256, write_text
+from schemas.atomic_files import WrongShape, read_json, replace_folder, sha256, write_text
 from schemas.record import Record
 
 AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreement:
+    """What is read again of agreement.json."""
+
+    adjudication_sha256: str
 
 
 def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
@@ -41,8 +49,8 @@ def check_replaceable(run: Path, exports: Sequence[Path]) -> None:
     if not target.exists():
         return
     try:
-        written = json.loads((target / AGREEMENT).read_text(encoding="utf-8"))["adjudication_sha256"]
-    except (OSError, ValueError, KeyError, TypeError) as e:
+        written = read_json(target / AGREEMENT, _Agreement).adjudication_sha256
+    except (OSError, WrongShape) as e:
         raise JobError(f"{target} was not written by collect: no {AGREEMENT} in it; move it away", OUTPUT_EXISTS) from e
     pack = target / OPEN_TASKS
     if pack.is_file() and sha256(pack) != written:

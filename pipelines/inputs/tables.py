@@ -118,7 +118,9 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
         for _, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
             rows += LabelledPassage.rows(batch)
     except (KeyError, TypeError) as e:
-        raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
+        raise JobError(
+            f"{path}: no labelled passages ({e}); `answermill passages RUN --out OTHER` writes them", BAD_DATA
+        ) from e
     if not rows:
         raise JobError(f"{path}: no passage in it", BAD_DATA)
     return [list(group) for _, group in groupby(rows, key=lambda row: row.question_id)]

@@ -6,7 +6,6 @@ files are. The rows are read once, as a stream.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,16 +20,19 @@ import pyarrow.parquet as pq
 from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.execution.manifests.manifest import read_manifest, repair
 from pipelines.execution.parquet_folder import read_batches
 from pipelines.execution.progress import progress
 from pipelines.publish.card import Card, Origin, SplitCounts
 from pipelines.publish.formats import FORMS, Rows, judged, sentences
 from pipelines.publish.training_passages import SUMMARY
-from schemas.atomic_files import recover_folder, sha256, write_text
+from schemas.atomic_files import WrongShape, read_json, recover_folder, sha256, write_text
 from schemas.labels import LabelledPassage
 
 CARD = "README.md"
+COUNTED = ("questions", "passages", "positives")
+"""What passages.json counts of each split, beside other things."""
+AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
 
 
 @dataclass(slots=True)
@@ -110,27 +112,30 @@ def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
     for split in SPLITS:
         path = data / f"{split}.parquet"
         if not path.is_file():
-            raise JobError(f"{path}: no such file; `answermill passages` writes it", INPUT_MISSING)
+            raise JobError(f"{path}: no such file; {AGAIN}", INPUT_MISSING)
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
                 rows = (row for batch in file.iter_batches(512) for row in LabelledPassage.rows(batch))
                 for _, group in groupby(rows, key=lambda row: row.question_id):
                     yield split, list(group)
         except (pa.ArrowInvalid, KeyError, TypeError, OSError) as e:
-            raise JobError(f"{path}: no labelled passages ({e}); `answermill passages` writes them", BAD_DATA) from e
+            raise JobError(f"{path}: no labelled passages ({e}); {AGAIN}", BAD_DATA) from e
 
 
 def _summary(data: Path) -> dict[str, Any]:
     try:
-        summary = json.loads((data / SUMMARY).read_text(encoding="utf-8"))
-        {f"{name}_{what}": int(summary[f"{name}_{what}"]) for name in SPLITS for what in ("questions", "passages", "positives")}
+        summary = read_json(data / SUMMARY, dict[str, Any])
+        counts = {name: summary.get(name) for name in (f"{s}_{what}" for s in SPLITS for what in COUNTED)}
     except FileNotFoundError:
         raise JobError(
             f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first", INPUT_MISSING
         ) from None
-    except (ValueError, KeyError, TypeError) as e:
-        raise JobError(f"{data / SUMMARY} is not what `answermill passages` writes: {e!r}", BAD_DATA) from e
-    return dict(summary)
+    except WrongShape as e:
+        raise JobError(f"not what `answermill passages` writes: {e}; {AGAIN}", BAD_DATA) from None
+    for name, count in counts.items():
+        if type(count) is not int:
+            raise JobError(f"{data / SUMMARY}: {name} is {count!r}, and no count of rows; {AGAIN}", BAD_DATA)
+    return summary
 
 
 def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
@@ -138,11 +143,11 @@ def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
     for name in SPLITS:
         counts = {what: counting.counts[name, what] for what in ("questions", "passages", "passages_positive", "retrieved")}
         in_files = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
-        in_summary = tuple(summary[f"{name}_{what}"] for what in ("questions", "passages", "positives"))
+        in_summary = tuple(summary[f"{name}_{what}"] for what in COUNTED)
         if in_files != in_summary:
             raise JobError(
-                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says {in_summary}: "
-                "run `answermill passages` again",
+                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says {in_summary}; "
+                f"{AGAIN}",
                 BAD_DATA,
             )
 
@@ -156,9 +161,11 @@ def origin_of(run: Path) -> Origin:
         raise JobError(f"{run / 'documents'} does not exist or is not complete; --run takes the folder of a run", INPUT_MISSING)
     agreement = run / "collected/agreement.json"
     try:
-        agreed = json.loads(agreement.read_text(encoding="utf-8")) if agreement.is_file() else None
-    except ValueError as e:
-        raise JobError(f"{agreement}: not JSON: {e}", BAD_DATA) from e
+        agreed = read_json(agreement, dict[str, Any])
+    except FileNotFoundError:
+        agreed = None
+    except WrongShape as e:
+        raise JobError(f"not what `answermill collect` writes: {e}; {repair('collect', run)}", BAD_DATA) from None
     return Origin(ingested, manifests["questions"], manifests["tasks"], agreed)
 
 

@@ -218,7 +218,7 @@ def test_what_cannot_be_published_is_refused(tmp_path):
     list(publish(data, out, ["dpr"], CARD))
     refused(OUTPUT_EXISTS, "published already", data, out, ["dpr"], CARD)
     (data / "passages.json").write_text("[]")
-    refused(BAD_DATA, "is not what `answermill passages` writes", data, tmp_path / "b", ["dpr"], CARD)
+    refused(BAD_DATA, "not what `answermill passages` writes", data, tmp_path / "b", ["dpr"], CARD)
 
 
 def test_a_question_twice_and_an_id_that_qrels_cannot_hold(tmp_path, monkeypatch):
