@@ -64,14 +64,17 @@ def load_stages(
                 indexes,
                 job.path,
             )
-            plan.append(Stage(stage.key, _load(entry, resources, run), stage.keep, folder))
+            plan.append(Stage(stage.key, _load(entry, resources, run if codes is not None else None), stage.keep, folder))
         except ValueError as e:
             raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
     return plan
 
 
 def _load(entry: Entry, resources: Resources, run: Path | None) -> Reranker:
-    """The reranker, one copy of it in this process. One that uses the encoder is cheap, and the encoder itself is shared."""
+    """The reranker, one copy of it in this process; `run` is whose codes it reads, None if it reads none.
+
+    One that uses the encoder is cheap, and the encoder itself is shared.
+    """
     if entry.uses_encoder:
         return entry.load(resources)
     files = tuple(resources.path(name) for name, is_file in file_names(resources.settings) if is_file)
