@@ -32,7 +32,7 @@ from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Progress, Recipe, Task, train
 from ranking.training.state import STATE, History, begun, finished
-from schemas.atomic_files import sha256, write_text
+from schemas.atomic_files import WrongShape, sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
 CARD, WEIGHTS = "README.md", "model.safetensors"
@@ -52,7 +52,7 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
     with claimed(out):
-        yield from _run(job, out, digests, History(fingerprint, _decisive(job, digests)))
+        yield from _run(job, out, digests, History(fingerprint, settings=_decisive(job, digests)))
 
 
 def _files(job: TrainJob) -> Iterator[Path]:
@@ -69,8 +69,11 @@ def _files(job: TrainJob) -> Iterator[Path]:
 
 
 def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History) -> Iterator[str]:
-    done = finished(out)
-    there = done or begun(out)
+    try:
+        done = finished(out)
+        there = done or begun(out)
+    except WrongShape as e:
+        raise JobError(f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA) from None
     others = [path for path in out.iterdir() if path.name != LOCK]
     if others and there is None and not (out / STATE).is_dir():
         raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)

@@ -165,7 +165,7 @@ def train(
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
     state = folder / STATE
-    history = resume(state, task.model, optimizer, fingerprint, settings or {})
+    history = resume(state, task.model, optimizer, fingerprint, settings)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been

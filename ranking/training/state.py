@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from schemas.atomic_files import replace_folder, replacing, sync, write_text
+from schemas.atomic_files import read_json, replace_folder, replacing, sync, write_text
 from schemas.model_files import SUMS
 
 STATE = "_training"
@@ -45,9 +45,9 @@ class History:
     """What was evaluated, and which step was best. `settings`: what the fingerprint stands for, for people."""
 
     fingerprint: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     evaluations: list[Evaluated] = field(default_factory=list)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def best(self) -> Evaluated | None:
@@ -61,19 +61,14 @@ class History:
 
 
 def finished(folder: Path) -> History | None:
-    """The history of a training that has ended; None if none has ended in this folder."""
-    try:
-        return _history((folder / HISTORY).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+    """The history of a training that has ended; None if none has ended in this folder. Raises WrongShape."""
+    return _history(folder / HISTORY)
 
 
 def begun(folder: Path) -> History | None:
-    """The history of a training that has not ended; None if none has got to its first evaluation in this folder."""
-    try:
-        return _history((folder / STATE / KEPT).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+    """The history of a training that has not ended; None if none has got to its first evaluation in this folder. Raises
+    WrongShape."""
+    return _history(folder / STATE / KEPT)
 
 
 def keep(
@@ -99,15 +94,15 @@ def keep(
 
 
 def resume(
-    state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str, settings: Mapping[str, Any]
+    state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str, settings: Mapping[str, Any] | None = None
 ) -> History:
     """Load what `keep` wrote into model and optimizer; a new history if there is nothing.
 
     Raises ValueError if the state belongs to a training with another fingerprint.
     """
-    history = begun(state.parent)
+    history = _history(state / KEPT)
     if history is None:
-        return History(fingerprint, settings)
+        return History(fingerprint, settings=settings or {})
     if history.fingerprint != fingerprint:
         raise ValueError(f"{state.parent} holds a training with other settings or data; give another folder, or delete it")
     tensors = load_file(state / f"{history.step}.safetensors")
@@ -146,7 +141,19 @@ def _write(path: Path, history: History) -> None:
     write_text(path, json.dumps(asdict(history), indent=1) + "\n")
 
 
-def _history(text: str) -> History:
-    values: Mapping[str, Any] = json.loads(text)
-    evaluations = [Evaluated(**evaluated) for evaluated in values["evaluations"]]
-    return History(values["fingerprint"], values.get("settings", {}), values["step"], evaluations)
+@dataclass(frozen=True, slots=True)
+class _HistoryFile:
+    """The shape of a history's file; those of before have no settings."""
+
+    fingerprint: str
+    step: int
+    evaluations: list[Evaluated]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def _history(path: Path) -> History | None:
+    try:
+        kept = read_json(path, _HistoryFile)
+    except FileNotFoundError:
+        return None
+    return History(kept.fingerprint, kept.step, kept.evaluations, kept.settings)
