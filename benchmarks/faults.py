@@ -22,11 +22,12 @@ from pathlib import Path
 os.environ["HF_HUB_OFFLINE"] = "1"  # what a machine without a network has
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.fault_list import commands, fuzz, inputs, machine, models, run_folder
+from benchmarks.fault_list import advice, commands, fuzz, inputs, machine, models, run_folder, stops
 from benchmarks.fault_list.fault import Ended, Fault, Place, sound_place, try_fault
 from benchmarks.harness import arguments, finish, processes, say
 
-FAULTS: tuple[Fault, ...] = (*models.FAULTS, *run_folder.FAULTS, *inputs.FAULTS, *commands.FAULTS, *machine.FAULTS)
+LISTS = (models, run_folder, inputs, commands, advice, machine, stops)
+FAULTS: tuple[Fault, ...] = tuple(fault for each in LISTS for fault in each.FAULTS)
 COUNTS = ("silent", "tracebacks", "wrong_code", "unclear", "loops")
 FAST = (
     "missing file: status",
@@ -45,7 +46,11 @@ def try_numbered(n: int, sound: Path) -> tuple[str, Ended, set[str]]:
 
 def main() -> None:
     options = arguments(
-        "faults", __doc__ or "", needs_data=False, numbers={"fuzz": "minutes of damaged files, instead of the list"}
+        "faults",
+        __doc__ or "",
+        needs_data=False,
+        numbers={"fuzz": "minutes of damaged files, instead of the list"},
+        paths={"only": "try only the faults with this in their name; saves nothing"},
     )
     names = [fault.name for fault in FAULTS]
     if len(names) != len(set(names)):
@@ -57,13 +62,15 @@ def main() -> None:
             finish("faults", fuzz.throw(sound, 60 * options.fuzz, say), save=False)
             return
         chosen = [n for n, fault in enumerate(FAULTS) if not options.smoke or fault.name in FAST]
+        if options.only is not None:
+            chosen = [n for n in chosen if str(options.only) in FAULTS[n].name]
         counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
         with processes(4, inline=options.smoke) as pool:
             for task in as_completed([pool.submit(try_numbered, n, sound.folder) for n in chosen]):
                 name, ended, wrong = task.result()
                 counts.update(wrong)
                 say(f"{name:<44} {ended.code:>3}  {' '.join(sorted(wrong)) or 'ok'}  {ended.message[:200]}")
-        finish("faults", {"tried": len(chosen), **counts}, options.save)
+        finish("faults", {"tried": len(chosen), **counts}, options.save and options.only is None)
 
 
 if __name__ == "__main__":

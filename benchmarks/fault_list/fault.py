@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -129,9 +130,48 @@ def same_rows(place: Place, sound: Place) -> bool:
     return place.rows() == sound.rows()
 
 
-def any_rows(place: Place, sound: Place) -> bool:
-    """For what may end well with other rows, if it says what `says` holds."""
-    return True
+def same_rows_in(run: str, *without: str) -> Right:
+    """Whether the run of that name has the rows of the undisturbed one, in all folders but these."""
+
+    def right(place: Place, sound: Place) -> bool:
+        expected = {name: digest for name, digest in sound.rows().items() if not name.startswith(tuple(without) or "\0")}
+        return place.rows(run) == expected
+
+    return right
+
+
+def complete(run: str) -> Right:
+    """Whether `status` says that the run of that name is complete, and has answers; its rows may be others."""
+
+    def right(place: Place, sound: Place) -> bool:
+        state = place.call(f"status DIR/{run}")
+        return state.code == 0 and "running or stopped" not in state.out and (place.folder / run / "answers.jsonl").is_file()
+
+    return right
+
+
+def written_out(*files: str) -> Right:
+    """Whether these files are below the place's folder, and hold something."""
+    return lambda place, sound: all((place.folder / name).is_file() and (place.folder / name).stat().st_size for name in files)
+
+
+def documents(place: Place, run: str) -> Counter[tuple[str, str]]:
+    """(address, text) of the documents of a run."""
+    import pyarrow.parquet as pq
+
+    parts = (place.folder / run / "documents").glob("part-*")
+    rows = [row for part in parts for row in pq.read_table(part, columns=["url", "text"]).to_pylist()]
+    return Counter((row["url"], row["text"]) for row in rows)
+
+
+def same_documents(place: Place, sound: Place) -> bool:
+    """Whether the new run has the undisturbed run's documents, wherever they were read from, and no others."""
+    return documents(place, "work/new") == documents(sound, "run")
+
+
+def fewer_documents(place: Place, sound: Place) -> bool:
+    """Whether the new run has some of the undisturbed run's documents, and no others."""
+    return bool(new := documents(place, "work/new")) and new <= documents(sound, "run")
 
 
 def all_documents(place: Place, sound: Place) -> bool:
@@ -147,7 +187,8 @@ class Fault(NamedTuple):
 
     An exit code of 0 is right only if the message `says` it and the rows are `right`. `then`: what the user does next, after
     which the run must be complete with the rows of the undisturbed run: `advice` types the command that the message names,
-    `again` the same command, `restore` first puts inputs and models back.
+    `again` the same command, `restore` first puts inputs and models back. A tuple holds whole commands, as the message and the
+    documentation advise them: each must end with 0, and the last one `right`, whatever became of the run itself.
     """
 
     name: str
@@ -155,7 +196,7 @@ class Fault(NamedTuple):
     command: str
     code: int
     says: str
-    then: Literal["", "advice", "again", "restore"] = ""
+    then: Literal["", "advice", "again", "restore"] | tuple[str, ...] = ""
     right: Right = same_rows
     how: How = in_process
 
@@ -209,6 +250,8 @@ def faults_of(ended: Ended, code: int | None = None) -> set[str]:
 
 def _ends_well(fault: Fault, place: Place, sound: Place, ended: Ended, words: Sequence[str]) -> bool:
     """Whether what the user does next leads to a complete run with the right rows."""
+    if isinstance(fault.then, tuple):
+        return all(place.call(command).code == 0 for command in fault.then) and fault.right(place, sound)
     if fault.then == "advice":
         for _ in range(3):
             commands = sorted(set(ADVICE.findall(ended.err)))

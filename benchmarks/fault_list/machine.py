@@ -1,49 +1,16 @@
-"""Faults of the machine around a command: signals, a full disk, a closed or narrow stdout, a folder that is held."""
+"""Faults of the machine around a command: a full disk, a closed or narrow stdout, a folder that is held."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from benchmarks.fault_list.damage import removed
 from benchmarks.fault_list.fault import Ended, Fault, How, Place, in_process, nothing
-
-ROOT = Path(__file__).parents[2]
-LONGEST_S = 300
-
-
-def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
-    """The command in a process, with lines on its stdout."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
-    pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "pipelines", *words]
-    return subprocess.Popen(command, cwd=place.work, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace")
-
-
-def ended(process: subprocess.Popen[str], before: str = "") -> Ended:
-    out, err = process.communicate(timeout=LONGEST_S)
-    return Ended(process.returncode, before + out, err)
-
-
-def signalled(number: signal.Signals, after: str) -> How:
-    """The signal comes when stdout has the summary line of step `after`: the next one has begun."""
-
-    def run(place: Place, words: Sequence[str]) -> Ended:
-        process, seen = started(place, words), ""
-        assert process.stdout is not None
-        for line in process.stdout:
-            seen += line
-            if line.startswith(after):
-                process.send_signal(number)
-                break
-        return ended(process, seen)
-
-    return run
+from benchmarks.fault_list.processes import LONGEST_S, ROOT, ended, started
 
 
 def closed_stdout(place: Place, words: Sequence[str]) -> Ended:
@@ -118,8 +85,7 @@ def may_mount() -> bool:
     return os.geteuid() == 0 and sys.platform == "linux"
 
 
-STOPPED = "stopped; the same command goes on where it was"
-NO_INDEX, NO_SCORES = removed("run/shards", "run/retrieved"), removed("run/scored")
+NO_SCORES = removed("run/scored")
 RUN, NEW = "run JOB --out RUN", "run JOB --out WORK/new"
 DISKS = (
     Fault("a full disk: ingest", nothing, NEW, 74, "No space left", how=small_disk(60)),
@@ -129,10 +95,6 @@ DISKS = (
     Fault("a read-only folder: recipe", nothing, "recipe wqa --out WORK/new", 74, "wqa.toml: Read-only", how=read_only_disk),
 )
 FAULTS = (
-    Fault("Ctrl-C in index", NO_INDEX, RUN, 130, STOPPED, "again", how=signalled(signal.SIGINT, "ingest")),
-    Fault("Ctrl-C in rerank", NO_SCORES, RUN, 130, STOPPED, "again", how=signalled(signal.SIGINT, "retrieve")),
-    Fault("SIGTERM in index", NO_INDEX, RUN, 143, STOPPED, "again", how=signalled(signal.SIGTERM, "ingest")),
-    Fault("SIGTERM in rerank", NO_SCORES, RUN, 143, STOPPED, "again", how=signalled(signal.SIGTERM, "retrieve")),
     Fault("stdout closed after a line", NO_SCORES, RUN, 0, "ingest", how=closed_stdout),
     Fault("stdout of ASCII", NO_SCORES, RUN, 0, "\\xd7", how=narrow_stdout),
     Fault("stdout on a full disk", NO_SCORES, RUN, 74, "standard output", "again", how=full_stdout),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, overwritten, removed, replaced, written
-from benchmarks.fault_list.fault import Fault, Harm
+from benchmarks.fault_list.fault import Fault, Harm, nothing
 
 RUN = "run JOB --out RUN"
 FOLDERS = ("documents", "passages", "questions", "retrieved", "scored", "labels/sentences", "labels/passages")
@@ -18,6 +18,7 @@ READERS = {
     "labels/sentences": ("", "evaluate RUN/scored --labels RUN/labels/sentences"),
 }
 """Folder → what of the run is removed so that the folder is read again, and the command that reads it."""
+STRAY = "scored/part-00009-00000000.parquet"
 SHARD_FILES = ("shard.json", "passages.parquet", "dense.faiss", "bm25/*.fdt", "bm25/segments_1")
 DAMAGES: dict[str, Callable[[str], Harm]] = {"lost": removed, "cut": cut, "emptied": emptied}
 
@@ -111,12 +112,16 @@ FAULTS = (
     Fault("inputs.json emptied", emptied("run/inputs.json"), RUN, 0, ""),
     Fault("inputs.json a list", overwritten("run/inputs.json", "[]"), RUN, 0, ""),
     Fault("inputs.json lost", removed("run/inputs.json"), RUN, 0, ""),
+    Fault("nothing, --redo index", nothing, RUN + " --redo index", 0, "redo       index"),
+    Fault("nothing, --redo rerank by the step", nothing, "rerank JOB --out RUN --redo", 0, "redo       rerank"),
+    Fault("nothing, --verify index", nothing, RUN + " --verify index", 0, "(complete)"),
+    Fault("nothing, two workers", removed("run/scored"), RUN + " --set workers.processes=2", 0, ""),
     Fault(
         "a part of nobody's",
-        written("run/scored/part-00009-00000000.parquet", "PAR1"),
+        written(f"run/{STRAY}", "PAR1"),
         RUN,
         0,
         "",
-        right=lambda place, sound: True,
+        right=lambda place, sound: {**place.rows(), STRAY: ""} == {**sound.rows(), STRAY: ""},
     ),
 )

@@ -1,0 +1,132 @@
+"""Commands in processes of their own: stopped or killed in the midst of their work, and looked at while they work."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from benchmarks.fault_list.fault import Ended, How, Place
+
+ROOT = Path(__file__).parents[2]
+LONGEST_S = 300
+LOOK_S = 0.02
+LISTENING, LOOPBACK = "0A", "0100007F"
+When = Callable[[Place, int], bool]
+"""Whether the moment has come, from the place and the id of the command's process."""
+
+
+def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
+    """The command in a process group of its own, which no signal to us reaches."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "pipelines", *words]
+    return subprocess.Popen(
+        command, cwd=place.work, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> Ended:
+    """Its end; one that takes too long is killed, and ends with -9."""
+    try:
+        out, err = process.communicate(timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+    return Ended(process.returncode, out, err)
+
+
+def there_is(pattern: str) -> When:
+    """Once there is a file or folder of that name below the place's folder."""
+    return lambda place, process: next(place.folder.glob(pattern), None) is not None
+
+
+def begun(step: str, run: str = "run") -> When:
+    """Once the step has begun."""
+    return there_is(f"{run}/_work/{step}-*/fingerprint")
+
+
+def torch_is_loaded(place: Place, process: int) -> bool:
+    """Once the command has loaded what takes it long to load."""
+    return "libtorch_cpu" in Path(f"/proc/{process}/maps").read_text(encoding="utf-8")
+
+
+def signalled(number: signal.Signals, when: When) -> How:
+    """The signal comes to the command alone, once the moment has come."""
+
+    def run(place: Place, words: Sequence[str]) -> Ended:
+        process = started(place, words)
+        for _ in _waiting(process, when, place):
+            continue
+        if process.poll() is None:
+            process.send_signal(number)
+        return ended(process)
+
+    return run
+
+
+def killed(when: When) -> How:
+    """kill -9 to the command and what is in its process group, once the moment has come, and then the same command again."""
+    stop = signalled(signal.SIGKILL, when)
+
+    def run(place: Place, words: Sequence[str]) -> Ended:
+        first = stop(place, words)
+        if first.code != -signal.SIGKILL:
+            return Ended(1, first.out, f"the command ended with {first.code} before it was killed\n{first.err}")
+        return ended(started(place, words))
+
+    return run
+
+
+def watched(place: Place, words: Sequence[str]) -> Ended:
+    """Its end, with a line on stdout of the addresses on which it and its workers listened."""
+    process = started(place, words)
+    addresses: set[str] = set()
+    for _ in _waiting(process, lambda place, process: False, place):
+        for each in descendants(process.pid):
+            with suppress(OSError):  # it has ended
+                addresses |= listening(each)
+    end = ended(process)
+    shown = ["loopback alone"] if addresses == {LOOPBACK} else sorted(addresses)
+    return end._replace(out=f"{end.out}listened on {', '.join(shown) or 'nothing'}\n")
+
+
+def listening(process: int) -> set[str]:
+    """The addresses, in hexadecimal, on which a process listens; an IPv4 address may be the end of an IPv6 one."""
+    sockets = {str(descriptor.readlink()) for descriptor in Path(f"/proc/{process}/fd").iterdir()}
+    addresses = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process}/net/{table}").read_text(encoding="utf-8").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and f"socket:[{fields[9]}]" in sockets:
+                addresses.add(fields[1].partition(":")[0][-8:])
+    return addresses
+
+
+def descendants(process: int) -> Iterator[int]:
+    """The process, and all that it and these have started."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            parent = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(stat.parent.name))
+    waiting = [process]
+    while waiting:
+        yield (each := waiting.pop())
+        waiting += children.get(each, ())
+
+
+def _waiting(process: subprocess.Popen[str], when: When, place: Place) -> Iterator[None]:
+    """Yields until the moment has come, or the process has ended, or it has taken too long."""
+    until = time.monotonic() + LONGEST_S
+    while process.poll() is None and time.monotonic() < until:
+        with suppress(OSError):  # it has just ended
+            if when(place, process.pid):
+                return
+        yield
+        time.sleep(LOOK_S)
