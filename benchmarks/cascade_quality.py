@@ -12,8 +12,8 @@ size by the training loss of the first quarter, where dev told no difference.
 Trainings are those of `answermill train` and stand in --work, one folder each; what is complete there is not repeated, what was
 stopped goes on. A cascade's or SR's row at a share α is replayed from one pass (`ranking/cascade/replay.py`).
 
-Test sets: WikiQA (adapted models); with the transferred ones the first QUESTIONS answerable questions of SQuAD-sent and SelQA,
-and `long`: WikiQA's questions with 100 to 400 candidates each, the sentences of the passages that BM25 finds in `corpus-wiki`.
+Test sets: WikiQA (adapted models); with the transferred ones QUESTIONS answerable questions of SQuAD-sent and of SelQA, drawn
+by hash, and `long`: WikiQA's questions with 100 to 400 candidates each, sentences of passages that BM25 finds in `corpus-wiki`.
 Metrics in percent, protocol `answerable`. `cost` is layers × candidates relative to the six layers' (with whole candidates, so
 it depends on the lists' lengths). `seconds` are of a processor, one thread, from text to scores, two processes at work.
 """
@@ -33,6 +33,7 @@ import torch
 
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, processes, say, shrink, tell, trained_by, work_folder
+from benchmarks.question_sets.gold import drawn
 from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
@@ -137,13 +138,20 @@ def long_lists(data: Path, work: Path) -> None:
 def test_set(data: Path, work: Path, test: str) -> list[list[LabelledCandidate]]:
     if test == "long":
         return questions(work / "long.parquet")
-    return questions(data / TESTS[test], None if test == "wikiqa" else QUESTIONS)
+    every = questions(data / TESTS[test])
+    return every if test == "wikiqa" else some(every, QUESTIONS)
 
 
 def questions(path: Path, most: int | None = None) -> list[list[LabelledCandidate]]:
     """The first answerable questions."""
     answerable = [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
     return answerable[:most]
+
+
+def some(asked: Sequence[list[LabelledCandidate]], number: int) -> list[list[LabelledCandidate]]:
+    """Questions drawn by hash, so of all of a set's documents."""
+    names = set(drawn((rows[0].question_id for rows in asked), number))
+    return [rows for rows in asked if rows[0].question_id in names]
 
 
 def ranker(work: Path, name: str, test: str, drops: Sequence[float] = ()) -> Cascade:

@@ -1,11 +1,24 @@
-"""The whole chain on `corpus-wiki`: what each stage makes of the answer, and at which stage it is lost.
+"""Plans over long lists of real retrieval: what the default plan is worth, and what each stage adds to it or loses.
 
-Questions of WikiQA and SQuAD whose answer is among the sentences of the DEPTH passages that BM25 finds; the sample job's stages
-with the shipped checkpoints. `answer_p1_after_…` and `answer_mrr_after_…`: the order in which a stage leaves its
-list, in percent; after `peasi.pr`, which ranks passages, of passages that hold an answer, so that number does not
-compare with the others. `gold_lost_at_…`: questions in percent whose last answer sentence left there. `without_…`: the
-chain's answers with that stage left out, `without_peasi` with both of PEASI's. `questions_per_s`: of the stages alone, one
-thread.
+Lists: `long_lists`, L-test, or with --set dev L-dev, where choices are made. Figures are in percent of the `questions` whose
+answer is among the retrieved sentences; `…_of_asked` is of all that were `asked`, where the others count as wrong. P@1 and MRR
+are of the list that a plan leaves, and a lost answer counts 0. `p1_lenient_…` takes every sentence of the gold document that
+holds a short answer for right.
+
+Plans: `default`, the sample job's; `full`, its second plan, if it has one; --plan FILE, the plan of another job, as `plan`;
+`without_<stage>`, the default plan with that stage left out (`without_peasi` with both of PEASI's); `similarity_all` and
+`cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all sentences of a list (on
+L-dev over the best 40 of Cosinet and BM25). `…_low` and `…_high` are bootstrapped 95 % intervals; `p_default_over_<plan>` is
+the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and `p1_gain_over_<plan>` the difference.
+
+Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves its list; after
+`peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions whose last answer left there.
+`layer_tokens_share`: layers × tokens of the default plan's transformers over those of `cross_encoder_all`; vectors of sentences
+count as none, as an index can hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
+
+--work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or this one after a
+stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
+leaves out the rows `without_<stage>`.
 
 With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
 `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
@@ -15,34 +28,122 @@ from their bits as a store gives them; what making these took is `answers_encode
 from __future__ import annotations
 
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 
-from benchmarks.first_stage import job
-from benchmarks.harness import arguments, finish, say, seconds, shrink
-from benchmarks.smoke_data import small_checkpoint
+from benchmarks.first_stage import cosinet_and_bm25
+from benchmarks.harness import arguments, finish, say, seconds, shrink, work_folder
+from benchmarks.long_lists import SETS, LongList, read_lists, small_lists
+from benchmarks.question_sets.gold import drawn
+from benchmarks.question_sets.memory import RememberedEncoder, remember
+from benchmarks.smoke_data import small_checkpoint, small_encoder
 from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
-from pipelines.config.job_file import load
-from pipelines.steps.job_plan import load_plan
+from pipelines.config.job_file import Job, load
+from pipelines.steps.job_plan import load_plan, load_stages
+from pipelines.steps.models import passage_encoder
+from ranking.baselines.similarity import Similarity
+from ranking.cascade.cascade import Cascade
+from ranking.evaluation.metrics import Floats
+from ranking.evaluation.significance import compare
+from ranking.fusion.blend import Blend
 from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.hashing.hashing_model import load as load_hashing
-from ranking.plan import Outcome, Stage, run_stages, to_passages
-from schemas.ranked import Candidate, RankedList, Unit
+from ranking.plan import Outcome, Stage, run_stages
+from ranking.reranker import Costed
+from schemas.ranked import Candidate, Unit
 
-DEPTH, QUESTIONS = 100, 100
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+FULL = SAMPLE.with_name("full.toml")
 SETTINGS: Sequence[str] = ()  # that differ from the sample job's
 PEASI = ("peasi.pr", "peasi.easi")
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SPEED_QUESTIONS, DEV_DEPTH, AT_ONCE = 40, 40, 32
+Result = dict[str, float | int | str]
 
 
-def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a plan is worth, question by question [questions]."""
+
+    p1: Floats
+    mrr: Floats
+    lenient: Floats
+
+
+def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "passage") -> Row:
+    """Run the plan over the lists, some at a time, and say how far it is."""
+    outcomes: list[Outcome] = []
+    for start in range(0, len(lists), AT_ONCE):
+        some = lists[start : start + AT_ONCE]
+        outcomes += run_stages([each.passages if unit == "passage" else each.ranked for each in some], plan, unit)
+    return row_of(outcomes, lists)
+
+
+def row_of(outcomes: Sequence[Outcome], lists: Sequence[LongList]) -> Row:
+    kept = [[c.candidate_id for c in outcome.kept.candidates] for outcome in outcomes]
+    pairs = list(zip(kept, lists, strict=True))
+    ranks = [next((n for n, key in enumerate(ids, 1) if key in each.gold), 0) for ids, each in pairs]
+    lenient = [bool(ids) and ids[0] in each.lenient for ids, each in pairs]
+    reciprocal = [1 / rank if rank else 0.0 for rank in ranks]
+    first = [rank == 1 for rank in ranks]
+    return Row(*(np.array(values, np.float64) for values in (first, reciprocal, lenient)))
+
+
+def figures(name: str, row: Row, asked: int) -> Result:
+    result: Result = {}
+    for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
+        interval = compare(np.zeros(len(values)), values)
+        result |= {f"{metric}_{name}": 100 * interval.b}
+        result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
+        result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
+    result[f"p1_lenient_{name}"] = 100 * float(row.lenient.mean())
+    say(f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient {100 * row.lenient.mean():.2f}")
+    return result
+
+
+def comparison(name: str, default: Row, other: Row) -> Result:
+    name = name.removesuffix("_all")
+    p1, mrr = compare(other.p1, default.p1), compare(other.mrr, default.mrr)
+    return {
+        f"p_default_over_{name}": p1.p,
+        f"mrr_p_default_over_{name}": mrr.p,
+        f"p1_gain_over_{name}": 100 * p1.difference,
+        f"p1_gain_over_{name}_low": 100 * p1.low,
+        f"p1_gain_over_{name}_high": 100 * p1.high,
+        f"mrr_gain_over_{name}": 100 * mrr.difference,
+        f"mrr_gain_over_{name}_low": 100 * mrr.low,
+        f"mrr_gain_over_{name}_high": 100 * mrr.high,
+    }
+
+
+def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) -> dict[str, list[Stage]]:
+    """Rankers of all sentences."""
+    cascade = next(str(stage.checkpoint) for stage in plan if isinstance(stage.reranker, Cascade))
+    alone = {"rerank": {"stages": [{"reranker": "cascade", "checkpoint": cascade}]}}
+    return {
+        f"similarity_{suffix}": [Stage("similarity", Similarity(encoder))],
+        f"cross_encoder_{suffix}": remember(load_plan(Job.model_validate(alone)), work),
+    }
+
+
+def narrowed(lists: Sequence[LongList]) -> list[LongList]:
+    """The best DEV_DEPTH sentences of each list, by Cosinet and BM25."""
+    outcomes = run_stages([each.ranked for each in lists], cosinet_and_bm25(DEV_DEPTH), "sentence")
+    return [replace(each, ranked=outcome.kept) for each, outcome in zip(lists, outcomes, strict=True)]
+
+
+def layer_tokens(plan: Sequence[Stage]) -> int:
+    """Layers × tokens that the plan's stages have spent since they were last asked."""
+    return sum(stage.reranker.costs()["layer_tokens"] for stage in plan if isinstance(stage.reranker, Costed))
+
+
+def rank_after(stage: str, outcome: Outcome, gold: frozenset[str]) -> int | None:
     """The best rank that an answer, or a passage that holds one, has in what a stage left; None if none has."""
     everyone: Sequence[Candidate] = (*outcome.kept.candidates, *(departure.candidate for departure in outcome.departed))
     ranks = [
@@ -54,30 +155,51 @@ def rank_after(stage: str, outcome: Outcome, gold: set[str]) -> int | None:
     return min(ranks, default=None)
 
 
-def holds(candidate: Candidate, gold: set[str]) -> bool:
+def holds(candidate: Candidate, gold: frozenset[str]) -> bool:
     return any(sentence.sentence_id in gold for sentence in candidate.sentences)
 
 
-def is_there(outcome: Outcome, gold: set[str]) -> bool:
+def is_there(outcome: Outcome, gold: frozenset[str]) -> bool:
     """Whether an answer, or a passage that holds one, is among what a plan leaves."""
     return any(c.candidate_id in gold or (c.sentence is None and holds(c, gold)) for c in outcome.kept.candidates)
 
 
-def measured(outcomes: Sequence[Outcome], golds: Sequence[set[str]], stage: str) -> tuple[float, float]:
-    """P@1 and MRR in percent."""
-    ranks = [rank_after(stage, outcome, gold) for outcome, gold in zip(outcomes, golds, strict=True)]
+def after(outcomes: Sequence[Outcome], lists: Sequence[LongList], stage: str) -> tuple[float, float]:
+    """P@1 and MRR of what a stage left, in percent."""
+    ranks = [rank_after(stage, outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True)]
     first = sum(rank == 1 for rank in ranks) / len(ranks)
     reciprocal = sum(1 / rank for rank in ranks if rank) / len(ranks)
     return 100 * first, 100 * reciprocal
 
 
-def stage_by_stage(plan: Sequence[Stage], lists: Sequence[RankedList]) -> Iterator[tuple[Stage, list[Outcome]]]:
-    """Each stage, and what became of the lists that the one before left."""
-    unit: Unit = "passage"
+def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Row, Result]:
+    """The plan's worth, and what becomes of the answers at each stage."""
+    result: Result = {}
+    current, unit, alive = [each.passages for each in lists], "passage", len(lists)
+    outcomes: list[Outcome] = []
     for stage in plan:
-        outcomes = run_stages(lists, [stage], unit)
-        yield stage, outcomes
-        lists, unit = [outcome.kept for outcome in outcomes], stage.reranker.writes
+        outcomes = []
+        for start in range(0, len(current), AT_ONCE):
+            outcomes += run_stages(current[start : start + AT_ONCE], [stage], cast(Unit, unit))
+        p1, mrr = after(outcomes, lists, stage.name)
+        still = sum(is_there(outcome, each.gold) for outcome, each in zip(outcomes, lists, strict=True))
+        name = stage.name.replace(".", "_")
+        result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
+        result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
+        say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
+        alive, current, unit = still, [outcome.kept for outcome in outcomes], stage.reranker.writes
+    return row_of(outcomes, lists), result
+
+
+def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequence[LongList]) -> Result:
+    """The plan without a memory. Raises SystemExit if a row differs from those with it."""
+    passages = [each.passages for each in lists]
+    began = time.perf_counter()
+    own = run_stages(passages, plan)
+    taken = time.perf_counter() - began
+    if [outcome.rows() for outcome in own] != [outcome.rows() for outcome in run_stages(passages, remembered)]:
+        raise SystemExit("the plan and its replay from --work gave different rows")
+    return {"questions_per_s": len(lists) / taken, "speed_questions": len(lists)}
 
 
 @dataclass(frozen=True)
@@ -90,12 +212,22 @@ class Held:
         return [self.answers.get(text) for text in texts]
 
 
-def with_hashing(
-    plan: Sequence[Stage], lists: Sequence[RankedList], golds: Sequence[set[str]], checkpoint: Path, rounds: int
-) -> Iterator[tuple[str, float]]:
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The default plan."""
+
+    plan: list[Stage]
+    """As it is."""
+    remembered: list[Stage]
+    some: list[LongList]
+    """The lists of SPEED_QUESTIONS questions, drawn by hash."""
+
+
+def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int) -> Iterator[tuple[str, float]]:
     """HAS in the cascade's place."""
+    plan = default.remembered
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
-    before = [outcome.kept for outcome in run_stages(lists, plan[:place])]
+    before = [outcome.kept for outcome in run_stages([each.passages for each in lists], plan[:place])]
     model, tokeniser = load_hashing(checkpoint, find_model)
     texts = list({c.text: None for ranked in before for c in ranked.candidates})
     began = time.perf_counter()
@@ -104,56 +236,90 @@ def with_hashing(
     bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
     held = Held({text: StoredAnswer(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
-    stages = {"cascade": plan[place], "hashing": Stage("hashing", Hashing(model, tokeniser, held), left)}
-    times: dict[str, list[float]] = {name: [] for name in stages}
-    for _ in range(rounds):
-        for name, stage in stages.items():
-            with seconds(times[name]):
-                run_stages(before, [stage], "sentence")
-    for name, taken in times.items():
-        yield f"{name}_questions_per_s", len(lists) / statistics.median(taken)
-    replaced = [*plan[:place], stages["hashing"], *plan[place + 1 :]]
-    outcomes = run_stages(lists, replaced)
+    hashing = Stage("hashing", Hashing(model, tokeniser, held), left)
+    outcomes = run_stages([each.passages for each in lists], [*plan[:place], hashing, *plan[place + 1 :]])
     for suffix, stage in (("after", "hashing"), ("with", plan[-1].name)):
-        p1, mrr = measured(outcomes, golds, stage)
+        p1, mrr = after(outcomes, lists, stage)
         yield f"p1_{suffix}_hashing", p1
         yield f"mrr_{suffix}_hashing", mrr
+    some = {each.asked.question_id for each in default.some}
+    timed = [ranked for ranked in before if ranked.question.question_id in some]
+    times: dict[str, list[float]] = {"cascade": [], "hashing": []}
+    for _ in range(rounds):
+        for name, one in (("cascade", default.plan[place]), ("hashing", hashing)):
+            with seconds(times[name]):
+                run_stages(timed, [one], "sentence")
+    for name, taken in times.items():
+        yield f"{name}_questions_per_s", len(timed) / statistics.median(taken)
+
+
+def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
+    """The default plan without one of its stages, or without PEASI's two."""
+    for names in (*((stage.name,) for stage in plan[:-1]), PEASI):
+        if set(names) <= {stage.name for stage in plan}:
+            label = "peasi" if names == PEASI else names[0].replace(".", "_")
+            yield f"without_{label}", [not_weighing(stage, names) for stage in plan if stage.name not in names]
+
+
+def not_weighing(stage: Stage, names: Sequence[str]) -> Stage:
+    """A blend without the scores of stages that are left out; another stage as it is."""
+    if not isinstance(stage.reranker, Blend):
+        return stage
+    weighed = zip(stage.reranker._sum.names, stage.reranker._sum.weights, strict=True)
+    return replace(stage, reranker=Blend({name: weight for name, weight in weighed if name not in names}))
 
 
 def main() -> None:
-    options = arguments("chain", __doc__ or "", paths={"hashing": "checkpoint of HAS, as hashing_quality trains it"})
+    paths = {
+        "work": "folder that keeps lists and scores; out/long_lists",
+        "plan": "job file whose plan is measured too",
+        "hashing": "checkpoint of HAS, as hashing_quality trains it",
+    }
+    options = arguments("chain", __doc__ or "", paths=paths, choices={"set": SETS, "rows": ("all", "plans")})
     if options.smoke:
         peasi = small_checkpoint("peasi")
         models = {"cascade": small_checkpoint("cascade"), "peasi.pr": peasi, "peasi.easi": peasi}
         places = {stage.reranker: n for n, stage in enumerate(load(SAMPLE).rerank.stages)}  # type: ignore[union-attr]
-        settings = [f"rerank.stages.{places[name]}.checkpoint={folder}" for name, folder in models.items()]
-        shrink(globals(), DEPTH=3, QUESTIONS=2, SETTINGS=settings)
+        settings = [f"index.encoder={small_encoder()}"]
+        settings += [f"rerank.stages.{places[name]}.checkpoint={folder}" for name, folder in models.items() if name in places]
+        shrink(globals(), SETTINGS=settings, SPEED_QUESTIONS=4, FULL=Path())
+        small_lists()
     torch.set_num_threads(1)
-    plan = load_plan(load(SAMPLE, SETTINGS))
-    with tempfile.TemporaryDirectory() as folder:
-        retrieved = job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)
-    lists, golds = [to_passages(ranked) for ranked, _ in retrieved], [gold for _, gold in retrieved]
-    began = time.perf_counter()
-    passed = list(stage_by_stage(plan, lists))
-    taken = time.perf_counter() - began
-    result: dict[str, float | int | str] = {"questions": len(lists), "questions_per_s": len(lists) / taken}
-    alive = len(lists)
-    for stage, outcomes in passed:
-        p1, mrr = measured(outcomes, golds, stage.name)
-        still = sum(is_there(outcome, gold) for outcome, gold in zip(outcomes, golds, strict=True))
-        name = stage.name.replace(".", "_")
-        result |= {f"answer_p1_after_{name}": p1, f"answer_mrr_after_{name}": mrr}
-        result[f"gold_lost_at_{name}"] = 100 * (alive - still) / len(lists)
-        alive = still
-        say(f"{stage.name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {still} of {len(lists)} questions")
-    for without in (*((stage.name,) for stage in plan[:-1]), PEASI):
-        p1, mrr = measured(run_stages(lists, [stage for stage in plan if stage.name not in without]), golds, plan[-1].name)
-        name = "peasi" if without == PEASI else without[0].replace(".", "_")
-        result |= {f"p1_without_{name}": p1, f"mrr_without_{name}": mrr}
-        say(f"without {name:<12} P@1 {p1:.2f}, MRR {mrr:.2f}")
-    if options.hashing:
-        result |= with_hashing(plan, lists, golds, options.hashing, options.rounds)
-    finish("chain", result, options.save)
+    job = load(SAMPLE, SETTINGS)
+    with work_folder(options, "long_lists") as work:
+        asked = read_lists(options.data.resolve(), work, options.set)
+        lists = [each for each in asked if each.gold]
+        result: Result = {"set": options.set, "asked": len(asked), "questions": len(lists)}
+        result["candidates"] = sum(len(each.ranked.candidates) for each in lists) / len(lists)
+        encoder = RememberedEncoder(passage_encoder(job), work)
+        default = remember(load_stages(job, lambda: encoder), work)
+        row, stages = stage_by_stage(default, lists)
+        spent = layer_tokens(default)
+        result |= stages | figures("default", row, len(asked))
+        compared: dict[str, Row] = {}
+
+        def compare_with(name: str, plan: Sequence[Stage], on: Sequence[LongList] = lists, unit: Unit = "passage") -> None:
+            compared[name] = measured(plan, on, unit)
+            result.update(figures(name, compared[name], len(asked)))
+
+        for name, file in (("full", FULL), ("plan", options.plan)):
+            if file and file.is_file():
+                compare_with(name, remember(load_stages(load(file), lambda: encoder), work))
+        names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)
+        known = Default(load_plan(job), default, [each for each in lists if each.asked.question_id in names])
+        result |= on_its_own(known.plan, default, known.some)
+        if options.hashing:
+            result |= with_hashing(known, lists, options.hashing, options.rounds)
+        whole, suffix = (lists, "all") if options.set == "test" else (narrowed(lists), f"of_{DEV_DEPTH}")
+        for name, plan in whole_lists(default, encoder, work, suffix).items():
+            compare_with(name, plan, whole, "sentence")
+            if name.startswith("cross_encoder"):
+                result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
+        for name, plan in others(default) if options.rows == "all" else ():
+            compare_with(name, plan)
+        for name, other in compared.items():
+            result |= comparison(name, row, other)
+    finish("chain" if options.set == "test" else "chain_dev", result, options.save)
 
 
 if __name__ == "__main__":

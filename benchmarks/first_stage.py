@@ -2,18 +2,23 @@
 
 Rankers: the shipped Cosinet, word overlap, BM25, the dense encoder's similarity, and `fused`: Cosinet's ranks and BM25's, by
 reciprocal rank fusion (1 / (60 + rank)). Lists: SQuAD-sent and WikiQA test, each a
-paragraph or summary; and the job on `corpus-wiki`: the sentences of the 100 passages that BM25 finds for a question of
-WikiQA or SQuAD, several hundred a question. There BM25's order is the passages' and is the original order. A share is rounded
-up to whole candidates: of 5 sentences 5 % are one. Keys without a set's name are of the job. Similarity is measured on
-SQuAD-sent's first questions alone, `squad_similarity_questions` of them.
+paragraph or summary; and `long_lists`, L-test or with --set dev L-dev: the sentences of the 100 passages that BM25 finds for a
+question, several hundred. There BM25's order is the passages' and is the original order. A share is rounded up to whole
+candidates: of 5 sentences 5 % are one. Keys without a set's name are of the long lists. Similarity is measured on some
+questions, drawn by hash, `squad_similarity_questions` of them.
+
+`lost_at_25_of_200_…` and `lost_at_25_of_425_…`: of the questions with an answer among the sentences of the first 50, and 100,
+passages of BM25, the percentage with none among the first 25 of a ranker. `cosinet_bm25` adds up Cosinet's scores and BM25's
+scores of the passages, each standardised in the list (a stage `blend` with weights of 1); keys without a ranker are its own.
+The lists have `candidates_of_200` and `candidates_of_425` sentences in the mean.
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +26,21 @@ import numpy.typing as npt
 import torch
 
 from benchmarks.corpus import wiki
-from benchmarks.harness import arguments, finish, say, shrink
+from benchmarks.harness import arguments, finish, say, shrink, work_folder
+from benchmarks.long_lists import SETS as SETS_OF_LISTS
+from benchmarks.long_lists import LongList, read_lists, small_lists
+from benchmarks.question_sets.gold import drawn
 from benchmarks.retrieval import is_right, questions
-from indexing.shards.dense import find_model
+from benchmarks.smoke_data import small_encoder
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import dense_encoder
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
+from ranking.evaluation.significance import compare
+from ranking.fusion.blend import Blend
 from ranking.lists import ranked_list
-from ranking.plan import to_sentences
+from ranking.plan import Stage, run_stages, to_sentences
 from ranking.registry import load_reranker
 from ranking.reranker import Reranker, SentenceEncoder, order_by
 from ranking.word_vectors.words import Words
@@ -38,6 +49,9 @@ from schemas.ranked import Candidate, Hit, RankedList
 
 SHARES = (0.05, 0.1, 0.2, 0.5)
 DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 400
+KEPT, ENCODER = 25, DEFAULT
+LENGTHS = {"200": 50, "425": 100}
+"""Sentences in a list, roughly → passages of BM25."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
 
@@ -126,6 +140,38 @@ def labelled(path: Path) -> Lists:
     return lists
 
 
+def by_bm25(each: LongList, depth: int) -> tuple[RankedList, set[str]]:
+    """The sentences of the first `depth` passages that BM25 found, in its order, and the answers among them."""
+    hits = sorted((c.hit for c in each.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0)[:depth]
+    passages = tuple(Candidate(replace(hit, rank=n), None, n - 1) for n, hit in enumerate(hits, 1))
+    ranked = to_sentences(RankedList(each.ranked.question, passages))
+    return ranked, {c.candidate_id for c in ranked.candidates} & each.gold
+
+
+def cosinet_and_bm25(keep: int | None = None) -> list[Stage]:
+    """A plan of the two rankers' sum, nothing of which was fitted."""
+    cosinet = load_reranker("cosinet", model=find_model)
+    return [Stage("cosinet", cosinet), Stage("blend", Blend({"cosinet": 1.0, "bm25": 1.0}), keep)]
+
+
+def lost(lists: Sequence[LongList], name: str, depth: int) -> dict[str, float]:
+    """`lost_at_25_of_<name>` of each ranker, over lists of `depth` passages."""
+    cut = [(ranked, gold) for ranked, gold in (by_bm25(each, depth) for each in lists) if gold]
+    result: dict[str, float] = {f"questions_of_{name}": len(cut)}
+    result[f"candidates_of_{name}"] = sum(len(ranked.candidates) for ranked, _ in cut) / len(cut)
+    plan = cosinet_and_bm25()
+    for ranker, stages in (("bm25", []), ("cosinet", plan[:1]), ("cosinet_bm25", plan)):
+        missed = []
+        for ranked, gold in cut:
+            after = run_stages([ranked], stages, "sentence")[0].kept
+            missed.append(gold.isdisjoint(c.candidate_id for c in after.candidates[:KEPT]))
+        interval = compare(np.zeros(len(cut)), np.array(missed, np.float64))
+        key = f"lost_at_{KEPT}_of_{name}_{ranker}"
+        result |= {key: 100 * interval.b, f"{key}_low": 100 * interval.low, f"{key}_high": 100 * interval.high}
+        say(f"{key} {100 * interval.b:.2f} ({100 * interval.low:.2f} to {100 * interval.high:.2f})")
+    return result | {f"lost_at_{KEPT}_of_{name}": result[f"lost_at_{KEPT}_of_{name}_cosinet_bm25"]}
+
+
 def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, prefix: str = "") -> Lists:
     """The first `depth` passages of corpus-wiki that BM25 finds, as sentences; about `most` questions, of those whose ids
     begin with `prefix`, and with a gold sentence among the candidates."""
@@ -147,30 +193,35 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 
 
 def main() -> None:
-    options = arguments("first_stage", __doc__ or "")
+    work = {"work": "folder that keeps the lists; out/long_lists"}
+    options = arguments("first_stage", __doc__ or "", paths=work, choices={"set": SETS_OF_LISTS})
     if options.smoke:
-        shrink(globals(), DEPTH=3, JOB_QUESTIONS=2, SLOW_QUESTIONS=2)
+        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder())
+        small_lists()
     torch.set_num_threads(1)
-    encoder = EncodedOnce(dense_encoder())
+    encoder = EncodedOnce(dense_encoder(ENCODER))
     cosinet, overlap, similarity = load_reranker("cosinet", model=find_model), Overlap(), Similarity(encoder)
-    result: dict[str, float | int | str] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        sets = {name: labelled(options.data / path) for name, path in SETS.items()} | {
-            "job": job(options.data.resolve(), Path(folder), DEPTH, JOB_QUESTIONS)
-        }
+    with work_folder(options, "long_lists") as folder:
+        long = read_lists(options.data.resolve(), folder, options.set)
+    result: dict[str, float | int | str] = {"set": options.set}
+    for length, depth in LENGTHS.items():
+        result |= lost(long, length, depth)
+    sets = {name: labelled(options.data / path) for name, path in SETS.items()}
+    sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(each, DEPTH) for each in long) if gold]
     for name, lists in sets.items():
-        prefix = "" if name == "job" else f"{name}_"
+        prefix = "" if name == "long" else f"{name}_"
         result[f"{prefix}questions"] = len(lists)
         result[f"{prefix}candidates"] = sum(len(ranked.candidates) for ranked, _ in lists) / len(lists)
-        order = AsItCame() if name == "job" else Bm25Order([ranked for ranked, _ in lists])
+        order = AsItCame() if name == "long" else Bm25Order([ranked for ranked, _ in lists])
+        some = set(drawn((ranked.question.question_id for ranked, _ in lists), SLOW_QUESTIONS))
         rankers: Mapping[str, tuple[Reranker | Bm25Order | AsItCame | Fused, Lists]] = {
             "cosinet": (cosinet, lists),
             "overlap": (overlap, lists),
             "bm25": (order, lists),
             "fused": (Fused(cosinet, order), lists),
-            "similarity": (similarity, lists[:SLOW_QUESTIONS]),
+            "similarity": (similarity, [each for each in lists if each[0].question.question_id in some]),
         }
-        result[f"{prefix}similarity_questions"] = min(SLOW_QUESTIONS, len(lists))
+        result[f"{prefix}similarity_questions"] = len(some)
         for ranker, (reranker, mine) in rankers.items():
             shares = recalls(reranker.rerank, mine)
             say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items()))

@@ -27,7 +27,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets.draw import questions
@@ -45,8 +44,7 @@ from ranking.plan import to_sentences
 from schemas.atomic_files import sha256, write_text
 from schemas.ranked import Hit, RankedList
 
-SetName = Literal["dev", "test"]
-SETS: tuple[SetName, ...] = ("dev", "test")
+SETS = ("test", "dev")
 REVISION = 1
 """Raised when the documents are built in another way."""
 ENCODER, DEPTH, SHARDS, PROCESSES = DEFAULT, 100, 4, 2
@@ -63,8 +61,8 @@ class LongList:
     lenient: frozenset[str]
 
 
-def read_lists(data: Path, work: Path, name: SetName) -> list[LongList]:
-    """The lists of a set, by question id; first builds what is not in `work`.
+def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
+    """The lists of SETS, by question id; first builds what is not in `work`.
 
     Raises JobError (73) while another process is building them.
     """
@@ -146,6 +144,11 @@ def carry_out(job: Job, run: Path, steps: Sequence[str], redo: str | None = None
         say(line)
 
 
+def small_lists() -> None:
+    """For --smoke: short lists, by a random encoder."""
+    shrink(globals(), ENCODER=small_encoder(), DEPTH=5, PROCESSES=1)
+
+
 def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str]:
     """The keys of a set."""
     answered = [each for each in lists if each.gold]
@@ -181,7 +184,7 @@ def main() -> None:
         "long_lists", __doc__ or "", paths={"work": "folder that keeps corpus, index and lists; out/long_lists"}
     )
     if options.smoke:
-        shrink(globals(), ENCODER=small_encoder(), DEPTH=5, PROCESSES=1)
+        small_lists()
     configure_logging()
     data = options.data.resolve()
     result: dict[str, float | int | str] = {}

@@ -13,8 +13,8 @@ Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hyd
 layers that have one teacher each (row 12 of Table 2). `ct` is a cascade with EXITS, and `ct_mhs` begins with it: exits in the
 body, three heads after it; `.._a3` lets α = .3 leave at each exit, `cost_..` is layers × candidates relative to 6 layers.
 
-Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; of `wikiqa` test, and of the first QUESTIONS
-questions of SQuAD-sent's test set, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
+Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; of `wikiqa` test, and of QUESTIONS of
+SQuAD-sent's test set, drawn by hash, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
 number they have 6. The figures of students are means over SEEDS, `.._std` the deviations, and `.._first` the first seed's;
 teachers, and students that the first seed alone has, have one number. `p_..` are Wilcoxon's p of WikiQA's average precision,
 first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks.cascade_quality import SQUAD, WIKIQA, questions
+from benchmarks.cascade_quality import SQUAD, WIKIQA, questions, some
 from benchmarks.harness import say
 from indexing.shards.dense import DEFAULT
 from pipelines.config.job_file import Job
@@ -47,7 +47,7 @@ def prepare(data: Path, work: Path) -> None:
     for n, name in enumerate(TEACHERS):
         sets |= {f"squad-train-{name}": without_some(train, n), f"wikiqa-train-{name}": without_some(adapt, n)}
     sets["squad-dev"] = questions(data / "squad/squad-sent-dev.parquet", DEV_QUESTIONS)
-    sets["squad"] = questions(data / "squad/squad-sent-test.parquet", QUESTIONS)
+    sets["squad"] = some(questions(data / "squad/squad-sent-test.parquet"), QUESTIONS)
     sets["wikiqa-dev"] = questions(data / "wikiqa/wikiqa-dev.parquet")
     sets["wikiqa"] = questions(data / "wikiqa/wikiqa-test.parquet")
     for name, lists in sets.items():
