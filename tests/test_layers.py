@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "ranking.fusion": "schemas ranking ranking.evaluation",
     "ranking.transformer": "schemas ranking",
     "ranking.cosinet": "schemas ranking ranking.word_vectors",
-    "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation",
+    "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation ranking.fusion",
     "ranking.multihead": "schemas ranking ranking.transformer ranking.cascade",
     "ranking.hashing": "schemas ranking ranking.transformer",
     "ranking.peasi": "schemas ranking ranking.transformer ranking.evaluation",

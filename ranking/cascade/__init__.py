@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ranking.cascade.pair_settings import CASCADE, POINTWISE
 from ranking.entry import Entry, StageSettings
+from ranking.fusion import WeighedStage
 
 
 class CascadeStage(StageSettings):
@@ -20,8 +21,18 @@ class CascadeStage(StageSettings):
     )
 
 
+class ExitStage(CascadeStage, WeighedStage):
+    """The same, where candidates leave by their score at the exit together with scores that are known before."""
+
+    @model_validator(mode="after")
+    def _weights_decide(self) -> Self:
+        if (self.weights is not None or self.weights_file is not None) and not any(self.drop):
+            raise ValueError("weights decide who leaves at the exits, and nothing is dropped there; give `drop`, or no weights")
+        return self
+
+
 ENTRIES = (
-    Entry("cascade", "ranking.cascade.cascade:Cascade", settings=CascadeStage, checkpoint="cascade", training=CASCADE),
+    Entry("cascade", "ranking.cascade.cascade:Cascade", settings=ExitStage, checkpoint="cascade", training=CASCADE),
     Entry("pointwise", "ranking.cascade.pointwise:Pointwise", checkpoint="pointwise", training=POINTWISE),
     Entry("sequential", "ranking.cascade.sequential:Sequential", settings=CascadeStage, checkpoint="sequential"),
 )

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from ranking.cascade import CascadeStage
+from ranking.cascade import ExitStage
 from ranking.cascade.cascade_model import CascadeModel, load
 from ranking.cascade.exits import ExitRows
+from ranking.cascade.prior import Prior
 from ranking.cascade.schedule import check, dropped
-from ranking.reranker import SCORE_DECIMALS, Resources, check_finite, order_by
+from ranking.fusion.weights import load_weights
+from ranking.reranker import Resources, check_finite, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
@@ -37,14 +39,22 @@ class Cascade:
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(
-        self, model: CascadeModel, tokeniser: Tokeniser, drops: Sequence[float] = (), device: str | None = None
+        self,
+        model: CascadeModel,
+        tokeniser: Tokeniser,
+        drops: Sequence[float] = (),
+        device: str | None = None,
+        weights: Sequence[Mapping[str, float]] = (),
     ) -> None:
         """`drops`: α at each exit but the last; none = 0 everywhere. `device`: where it runs; the model's if None.
+        `weights`: of the sum by which candidates leave, one table for all exits or one for each but the last; the exit's score
+        alone decides if there is none.
 
-        Raises ValueError if the drops do not fit the exits.
+        Raises ValueError if the drops or the weights do not fit the exits.
         """
         self.drops = tuple(drops) or (0.0,) * (len(model.exits) - 1)
         check(model.exits, self.drops)
+        self.prior = Prior.of(weights, len(self.drops))
         self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
@@ -52,7 +62,7 @@ class Cascade:
     @classmethod
     def load(cls, resources: Resources) -> Self:
         model, tokeniser = load(resources.folder(), cls.name, resources.model)
-        return cls(model, tokeniser, alpha_per_exit(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
+        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1))
 
     @property
     def exits(self) -> tuple[int, ...]:
@@ -72,7 +82,9 @@ class Cascade:
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
         """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""
-        return [ExitRows(passed.scores, passed.tokens) for passed in self._scored(lists, (0.0,) * len(self.drops))]
+        scored = self._scored(lists, (0.0,) * len(self.drops))
+        columns = (self.prior.columns(ranked) if self.prior else None for ranked in lists)
+        return [ExitRows(passed.scores, passed.tokens, known) for passed, known in zip(scored, columns, strict=True)]
 
     def costs(self) -> Counter[str]:
         """What was spent since the last call: candidates, tokens, tokens cut, layers × each of the first two, milliseconds.
@@ -90,7 +102,8 @@ class Cascade:
         self._costs["tokens_cut"] += int(pairs.cut.sum())
         for group in _groups(sizes, pairs.lengths):
             numbers = np.arange(*group.rows)
-            scores, exits = self._group(pairs, numbers, np.repeat(np.arange(len(group.sizes)), group.sizes), drops)
+            known = np.concatenate([self.prior.columns(ranked) for ranked in lists[group.lists]]) if self.prior else None
+            scores, exits = self._group(pairs, numbers, np.repeat(np.arange(len(group.sizes)), group.sizes), drops, known)
             edges = np.cumsum(group.sizes)[:-1]
             self._costs["milliseconds"] += round(1000 * (time.perf_counter() - began))
             columns = (np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers]))
@@ -101,9 +114,12 @@ class Cascade:
             began = time.perf_counter()
 
     @torch.inference_mode()
-    def _group(self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float]) -> tuple[Floats, Numbers]:
+    def _group(
+        self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float], known: Floats | None
+    ) -> tuple[Floats, Numbers]:
         """(scores [candidates, exits], exits that scored a candidate [candidates]) of whole lists in flight together;
-        `question` [candidates] tells the lists apart. After its last exit a candidate's scores are 0."""
+        `question` [candidates] tells the lists apart, and `known` is what the prior reads of them. After its last exit a
+        candidate's scores are 0."""
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
         tokens = pairs.pack(numbers[remaining]).to(next(self._model.parameters()).device)
@@ -121,10 +137,22 @@ class Cascade:
             self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
             if alpha:
-                stay = survivors(question[remaining], scores[remaining, exit], remaining, alpha)
+                decisive = scores[:, exit]
+                if self.prior is not None and known is not None:
+                    here = np.sort(remaining)  # in the order of their lists
+                    decisive = np.zeros(len(numbers))
+                    exit_score = np.array(rounded(scores[here, exit]), np.float64)
+                    decisive[here] = self.prior.total(exit, known[here], question[here], exit_score)
+                stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
                 hidden, remaining = hidden[rows], remaining[stay]
         return scores, exits
+
+
+def exit_settings(resources: Resources, exits: int) -> tuple[Sequence[float], str, Sequence[Mapping[str, float]]]:
+    """(drops, device, weights) of a stage whose model has `exits` exits but the last. Raises ValueError as `load_weights`."""
+    stage = resources.stage(ExitStage)
+    return alpha_per_exit(stage.drop, exits), resources.device, load_weights(resources, exits=True)
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
@@ -135,8 +163,7 @@ def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
     """Mask [candidates]: True = survives this exit. Drops the ⌊α·k⌋ lowest-scored of each question's k candidates (§4.3.2);
     among ties the one later in `order` goes first."""
-    rounded = np.fromiter((round(s, SCORE_DECIMALS) for s in scores.tolist()), np.float64, len(scores))  # as `order_by` does
-    best_first = np.lexsort((order, -rounded, question))
+    best_first = np.lexsort((order, -np.array(rounded(scores), np.float64), question))
     _, number, k = np.unique(question, return_inverse=True, return_counts=True)
     starts = np.cumsum(k) - k
     rank = np.empty(len(question), np.int64)

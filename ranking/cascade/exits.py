@@ -13,9 +13,10 @@ from typing import Protocol
 
 import numpy as np
 
+from ranking.cascade.prior import Prior
 from ranking.cascade.schedule import check
 from ranking.evaluation.metrics import Bools, Floats, Ints
-from ranking.reranker import SCORE_DECIMALS
+from ranking.reranker import rounded
 from schemas.ranked import RankedList
 
 
@@ -27,6 +28,8 @@ class ExitRows:
     """[candidates, exits]"""
     tokens: Ints
     """[candidates]: tokens of question and candidate that go through the layers."""
+    columns: Floats | None = None
+    """[candidates, names]: what the model's prior reads of them; None if it has none."""
 
 
 class ExitModel(Protocol):
@@ -64,6 +67,10 @@ class ExitScores:
     """[n]"""
     scores: Floats
     """[n, exits]: rounded as those that order a list."""
+    prior: Prior | None = None
+    """By which candidates leave; by the exit's score alone if None."""
+    columns: Floats | None = None
+    """[n, names]: what the prior reads."""
 
     def __post_init__(self) -> None:
         check(self.exits, (0.0,) * (len(self.exits) - 1))
@@ -72,6 +79,10 @@ class ExitScores:
         n = len(self.question)
         if {len(self.label), len(self.position), len(self.tokens)} != {n} or self.scores.shape != (n, len(self.exits)):
             raise ValueError(f"scores of shape {self.scores.shape} for {n} candidates and {len(self.exits)} exits")
+        if self.prior is not None and (self.columns is None or self.columns.shape != (n, len(self.prior.sums[0].names))):
+            raise ValueError(
+                f"a prior of {', '.join(self.prior.sums[0].names)}, and columns that are not those of {n} candidates"
+            )
         if (np.diff(self.question) < 0).any():
             raise ValueError("the candidates of a question must stand together, questions in ascending order")
         if not np.isfinite(self.scores).all():
@@ -87,8 +98,9 @@ class ExitScores:
         question_ids: Sequence[str],
         labels: Sequence[Sequence[int]],
         rows: Sequence[ExitRows],
+        prior: Prior | None = None,
     ) -> ExitScores:
-        """From labels and rows per question, both in the order of the question's list."""
+        """From labels and rows per question, both in the order of the question's list; `prior` is the model's."""
         counts = [len(question) for question in labels]
         for name, count, row in zip(question_ids, counts, rows, strict=True):
             if row.scores.shape != (count, len(exits)) or len(row.tokens) != count:
@@ -96,7 +108,6 @@ class ExitScores:
                     f"question {name}: scores of shape {row.scores.shape} for {count} candidates, {len(exits)} exits"
                 )
         scores = np.concatenate([np.empty((0, len(exits))), *(row.scores for row in rows)])
-        rounded = [round(score, SCORE_DECIMALS) for score in scores.ravel().tolist()]
         return cls(
             tuple(exits),
             depth,
@@ -105,7 +116,9 @@ class ExitScores:
             np.array([label for question in labels for label in question], np.int64),
             np.concatenate([np.empty(0, np.int64), *(np.arange(count) for count in counts)]),
             np.concatenate([np.empty(0, np.int64), *(row.tokens for row in rows)]).astype(np.int64),
-            np.array(rounded, np.float64).reshape(scores.shape),
+            np.array(rounded(scores.ravel()), np.float64).reshape(scores.shape),
+            prior,
+            np.concatenate([row.columns for row in rows if row.columns is not None]) if prior and rows else None,
         )
 
     def pick(self, keep: Bools) -> ExitScores:
@@ -120,6 +133,8 @@ class ExitScores:
             self.position[here],
             self.tokens[here],
             self.scores[here],
+            self.prior,
+            None if self.columns is None else self.columns[here],
         )
 
     def halves(self, seed: int = 0) -> tuple[ExitScores, ExitScores]:

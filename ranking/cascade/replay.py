@@ -5,8 +5,8 @@ the last, it drops the ⌊α · k⌋ lowest-scored of each question's k candidat
 The survivors are ordered by the last exit, and the departed candidates come behind them, all tied.
 
 It is fast because schedules that begin alike share that beginning (they are walked as a tree), because each exit's order is
-sorted once, and because everything else is sums along these orders. The metrics are those of `ranking/evaluation`, exact under
-ties.
+sorted once, and because everything else is sums along these orders. With a prior, whose sum depends on who is still there, an
+exit is sorted once for each beginning. The metrics are those of `ranking/evaluation`, exact under ties.
 
 The paper found no rule for choosing the shares, and left open where to put the exits. `best_under` reads the answer off the
 table. As 0 at an exit means no exit there, a grid with 0 answers the second question too.
@@ -25,6 +25,7 @@ from ranking.cascade.exits import ExitScores
 from ranking.cascade.schedule import Schedule, check, dropped
 from ranking.evaluation.metrics import METRICS, Bools, Floats, Ints
 from ranking.evaluation.ties import Ties, ideal_gain
+from ranking.reranker import rounded
 
 _DIGITS = 12
 """Decimals of a mean: schedules that do the same get the same value, in whatever order it was added up."""
@@ -111,6 +112,7 @@ class _Walk:
     def __init__(self, table: ExitScores, schedules: Sequence[Schedule]) -> None:
         final, self._bounds = _final_order(table), _bounds(table)
         question, position = table.question[final], table.position[final]
+        self._table, self._final = table, final
         self._orders = [np.lexsort((position, -scores, question)) for scores in table.scores[final, :-1].T]
         self._tokens = table.tokens[final]
         self._layers = [b - a for a, b in pairwise((0, *table.exits))]
@@ -132,7 +134,7 @@ class _Walk:
         if exit_ == len(self._orders):
             yield numbers, alive, cost, tokens
             return
-        order = self._orders[exit_]
+        order = self._order(exit_, alive)
         entering = alive[order]
         place = np.concatenate([[0], np.cumsum(entering)])  # [i]: survivors before row i
         before, after = place[self._bounds[:-1]], place[self._bounds[1:]]
@@ -144,6 +146,18 @@ class _Walk:
             survives = np.empty_like(alive)
             survives[order] = entering & (place[1:] <= np.repeat(last, self._counts))
             yield from self._below(exit_ + 1, branch, survives, cost, tokens)
+
+    def _order(self, exit_: int, alive: Bools) -> Ints:
+        """[n]: rows in the last exit's order, each question's best at this exit first. With a prior that depends on who is
+        still there: scores are standardised over them."""
+        table = self._table
+        if table.prior is None or table.columns is None:
+            return self._orders[exit_]
+        here = np.sort(self._final[alive])  # in the order of their lists
+        decisive = np.zeros(len(alive))
+        total = table.prior.total(exit_, table.columns[here], table.question[here], table.scores[here, exit_])
+        decisive[here] = rounded(total)
+        return np.lexsort((table.position[self._final], -decisive[self._final], table.question[self._final]))
 
 
 class _Survivors:

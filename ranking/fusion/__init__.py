@@ -18,7 +18,8 @@ class WeighedStage(StageSettings):
     weights: WeightTable | None = Field(
         None,
         description="weight of each score, e.g. {cosinet = 1.0, bm25 = 0.5}: a stage before this one, bm25, dense, fused or "
-        "log_rank; each score is standardised within the list first",
+        "log_rank; each score is standardised within the list first. In a model with exits, by whose sum candidates leave "
+        "there, the exit's own score too: exit",
     )
     weights_file: Annotated[str | None, FileName(required=True)] = Field(
         None, description="file of fitted weights, relative to the job file, in place of `weights`"

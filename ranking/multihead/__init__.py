@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranking.cascade import CascadeStage
+from ranking.cascade import ExitStage
 from ranking.entry import Entry
 from ranking.multihead.student_settings import TRAINING
 
@@ -10,7 +10,7 @@ ENTRIES = (
     Entry(
         "multihead",
         "ranking.multihead.multihead:MultiHead",
-        settings=CascadeStage,
+        settings=ExitStage,
         checkpoint="multihead",
         training=TRAINING,
     ),

@@ -24,8 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.cascade import CascadeStage
-from ranking.cascade.cascade import Cascade, alpha_per_exit
+from ranking.cascade.cascade import Cascade, exit_settings
 from ranking.cascade.cascade_model import CascadeModel, Classifier, classified
 from ranking.cascade.schedule import check
 from ranking.reranker import Resources
@@ -212,7 +211,7 @@ class MultiHead(Cascade):
     @classmethod
     def load(cls, resources: Resources) -> Self:
         model, tokeniser = load(resources.folder(), resources.model)
-        return cls(model, tokeniser, alpha_per_exit(resources.stage(CascadeStage).drop, len(model.exits) - 1), resources.device)
+        return cls(model, tokeniser, *exit_settings(resources, len(model.exits) - 1))
 
 
 def save(

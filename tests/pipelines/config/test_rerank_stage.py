@@ -47,7 +47,7 @@ def test_a_stage_has_the_keys_of_its_reranker(tmp_path: Path) -> None:
 def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path: Path) -> None:
     says = refused(tmp_path, OVERLAP + CASCADE + SURE)
     assert "unknown key rerank.stages.1.threshold" in says
-    assert "Known here: reranker, name, keep, checkpoint, drop" in says
+    assert "Known here: reranker, name, keep, checkpoint, weights, weights_file, drop" in says
     says = refused(tmp_path, OVERLAP + "drop = [0.2]\n")
     assert "unknown key rerank.stages.0.drop Known here: reranker, name, keep, checkpoint" in says
     assert "rerank.stages.0.dorp; did you mean 'drop'?" in refused(tmp_path, CASCADE + "dorp = [0.2]\n")
@@ -61,6 +61,10 @@ def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path
         (PR + EASI + "threshold = -0.1\n", "rerank.stages.1.threshold: Input should be greater than or equal to 0, not -0.1"),
         (PR + EASI + 'threshold = "high"\n', "rerank.stages.1.threshold: Input should be a valid number, not 'high'"),
         (PR + "keep = 0\n", "rerank.stages.0.keep: Input should be greater than or equal to 1, not 0"),
+        (
+            CASCADE + "weights = {exit = 1.0}\n",
+            "rerank.stages.0: weights decide who leaves",
+        ),
         ("[[rerank.stages]]\nkeep = 5\n", "rerank.stages.0.reranker is missing"),
         ("[rerank]\nstages = [5]\n", "rerank.stages.0: Input should be a valid dictionary"),
         ("[rerank]\nstages = []\n", "rerank.stages: List should have at least 1 item"),

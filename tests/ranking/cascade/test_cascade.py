@@ -17,8 +17,12 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
 from ranking.cascade.cascade import Cascade, survivors
 from ranking.cascade.cascade_model import CascadeModel, Classifier, load, save
+from ranking.cascade.exits import ExitScores
 from ranking.cascade.pointwise import Pointwise
+from ranking.cascade.prior import fit_exits
+from ranking.cascade.replay import replay
 from ranking.cascade.schedule import sizes
+from ranking.evaluation.metrics import Judged, measure
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
 from ranking.reranker import ScoreNotFinite
@@ -31,7 +35,7 @@ from ranking.transformer.transformer_checkpoint import WordSource
 from schemas.corpus import Question
 from schemas.labels import LabelledCandidate
 from schemas.model_files import SUMS
-from schemas.ranked import RankedList
+from schemas.ranked import RankedList, StageScore
 
 EXITS = (1, 2, 4)
 SHAPE = Shape(layers=4, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
@@ -100,6 +104,101 @@ def test_at_each_exit_the_share_of_each_question_leaves_that_has_the_lowest_scor
             here = here[: len(here) - int(len(here) * alpha + 1e-9)]
         assert {ranked.candidates[n].candidate_id for n in here} == set(scores(kept))
         assert len(here) == sizes(len(ranked.candidates), drops)[-1]
+
+
+WEIGHTS = [{"exit": 1.0, "words": 2.0, "log_rank": 0.5}, {"exit": 0.5, "words": 1.0}]
+"""Of the prior at the two exits but the last."""
+
+
+def worded(*counts: int) -> list[RankedList]:
+    """The lists with a stage `words` before, of few different scores."""
+    scored = []
+    for ranked in lists(*counts):
+        stages = [(StageScore("words", float(len(c.text) % 7), 1),) for c in ranked.candidates]
+        candidates = (replace(c, stages=stage) for c, stage in zip(ranked.candidates, stages, strict=True))
+        scored.append(RankedList(ranked.question, tuple(candidates)))
+    return scored
+
+
+def left_by_hand(ranked: RankedList, scores: np.ndarray, drops: tuple[float, ...]) -> set[str]:
+    """Ids of those that a cascade with WEIGHTS leaves, one list and one exit after the other."""
+    here = list(range(len(ranked.candidates)))
+    for exit, alpha in enumerate(drops):
+        total = np.zeros(len(here))
+        for name, weight in WEIGHTS[exit].items():
+            known = {"exit": lambda n: scores[n, exit], "words": lambda n: ranked.candidates[n].stages[0].score}  # noqa: B023
+            known["log_rank"] = lambda n: -np.log(ranked.candidates[n].hit.rank)
+            values = np.array([round(known[name](n), 6) for n in here])
+            total += weight * (values - values.mean()) / values.std() if len(set(values)) > 1 else 0.0
+        order = sorted(range(len(here)), key=lambda i: (-round(total[i], 6), here[i]))
+        here = [here[i] for i in order[: len(here) - int(len(here) * alpha + 1e-9)]]
+    return {ranked.candidates[n].candidate_id for n in here}
+
+
+def test_with_a_prior_those_leave_whose_weighted_sum_is_the_lowest() -> None:
+    drops = (0.3, 0.5)
+    weighed, plain = (Cascade(model(), tokeniser(), drops, weights=weights) for weights in (WEIGHTS, ()))
+    came = worded(40, 1, 9, 0)
+    rows = weighed.exit_scores(came)
+    for ranked, exits, kept in zip(came, rows, weighed.rerank(came), strict=True):
+        assert left_by_hand(ranked, exits.scores, drops) == set(scores(kept))
+        assert len(kept.candidates) == sizes(len(ranked.candidates), drops)[-1]
+    assert [set(scores(kept)) for kept in plain.rerank(came)] != [set(scores(kept)) for kept in weighed.rerank(came)]
+
+
+def test_a_prior_knows_nothing_of_other_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Cascade(model(), tokeniser(), (0.5, 0.5), weights=WEIGHTS)
+    together = made.rerank(worded(12, 5, 0, 33))
+    assert together == [made.rerank([each])[0] for each in worded(12, 5, 0, 33)]
+    monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
+    assert made.rerank(worded(12, 5, 0, 33)) == together
+
+
+def test_a_replay_of_its_exit_scores_is_what_a_cascade_with_a_prior_does() -> None:
+    came = worded(40, 9, 21)
+    labels = [[int(n % 3 == 0) for n in range(len(r.candidates))] for r in came]
+    for drops in ((0.3, 0.5), (0.0, 0.6), (0.5, 0.0)):
+        made = Cascade(model(), tokeniser(), drops, weights=WEIGHTS)
+        table = ExitScores.of(EXITS, 4, [r.question.question_id for r in came], labels, made.exit_scores(came), made.prior)
+        kept = made.rerank(came)
+        judged = Judged.of([
+            (
+                [scores(k).get(c.candidate_id, -1e6) for c in r.candidates],
+                of_list,
+            )
+            for r, k, of_list in zip(came, kept, labels, strict=True)
+        ])  # fmt: skip
+        expected = measure(judged, ["MAP"])["MAP"].expected.mean()
+        made.costs()
+        made.rerank(came)
+        spent = made.costs()
+        replayed = replay(table, [drops])
+        assert replayed.metrics["MAP"][0] == pytest.approx(expected, abs=1e-12)
+        assert replayed.token_cost[0] == pytest.approx(spent["layer_tokens"] / spent["full_layer_tokens"], abs=1e-12)
+
+
+def test_one_table_of_weights_is_for_all_exits_and_their_number_is_checked() -> None:
+    once, twice = (Cascade(model(), tokeniser(), (0.3, 0.3), weights=WEIGHTS[:1] * n).rerank(worded(30)) for n in (1, 2))
+    assert once == twice
+    with pytest.raises(ValueError, match="weights for 3 exits; give one table for all, or one for each but the last: 2"):
+        Cascade(model(), tokeniser(), (0.3, 0.3), weights=WEIGHTS[:1] * 3)
+
+
+def test_weights_are_fitted_for_each_exit_on_those_that_came_to_it() -> None:
+    generator = np.random.default_rng(0)
+    came = worded(*[20] * 30)
+    labels = [[int(n == generator.integers(20)) for n in range(20)] for _ in came]
+    for of_list in labels:
+        of_list[0] = 1
+    exit_scores = [generator.normal(size=(20, 3)) + np.array(of_list)[:, None] * (0, 1, 2) for of_list in labels]
+    fits = fit_exits(came, labels, exit_scores, ["words", "log_rank"], (0.5, 0.0))
+    assert [set(fit.weights) for fit in fits] == [{"exit", "words", "log_rank"}] * 2
+    assert fits[0].candidates == 600 and fits[1].candidates + 10 * fits[1].without_answer == 300
+    assert abs(fits[0].weights["exit"]) < 0.5 < fits[1].weights["exit"]
+    made = Cascade(model(), tokeniser(), (0.5, 0.3), weights=[fit.weights for fit in fits])
+    assert sum(len(kept.candidates) for kept in made.rerank(came)) == 30 * sizes(20, (0.5, 0.3))[-1]
+    with pytest.raises(ValueError, match="give one drop for each exit but the last"):
+        fit_exits(came, labels, exit_scores, ["words"], (0.5,))
 
 
 def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatch) -> None:

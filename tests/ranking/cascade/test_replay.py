@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranking.cascade.exits import ExitRows, ExitScores
+from ranking.cascade.prior import Prior
 from ranking.cascade.replay import Replayed, replay
 from ranking.cascade.schedule import Schedule, cost, dropped, grid
 from ranking.evaluation.metrics import METRICS, Judged, Protocol, measure
@@ -35,6 +37,28 @@ def made(
     return ExitScores.of(exits, exits[-1] + 1, [f"q{n}" for n in range(questions)], labels, rows)
 
 
+def with_prior(table: ExitScores, generator: np.random.Generator) -> ExitScores:
+    """The same with two known scores, of few values, and other weights at each exit."""
+    exits = len(table.exits) - 1
+    weights = [{"exit": float(n), "a": 0.5 * (n + 1), "b": -1.0} for n in range(1, exits + 1)]
+    columns = generator.integers(0, 4, (len(table.question), 3)) / 2.0
+    return replace(table, prior=Prior.of(weights, exits), columns=columns)
+
+
+def sums(table: ExitScores, number: int, alive: Sequence[int]) -> list[float]:
+    """By what the candidates `alive` of one question leave at an exit: with a prior its weighted sum of z."""
+    own = [float(table.scores[i, number]) for i in alive]
+    if table.prior is None or table.columns is None:
+        return own
+    weighted = table.prior.sums[number]
+    total = np.zeros(len(alive))
+    for place, (name, weight) in enumerate(zip(weighted.names, weighted.weights, strict=True)):
+        values = np.array(own if name == "exit" else [table.columns[i, place] for i in alive])
+        if len(alive) and values.max() > values.min():
+            total += weight * (values - values.mean()) / values.std()
+    return total.tolist()
+
+
 def simulated(table: ExitScores, schedule: Schedule, protocol: Protocol) -> dict[str, float]:
     """The same in plain Python, one question and one candidate after the other."""
     layers = [b - a for a, b in zip((0, *table.exits), table.exits, strict=False)]
@@ -47,7 +71,9 @@ def simulated(table: ExitScores, schedule: Schedule, protocol: Protocol) -> dict
             spent += run * len(alive)
             spent_tokens += run * sum(int(table.tokens[i]) for i in alive)
             if number < len(schedule):
-                scores = {i: round(float(table.scores[i, number]), SCORE_DECIMALS) for i in alive}
+                scores = {
+                    i: round(decisive, SCORE_DECIMALS) for i, decisive in zip(alive, sums(table, number, alive), strict=True)
+                }
                 ranked = sorted(alive, key=lambda i: (-scores[i], table.position[i]))
                 stay = set(ranked[: len(alive) - dropped(len(alive), schedule[number])])
                 alive = [i for i in alive if i in stay]
@@ -86,10 +112,13 @@ def the_protocol_keeps_one(table: ExitScores, protocol: Protocol) -> bool:
     levels=st.sampled_from([0, 1, 2, 4]),
     protocol=st.sampled_from(["raw", "answerable", "clean"]),
     correct=st.sampled_from([0.1, 0.5, 0.9]),
+    prior=st.booleans(),
     data=st.data(),
 )
-def test_a_replay_is_what_the_cascade_would_do(seed, questions, most, exits, levels, protocol, correct, data) -> None:
+def test_a_replay_is_what_the_cascade_would_do(seed, questions, most, exits, levels, protocol, correct, prior, data) -> None:
     table = made(np.random.default_rng(seed), questions, most, exits, correct, levels)
+    if prior:
+        table = with_prior(table, np.random.default_rng(seed))
     if not the_protocol_keeps_one(table, protocol):
         with pytest.raises(ValueError, match="keeps none"):
             replay(table, [(0.0,) * (len(exits) - 1)], protocol)
@@ -109,6 +138,20 @@ def test_the_case_is_not_trivial_things_get_lost_and_ties_straddle() -> None:
     assert replayed.lost.min() == 0 < replayed.lost.max()
     for number in (0, 17, 40, 80):
         assert row(replayed, number) == pytest.approx(simulated(table, schedules[number], "answerable"), abs=1e-9)
+
+
+def test_a_prior_decides_who_leaves_and_halves_keep_it() -> None:
+    table = made(np.random.default_rng(1), 40, 14, (4, 6, 8), levels=4)
+    schedules = grid((0.0, 0.3, 0.6), table.exits)
+    known = with_prior(table, np.random.default_rng(2))
+    assert replay(table, schedules).metrics["MAP"].tolist() != replay(known, schedules).metrics["MAP"].tolist()
+    for half in known.halves():
+        for number in (3, 8):
+            assert row(replay(half, schedules), number) == pytest.approx(
+                simulated(half, schedules[number], "answerable"), abs=1e-9
+            )
+    with pytest.raises(ValueError, match="a prior of a, b, exit, and columns that are not those of"):
+        replace(known, columns=None)
 
 
 def one_list(*scores: Sequence[float], labels: Sequence[int]) -> ExitScores:

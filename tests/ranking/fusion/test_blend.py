@@ -16,6 +16,7 @@ from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.steps.job_plan import check_stages, load_plan, model_inputs, stage_models
+from ranking.cascade.prior import Prior
 from ranking.fusion.blend import Blend
 from ranking.registry import load_reranker
 from schemas.ranked import ScoredCandidate
@@ -172,6 +173,40 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
             f"rerank.stages.2: weights_file {tmp_path}/weights.json was fitted for another plan: {key} had the model 000"
             in told
         )
+
+
+def exits_file(folder: Path, cascade: str, *tables: dict[str, float]) -> None:
+    weights_file(folder, {"exit": {"reranker": "cascade", "model": cascade}, **WORDS}, tables[0])
+    content = json.loads((folder / "weights.json").read_text())
+    content["fits"] = [content["fits"][0] | {"weights": table} for table in tables]
+    (folder / "weights.json").write_text(json.dumps(content))
+
+
+def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_path) -> None:
+    checkpoint("cascade", tmp_path / "cascade")
+    stage = 'reranker = "cascade"\ncheckpoint = "cascade"\n'
+    weights = "weights = {exit = 1.0, words = 0.5, bm25 = 1.0}"
+    (_, loaded) = load_plan(load(job_file(tmp_path, OVERLAP, f"{stage}drop = [0.5]\n{weights}")))
+    assert vars(loaded.reranker)["prior"] == Prior.of([{"exit": 1.0, "words": 0.5, "bm25": 1.0}], 1)
+    for wrong, says in (
+        ("{exit = 1.0, wrods = 1.0}", "no stage before this one gives the score 'wrods'; known here: exit, words, bm25"),
+        ("{words = 1.0}", "the exits' scores have no weight; name it too: exit = 1.0"),
+        ("{exit = nan}", "weights.exit: Input should be a finite number"),
+        ("{}", "weights: Dictionary should have at least 1 item"),
+    ):
+        assert says in refused(tmp_path, OVERLAP, f"{stage}drop = [0.5]\nweights = {wrong}")
+    named = (OVERLAP, f'{stage}drop = [0.5]\nweights_file = "weights.json"')
+    digest = str(stage_models({"cascade": "cascade"}, model_inputs(load(job_file(tmp_path, *named))))["cascade"])
+    exits_file(tmp_path, digest, {"exit": 1.0, "words": 0.5})
+    (_, loaded) = load_plan(load(job_file(tmp_path, *named)))
+    assert vars(loaded.reranker)["prior"] == Prior.of([{"exit": 1.0, "words": 0.5}], 1)
+    exits_file(tmp_path, digest, *[{"exit": 1.0}] * 3)
+    assert "weights for 3 exits" in refused(tmp_path, *named)
+    exits_file(tmp_path, "0" * 32, {"exit": 1.0})
+    assert "was fitted for another plan: exit had the model 000" in refused(tmp_path, *named)
+    blended = (OVERLAP, 'reranker = "blend"\nweights_file = "weights.json"')
+    exits_file(tmp_path, digest, *[{"words": 1.0}] * 2)
+    assert "has weights for 2 exits; blend takes one table" in refused(tmp_path, *blended)
 
 
 def test_a_file_that_is_missing_or_no_json_is_refused_and_its_content_is_in_the_step_s_inputs(
