@@ -94,9 +94,11 @@ Right = Callable[[Place, Place], bool]
 
 
 def in_process(place: Place, words: Sequence[str]) -> Ended:
-    """Run a command in this process."""
+    """Run a command in this process, which holds no model of a command before."""
     from pipelines.__main__ import main
+    from pipelines.execution import unit_dofn
 
+    vars(unit_dofn)["_loaded"].clear()
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
     code: object = 0
     with _current_folder(place.work), redirect_stdout(out), redirect_stderr(err):
