@@ -92,7 +92,7 @@ class UnitDoFn(beam.DoFn):
 def _errors_of(place: str, work: Path) -> Iterator[None]:
     """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note.
 
-    An error of the disk that names no file is about the folder of `work`.
+    An error of the disk that names no file is about the run, whose folder of this step's work is `work`.
     """
     try:
         yield
@@ -101,6 +101,6 @@ def _errors_of(place: str, work: Path) -> Iterator[None]:
         if isinstance(code, int):
             raise JobError(f"{place}: {e}", code) from None  # or the command would show the first of the two
         if isinstance(e, OSError):
-            raise JobError(f"{place}: {of_the_disk(e, work)}", IO) from None
+            raise JobError(f"{place}: {of_the_disk(e, work.parent.parent)}", IO) from None
         e.add_note(place)
         raise

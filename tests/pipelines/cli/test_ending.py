@@ -208,7 +208,9 @@ def test_a_full_disk_is_one_line_and_74(small_run, small_disk, capfd, processes)
     settings = ("--set", f"workers.processes={processes}")
     assert call("ingest", small_run.parent / "job.toml", "--out", small_disk / "run", *settings) == IO
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith(f"answermill: {small_disk}/run") and "No space left on device; free some space" in line
+    assert (
+        line.startswith(f"answermill: ingest, unit 0: {small_disk}/run") and "No space left on device; free some space" in line
+    )
     assert ".tmp" not in line
 
 
