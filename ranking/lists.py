@@ -10,24 +10,38 @@ from schemas.labels import LabelledCandidate, LabelledPassage
 from schemas.ranked import Candidate, Hit, RankedList
 
 
-def ranked_list(candidates: Sequence[LabelledCandidate]) -> RankedList:
+def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True) -> RankedList:
     """The candidates of one question, in their original order, as sentences; those of one document are its passage.
 
-    If the data set does not say the document, each candidate is a passage by itself. Raises ValueError if there is no
+    If the data set does not say the document, each candidate is a passage by itself. So it is if the set says its neighbours,
+    which are then the passage's other sentences; without `neighbours` it has none. Raises ValueError if there is no
     candidate, or if the candidates belong to several questions.
     """
     if not candidates or len({c.question_id for c in candidates}) > 1:
         raise ValueError(f"{len(candidates)} candidates of {len({c.question_id for c in candidates})} questions; give one's")
     question = Question(candidates[0].question_id, candidates[0].question)
     ranked: list[Candidate] = []
-    documents = groupby(candidates, key=lambda c: c.doc_id or c.candidate_id)
-    for rank, (doc_id, group) in enumerate(documents, 1):
+    passages = groupby(candidates, key=lambda c: (c.doc_id or c.candidate_id, c.candidate_id if _knows_neighbours(c) else ""))
+    for rank, ((doc_id, _), group) in enumerate(passages, 1):
         members = list(group)
-        sentences = _sentences((candidate.candidate_id, candidate.text) for candidate in members)
-        text = "\n".join(candidate.text for candidate in members)
+        texts = [(candidate.candidate_id, candidate.text) for candidate in members]
+        own = slice(0, len(members))
+        if neighbours and _knows_neighbours(members[0]):
+            ((name, _),) = texts
+            before, after = ([(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else [] for side in _SIDES)
+            own, texts = slice(len(before), len(before) + 1), [*before, *texts, *after]
+        sentences = _sentences(texts)
+        text = "\n".join(text for _, text in texts)
         hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences))
-        ranked += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences, members, strict=True)]
+        ranked += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences[own], members, strict=True)]
     return RankedList(question, tuple(ranked))
+
+
+_SIDES = ("previous", "next")
+
+
+def _knows_neighbours(candidate: LabelledCandidate) -> bool:
+    return candidate.previous is not None or candidate.next is not None
 
 
 def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:

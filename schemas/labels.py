@@ -20,6 +20,12 @@ class LabelledCandidate(Record):
     position: int = column(pa.int32(), "original order within the question, from 0")
     text: str = column(pa.string(), "the candidate: a sentence, or a paragraph in NQ-LA; empty if the data set's own is")
     label: int = column(pa.int8(), "1 = answers the question, 0 = does not")
+    previous: str | None = column(
+        pa.string(),
+        "sentence before it in its passage, '' if it is the first; null: the candidate before it, if of the same document",
+        default=None,
+    )
+    next: str | None = column(pa.string(), "sentence after it, alike", default=None)
 
 
 @record

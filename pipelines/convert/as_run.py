@@ -1,6 +1,7 @@
 """Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for `answermill rerank`.
 
-Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage. So a plan of
+Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage; one whose
+neighbours the set says is a passage by itself, since every sentence of a retrieved passage is a candidate. So a plan of
 rerankers runs over a data set as over a crawl, with the same workers and resumption, and scored/ has the data set's own ids.
 """
 
@@ -76,7 +77,7 @@ def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedLis
     for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
         of_question = [row for _, row in group]
         _check_new(of_question, file_of.setdefault(question_id, file), file)
-        yield ranked_list(of_question)
+        yield ranked_list(of_question, neighbours=False)
 
 
 def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:

@@ -1,5 +1,5 @@
 """Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title, sentence_index,
-sentence, label (document_id and document_title may be null)."""
+sentence, label (document_id and document_title may be null). The neighbours' columns, previous and next, may be missing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from pipelines.inputs.parquet_batches import DAMAGE, parquet_rows
 from pipelines.inputs.text_lines import bad
 from schemas.labels import LabelledCandidate
 
-OURS = tuple(LabelledCandidate.schema().names)
+NEIGHBOURS = ("previous", "next")
+OURS = tuple(name for name in LabelledCandidate.schema().names if name not in NEIGHBOURS)
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
-_MAY_BE_NULL = {"document_id", "document_title"}
+_MAY_BE_NULL = {"document_id", "document_title", *NEIGHBOURS}
 _NUMBERS = {"question_id", "position", "sentence_index", "label"}  # may be so; all others must be text
 
 
@@ -40,7 +41,7 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
         columns = columns_of(schema)
         if columns is None:
             raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
-        return columns
+        return (*columns, *(name for name in NEIGHBOURS if columns == OURS and name in schema.names))
 
     previous, due = None, 0
     for number, cells in parquet_rows(path, choose):
@@ -69,7 +70,7 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
     if "position" in cells:
         row = Row(number, question_id, question, cells["text"], label, cells["candidate_id"], cells["doc_id"], cells["title"])
-        return cells["position"], row
+        return cells["position"], row._replace(previous=cells.get("previous"), next=cells.get("next"))
     position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
     candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
     return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)

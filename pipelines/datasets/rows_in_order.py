@@ -25,6 +25,8 @@ class Row(NamedTuple):
     doc_id: str = ""
     title: str = ""
     asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
+    previous: str | None = None
+    next: str | None = None
 
 
 def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T:
@@ -60,7 +62,8 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             raise bad(path, row.where, f"candidate {candidate_id!r} is twice in question {question_id!r}")
         else:
             ids.add(candidate_id)
-        yield LabelledCandidate(question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label)
+        candidate = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
+        yield LabelledCandidate(*candidate, row.previous, row.next)
         position += 1
     if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

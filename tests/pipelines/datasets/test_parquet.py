@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,6 +26,19 @@ def shared(path, *rows):
 def test_our_own_rows_come_back_as_they_were(tmp_path):
     pq.write_table(LabelledCandidate.table(OURS), tmp_path / "c.parquet")
     assert list(read_dataset(tmp_path / "c.parquet")) == OURS
+
+
+def test_neighbours_come_back_and_their_columns_may_be_missing(tmp_path):
+    known = [replace(row, previous="", next="Two.") for row in OURS[:2]] + [OURS[2]]
+    table = LabelledCandidate.table(known)
+    pq.write_table(table, tmp_path / "c.parquet")
+    assert list(read_dataset(tmp_path / "c.parquet")) == known
+    pq.write_table(table.drop_columns(["previous", "next"]), tmp_path / "old.parquet")
+    assert list(read_dataset(tmp_path / "old.parquet")) == OURS
+    wrong = pa.Table.from_pylist([{**row, "next": 7} for row in table.drop_columns(["next"]).to_pylist()])
+    pq.write_table(wrong, tmp_path / "wrong.parquet")
+    with pytest.raises(JobError, match="next is '7'; give text"):
+        list(read_dataset(tmp_path / "wrong.parquet"))
 
 
 def test_the_shared_columns_need_no_document(tmp_path):
