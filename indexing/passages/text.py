@@ -55,6 +55,11 @@ def fold(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
+def holds(text: str, words: str) -> bool:
+    """Whether the words stand in the text, one after the other; both are folded."""
+    return bool(words) and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+
+
 def fold_all(texts: pa.Array) -> pa.Array:
     """`fold` of each text; null stays null. Arrow folds the texts in ASCII, which are most."""
     plain = pc.ascii_lower(texts)

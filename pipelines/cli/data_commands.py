@@ -153,7 +153,7 @@ class Split:
         Parameter(help="Questions whose words have at least this Jaccard similarity are nearly the same and share a split."),
     ] = 0.8
     keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
-    seed: Annotated[int, Parameter(help="Seed of the split, and of --group random.")] = 0
+    seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
 
 
 def passages(
@@ -183,6 +183,70 @@ def passages(
         split.keep_documents_apart,
     )
     sys.stdout.write(write_passages(run, out, rules, split.split_file))
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negatives:
+    """Which wrong sentences stand in a list."""
+
+    negatives: Annotated[int, Parameter(help="Wrong sentences of a question.")] = 20
+    shares: Annotated[
+        tuple[float, float, float, float],
+        Parameter(
+            negative=(),
+            help="Shares of them by where they are from: a passage with a right sentence; the rest of its document; other "
+            "documents, among the best retrieved; random passages. What one lacks, others make up for.",
+        ),
+    ] = (0.2, 0.25, 0.45, 0.1)
+    depth: Annotated[
+        int, Parameter(help="Sentences of other documents, the best first, that the third share is drawn from.")
+    ] = 50
+    by: Annotated[
+        str | None,
+        Parameter(
+            help="Stage whose scores say which are the best, or 'retrieved' for the rank of their passage; if absent the last "
+            "stage of scored/, or 'retrieved' if there is none."
+        ),
+    ] = None
+    answers: Annotated[
+        Path | None,
+        Parameter(
+            help="question_id and answers (a text or a list) as TSV, JSONL or Parquet, such as the file of questions. A "
+            "sentence of a right one's document that holds one of them is left out, unless it is labelled right."
+        ),
+    ] = None
+
+
+def sentences(
+    run: Annotated[Path, Parameter(help="Folder of a run, with labels/, passages/, questions/, and retrieved/ or scored/.")],
+    *,
+    out: Annotated[Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")],
+    name: Annotated[str, Parameter(help="Name of the set, for its card.")],
+    licence: Annotated[str, Parameter(help="Licence of the set, for its card.")],
+    negatives: Negatives = Negatives(),
+    split: Split = Split(),
+) -> None:
+    """Write lists of sentences for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
+
+    A list has the question's right sentences and wrong ones, judged or not, which are drawn in given shares. Splits are as
+    those of `answermill passages`. `answermill train` and `answermill dataset` read the files. Prints the counts as one JSON
+    object, and writes it to sentences.json in --out, beside a card.
+    """
+    from pipelines.publish.lists.list_files import Named, write_lists
+    from pipelines.publish.lists.list_rules import ListRules
+
+    rules = ListRules(
+        negatives.negatives,
+        negatives.shares,
+        negatives.depth,
+        negatives.by,
+        split.split,
+        split.seed,
+        split.similar,
+        split.keep_documents_apart,
+    )
+    sys.stdout.write(write_lists(run, out, rules, Named(name, licence), split.split_file, negatives.answers))
 
 
 def publish(
@@ -217,4 +281,4 @@ def publish(
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [dataset, candidates, collect, passages, publish]
+    return [dataset, candidates, collect, passages, sentences, publish]

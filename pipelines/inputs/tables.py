@@ -23,6 +23,7 @@ from schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
 QUESTION_TEXT = ("text", "question", "query")
+ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
 
 
@@ -141,6 +142,24 @@ def read_splits(path: Path) -> dict[str, Split]:
     if not splits:
         raise JobError(f"{path}: no question in it", BAD_DATA)
     return splits
+
+
+def read_answers(path: Path) -> dict[str, list[str]]:
+    """Question id → its answers, short strings, of a file: a text or a list of them in `answers` or `answer`. An id may come
+    again with further answers; a row without any is passed over. Raises JobError as `read_questions` does."""
+    answers: dict[str, list[str]] = {}
+    for line, row in table_rows(path, (*QUESTION_ID, *ANSWERS), header=("question_id", "answer")):
+        own_id = first_cell(row, QUESTION_ID)
+        if own_id is None:
+            raise bad(path, line, f"no question id; give one of the columns {', '.join(QUESTION_ID)}")
+        cell = first_cell(row, ANSWERS)
+        strings = [] if cell is None else [cell] if isinstance(cell, str) else cell
+        if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
+            raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
+        answers.setdefault(id_of(path, line, "question id", own_id), []).extend(each for each in strings if each.strip())
+    if not any(answers.values()):
+        raise JobError(f"{path}: no answer in it; give a column {' or '.join(ANSWERS)}", BAD_DATA)
+    return answers
 
 
 def first_cell(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:

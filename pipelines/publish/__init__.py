@@ -1,1 +1,1 @@
-"""Data sets for others: `answermill passages` and `answermill publish`."""
+"""Data sets for others: `answermill passages`, `answermill sentences` and `answermill publish`."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from indexing.annotation.splits import Split
 from indexing.labels.windows import Group, SentenceRun, passage
 from pipelines.errors import USAGE, JobError
+from pipelines.publish.split_plan import check_split
 from schemas.corpus import Document, Passage, Question, Sentence
 from schemas.labels import LabelledPassage, LabelledSentence
 
@@ -36,11 +37,7 @@ class PassageRules:
         for name, least in {"places": 1, "max_tokens": 10, "negatives": 0}.items():
             if (value := getattr(self, name)) < least:
                 raise JobError(f"--{name.replace('_', '-')} {value}: give at least {least}", USAGE)
-        if not 0 < self.similar <= 1:
-            raise JobError(f"--similar {self.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE)
-        if len(self.shares) != 3 or not all(share >= 0 for share in self.shares) or abs(sum(self.shares) - 1) > 1e-6:
-            shares = " ".join(f"{share:g}" for share in self.shares)
-            raise JobError(f"--split {shares}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1", USAGE)
+        check_split(self)
 
 
 @dataclass(slots=True)

@@ -9,14 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from indexing.annotation.splits import Split, near_duplicates, owners, split
-from pipelines.publish.passage_set import PassageRules
+from pipelines.errors import USAGE, JobError
 from schemas.labels import SentenceLabel
 
 Key: TypeAlias = tuple[str, str]
 """What two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
+
+
+class SplitRules(Protocol):
+    """How questions are divided into splits."""
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of the questions, in the order of SPLITS."""
+        ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def similar(self) -> float:
+        """Jaccard similarity of their words from which two questions are nearly the same."""
+        ...
+
+    @property
+    def documents_apart(self) -> bool:
+        """Whether no document may be in two splits."""
+        ...
+
+
+def check_split(rules: SplitRules) -> None:
+    """Raises JobError (2) if the rules are no rules, as the command line has them."""
+    if not 0 < rules.similar <= 1:
+        raise JobError(f"--similar {rules.similar:g}: give a similarity above 0 and at most 1, e.g. 0.8", USAGE)
+    if len(rules.shares) != 3 or not all(share >= 0 for share in rules.shares) or abs(sum(rules.shares) - 1) > 1e-6:
+        shares = " ".join(f"{share:g}" for share in rules.shares)
+        raise JobError(f"--split {shares}: give shares of train, dev and test that add up to 1, e.g. 0.8 0.1 0.1", USAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +67,7 @@ class SplitPlan:
         cls,
         labels: Sequence[SentenceLabel],
         questions: Mapping[str, str],
-        rules: PassageRules,
+        rules: SplitRules,
         splits: Mapping[str, Split] | None = None,
     ) -> SplitPlan:
         """From the labels; `splits` (question_id → split), if there are some, take the place of `rules.shares`."""
