@@ -45,13 +45,15 @@ class LayeredEncoder(nn.Module):
         super().__init__()
         self.shape = shape
         embedded = shape.embedded or shape.width
-        self.words = nn.Embedding(shape.vocabulary, embedded)
-        self.positions = nn.Embedding(shape.offset + shape.positions, embedded)
-        self.types = nn.Embedding(shape.types, embedded)
+        self.words = _table(shape.vocabulary, embedded)
+        self.positions = _table(shape.offset + shape.positions, embedded)
+        self.types = _table(shape.types, embedded)
         self.norm = nn.LayerNorm(embedded, shape.epsilon)
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self._tokens_at_once = 0  # 0 = what suits the device
+        if self.words.weight.is_meta:
+            return
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
@@ -156,6 +158,14 @@ def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool
     for n, layer in enumerate(layers, 1):
         hidden = layer(hidden, tokens, first_only and n == len(layers))
     return hidden
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    """On the meta device, where a checkpoint's weights take its place, none are drawn: torch would import its compiler for it,
+    which takes a second and more."""
+    if torch.get_default_device().type == "meta":
+        return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+    return nn.Embedding(rows, width)
 
 
 class Layer(nn.Module):

@@ -290,6 +290,18 @@ def test_the_first_layers_alone_are_the_first_layers(minilm: Path) -> None:
     assert cut.shape == replace(whole.shape, layers=2)
 
 
+def test_reading_weights_draws_none(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """To draw them where there is no memory for them, torch would import its compiler: more than a second a process."""
+    expected = LayeredEncoder.load(folders["bert"])
+    drawn: list[Tensor] = []
+    monkeypatch.setattr(nn.init, "normal_", lambda weight, *_, **__: drawn.append(weight))
+    again = LayeredEncoder.load(folders["bert"])
+    assert drawn == []
+    assert all(torch.equal(weight, again.state_dict()[name]) for name, weight in expected.state_dict().items())
+    LayeredEncoder(expected.shape)
+    assert len(drawn) > 3
+
+
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path: Path, family: str) -> None:
     encoder = LayeredEncoder.load(folders[family])
