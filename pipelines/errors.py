@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 USAGE, WORSE, BAD_DATA, INPUT_MISSING, UNAVAILABLE, UNEXPECTED, OUTPUT_EXISTS, IO, SETTINGS = 2, 3, 65, 66, 69, 70, 73, 74, 78
@@ -54,3 +55,20 @@ class Stopped(KeyboardInterrupt):
 
     def __init__(self, signal: object) -> None:
         super().__init__(f"signal {signal}")
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on."""
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def is_unexpected(error: BaseException) -> bool:
+    """Whether the work may succeed the next time: no error that a user can mend, and none of a full disk."""
+    return not any(
+        isinstance(cause, JobError)
+        or isinstance(getattr(cause, "exit_code", None), int)
+        or any(words in str(cause) for words in DISK)
+        for cause in causes(error)
+    )

@@ -63,7 +63,11 @@ def gold() -> dict[str, set[str]]:
 def test_a_run_holds_the_folders_that_were_promised(sample_run):
     states = {folder: state for _, folder, _, state in status(sample_run)}
     absent = {folder for folder in states if states[folder] == "not there"}
-    assert absent == {"tasks", *(f"collected/{name}" for name in ("annotations", "labels", "conflicts", "rejects"))}
+    assert absent == {
+        "tasks",
+        "scored_rejects",
+        *(f"collected/{name}" for name in ("annotations", "labels", "conflicts", "rejects")),
+    }
     assert states.keys() - absent == {
         "documents",
         "passages",

@@ -91,7 +91,7 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
 def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
     """tasks/, from all parts of scored/."""
-    step.begin()
+    step.begin(job.workers)
     scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
     retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
     if len(scored.parts) != len(retrieved.parts):

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
-from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, of_the_disk
+from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
 
@@ -76,24 +76,17 @@ def _tell(error: BaseException, command: Command) -> int:
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
     """What a user reads of an error, and the exit code; None for a defect of ours. `folder` is what the command writes."""
-    for cause in _causes(error):
+    for cause in causes(error):
         if isinstance(cause, JobError):
             return str(cause), cause.code
         if isinstance(code := getattr(cause, "exit_code", None), int):
             return str(cause), code
-    for cause in _causes(error):
+    for cause in causes(error):
         if isinstance(cause, OSError):
             return of_the_disk(cause, folder), IO
     text = str(error)
     codes = [DISK[words] for words in DISK if words in text]
     return (of_the_disk(OSError(codes[0], os.strerror(codes[0])), folder), IO) if codes else None
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on."""
-    while error is not None:
-        yield error
-        error = error.__cause__
 
 
 def _last_line(error: BaseException) -> str:

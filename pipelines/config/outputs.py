@@ -17,7 +17,7 @@ Outputs: TypeAlias = Mapping[str, type[Record]]
 INGEST: Outputs = {"documents": Document, "passages": Passage, "rejects": Rejected}
 INDEX: Outputs = {"shards": Passage}
 RETRIEVE: Outputs = {"questions": Question, "retrieved": Hit, "questions_rejects": Rejected}
-RERANK: Outputs = {"scored": ScoredCandidate}
+RERANK: Outputs = {"scored": ScoredCandidate, "scored_rejects": Rejected}
 ANNOTATE: Outputs = {"tasks": Task}
 COLLECT: Outputs = {
     "collected/annotations": Annotation,

@@ -10,7 +10,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -28,12 +28,13 @@ from apache_beam.transforms.environments import (
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
+from pipelines.execution.manifests.failures import Failure
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.execution.worker_errors import restored_errors
+from pipelines.execution.worker_errors import EngineEnded, restored_errors
 
 NEVER_MS = 10**10
 """Four months, after which a thread sends what it has to send by the clock. Beam's second cuts elements in two, or loses some,
@@ -116,18 +117,30 @@ def carry(
     processes: int,
     sizes: Sequence[int] = (),
     what: str = "units",
+    reject: Callable[[Failure], Report] | None = None,
 ) -> list[Report]:
     """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
-    Returns the reports of all units, by number. Raises as the work does, and as `Step.reported`.
+    Returns the reports of all units, by number. Raises as the work does, and as `Step.reported`, whose argument `reject` is.
     """
     sizes = sizes or [1] * units
     meters = Meters(step.work, sizes)
     with (
         progress(step.name, sum(sizes), meters.done, what=what, units=units),
+        naming_what_is_missing(step, units),
         pipeline(beam_options, processes, len(pending)) as root,
     ):
         units_of_work = root | "Units" >> beam.Create(list(pending))  # which also spreads them over the workers
         _ = units_of_work | "Work" >> beam.ParDo(work)
-    return step.reported(units)
+    return step.reported(units, reject)
+
+
+@contextmanager
+def naming_what_is_missing(step: Step, units: int) -> Iterator[None]:
+    """If an engine ends the job in the block, its error says which of the step's `units` are not done."""
+    try:
+        yield
+    except EngineEnded as e:
+        missing = sorted({*range(units)} - step.reports.numbers())
+        raise EngineEnded(f"{step.named(missing)} not done: {e}" if missing else str(e), e.code) from None

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import IO, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.manifests.run_folder import SHOWN, differences, following, shortened
@@ -49,6 +50,8 @@ class Step:
     revision: int = 1
     units_stand_alone: bool = False
     """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in `work`."""
+    if_failed: str = ""
+    """The output, if there is one, that is written only if units have failed."""
 
     @property
     def work(self) -> Path:
@@ -82,10 +85,18 @@ class Step:
         """
         manifests = self._manifests()
         damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name, checksums))
-        return len(manifests) == len(self.outputs) and next(damage, None) is None
+        return self._are_all(manifests) and next(damage, None) is None
 
-    def begin(self) -> None:
+    def _are_all(self, manifests: Mapping[str, Manifest]) -> bool:
+        """Whether these are all that the step commits."""
+        absent = self.outputs.keys() - manifests.keys()
+        failed = any(FAILED_UNITS in manifest.counts for manifest in manifests.values())
+        return not absent or (absent == {self.if_failed} and not failed)
+
+    def begin(self, limits: HasLimits | None = None) -> None:
         """Prepare for the units: keep what the same run left, and sweep the output folders of all that its reports do not name.
+
+        Units that had failed are tried again; `limits` says how often each is tried, and how many may fail.
 
         Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were written is not
         done; stderr says which. Raises JobError (73) if another job's folders are in the way.
@@ -95,12 +106,17 @@ class Step:
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
             shutil.rmtree(self.work, ignore_errors=True)
             write_text(mark, self.fingerprint() + "\n", replace=False)
+        limits = limits or Limits()
+        Limits(limits.tries, limits.max_failed_units).write(self.work)
         damage = [*self._reopen(manifests), *self.reports.drop_damaged()]
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {self.name} makes it again")
         if len(damage) > SHOWN:
             print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
-        done = self.reports.read().values()
+        Failures(self.work).forget()
+        reports = self.reports.read()
+        self.reports.forget(unit for unit, report in reports.items() if FAILED_UNITS in report.counts)
+        done = [report for report in reports.values() if FAILED_UNITS not in report.counts]
         for name in self.outputs:
             sweep(self.run / name, [report.parts[name].file for report in done if name in report.parts])
 
@@ -119,28 +135,47 @@ class Step:
         for name, manifest in manifests.items():
             for part in manifest.parts:
                 parts.setdefault(part.unit, {})[name] = part
-        if manifests and manifests.keys() == self.outputs.keys():
+        if manifests and self._are_all(manifests):
             for unit, counts in manifests[next(iter(self.outputs))].units.items():
                 self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
         for name in manifests:
             (self.run / name / MANIFEST).unlink()
         return damage
 
-    def reported(self, units: int) -> list[Report]:
+    def reported(self, units: int, reject: Callable[[Failure], Report] | None = None) -> list[Report]:
         """The reports of all the step's units, which are numbered from 0, by number.
 
-        Raises JobError (74) if one has not reported, or if a part that it names is not here in its size: a worker may see
-        another folder under the run's name.
+        `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more have failed than
+        may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has not reported; or if a part that it
+        names is not here in its size: a worker may see another folder under the run's name.
         """
         reports = self.reports.read()
+        failures = [failure for unit, failure in Failures(self.work).read().items() if unit not in reports]
+        if failures and (reject is None or len(failures) > Limits.read(self.work).max_failed_units):
+            raise JobError(self._failed(failures, units, len(reports), reject is not None), IO)
+        if reject is not None and failures:
+            reports = dict(sorted((reports | {failure.unit: reject(failure) for failure in failures}).items()))
         silent = [unit for unit in range(units) if unit not in reports]
         lost = [r.unit for r in reports.values() if any(damage_of(self.run / name, part) for name, part in r.parts.items())]
         for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
             if numbers:
-                shown = ", ".join(map(str, numbers[:10])) + (f" and {len(numbers) - 10} more" if len(numbers) > 10 else "")
-                plural = "s" if len(numbers) > 1 else ""
-                raise JobError(f"unit{plural} {shown} of {self.name} {what}: do all workers see {self.run}?", IO)
+                raise JobError(f"{self.named(numbers)} {what}: do all workers see {self.run}?", IO)
         return list(reports.values())
+
+    def named(self, units: Sequence[int]) -> str:
+        """'units 3, 4 of rerank', for messages."""
+        shown = ", ".join(map(str, units[:10])) + (f" and {len(units) - 10} more" if len(units) > 10 else "")
+        return f"unit{'s' if len(units) > 1 else ''} {shown} of {self.name}"
+
+    def _failed(self, failures: Sequence[Failure], units: int, done: int, may_fail: bool) -> str:
+        """What to say when too many units have failed."""
+        reasons = "; ".join(f"unit {failure.unit}: {failure.reason}" for failure in failures[:SHOWN])
+        more = f"; and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
+        instead = f", and workers.max_failed_units = {len(failures)} lets it end without them" if may_fail else ""
+        return (
+            f"{self.named([failure.unit for failure in failures])} failed, {done} of {units} are done: {reasons}{more}. The "
+            f"tracebacks are in {Failures(self.work).folder}. The same command tries again what failed{instead}"
+        )
 
     def finish(self, reports: Iterable[Report], counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
         """Commit all folders from the units' reports, and remove the step's work folder.
@@ -155,6 +190,8 @@ class Step:
         for name, record in self.outputs.items():
             parts = tuple(report.parts[name] for report in ordered if name in report.parts)
             sweep(self.run / name, [part.file for part in parts])
+            if name == self.if_failed and not parts:
+                continue
             (self.run / name).mkdir(parents=True, exist_ok=True)
             first = name == next(iter(self.outputs))
             Manifest(

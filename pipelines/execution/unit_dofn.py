@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam.metrics.metric import Metrics
 
-from pipelines.errors import IO, JobError, of_the_disk
+from pipelines.errors import IO, JobError, is_unexpected, of_the_disk
+from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import MARK
 
@@ -35,12 +36,18 @@ class UnitDoFn(beam.DoFn):
     of a unit say the step and the unit. Subclasses define `work`, and `load` for what a worker process loads once; both run
     alone in their process, from the first import to the last result.
 
+    A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
+    record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Step.reported`).
+
     Beam's metrics in the namespace answermill.STEP: the distribution `unit_milliseconds`, and a counter for each count of the
     reports that this process has written; a unit that is skipped counts nothing.
     """
 
     skips_reported: ClassVar[bool] = True
     """False if units emit something, so that a later stage of the pipeline waits for it."""
+    may_be_missing: ClassVar[bool] = False
+    """Of units that emit something: True if later stages do without that of a unit that fails for good; else it ends the
+    pipeline (74)."""
 
     def __init__(self, step: str, work: Path) -> None:
         self._step_name, self._work_folder = step, work
@@ -73,19 +80,44 @@ class UnitDoFn(beam.DoFn):
                 raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
-            self.prepare()
             begin = time.monotonic()
-            results = list(self.work(unit, *rest, *side_inputs) or ())
-            self._measure(unit, time.monotonic() - begin)
-            return results
+            results = self._try(unit, *rest, *side_inputs)
+            if results is not None:
+                self._measure(unit, time.monotonic() - begin)
+            return results or []
+
+    def _try(self, unit: int, *rest: Any) -> list[Any] | None:
+        """What the unit emits; None if it has failed for good."""
+        tries = Limits.read(self._work_folder).tries
+        for number in range(1, tries + 1):
+            try:
+                self.prepare()
+                return list(self.work(unit, *rest) or ())
+            except Exception as e:
+                if not is_unexpected(e):
+                    raise
+                if number == tries:
+                    self._fail(unit, e)
+        return None
+
+    def _fail(self, unit: int, error: Exception) -> None:
+        """Keep that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without it."""
+        failures = Failures(self._work_folder)
+        failure = failures.write(unit, error)
+        if not (self.skips_reported or self.may_be_missing):
+            raise JobError(f"{failure.reason}; the traceback is in {failures.folder}", IO)
+        Metrics.counter(self._namespace, FAILED_UNITS).inc()
+
+    @property
+    def _namespace(self) -> str:
+        return f"answermill.{self._step_name}"
 
     def _measure(self, unit: int, seconds: float) -> None:
         """Add a unit that was done just now to Beam's metrics, whose numbers are whole."""
-        namespace = f"answermill.{self._step_name}"
-        Metrics.distribution(namespace, "unit_milliseconds").update(round(1000 * seconds))
+        Metrics.distribution(self._namespace, "unit_milliseconds").update(round(1000 * seconds))
         report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
         for name, count in (report.counts if report else {}).items():
-            Metrics.counter(namespace, name).inc(count)
+            Metrics.counter(self._namespace, name).inc(count)
 
 
 @contextmanager

@@ -25,6 +25,10 @@ _AGAIN = "see the engine's logs; the same command goes on where it was"
 _ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?:: '(.*)')?$")
 
 
+class EngineEnded(JobError):
+    """An engine ended the job, for a reason that is none of a unit's, such as a worker that was lost."""
+
+
 @contextmanager
 def restored_errors() -> Iterator[None]:
     """Raise the error that a worker process raised in the place of Beam's RuntimeError with its traceback as text.
@@ -47,7 +51,7 @@ def restored_errors() -> Iterator[None]:
     except grpc.FutureTimeoutError:
         raise JobError("no job server answers; look at --job_endpoint, or give it more --job_server_timeout", IO) from None
     except grpc.RpcError as e:
-        raise JobError(f"the job server does not answer any more ({e.code().name}); {_AGAIN}", IO) from None
+        raise EngineEnded(f"the job server does not answer any more ({e.code().name}); {_AGAIN}", IO) from None
 
 
 def error_in(text: str) -> Exception | None:
@@ -56,7 +60,7 @@ def error_in(text: str) -> Exception | None:
         advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
         return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
     if (failed := _ENGINE.match(text)) and _TRACEBACK not in text:
-        return JobError(f"the engine ended the job as {failed[1]}: {failed[2]}; {_AGAIN}", IO)
+        return EngineEnded(f"the engine ended the job as {failed[1]}: {failed[2]}; {_AGAIN}", IO)
     return next((error for error in map(_known, _chain(text)) if error is not None), None)
 
 

@@ -21,11 +21,12 @@ from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.execution.manifests.failures import Limits
 from pipelines.execution.manifests.reports import total
 from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
-from pipelines.execution.runner import pipeline
+from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import domain_filter
@@ -41,7 +42,9 @@ from pipelines.ingest.parse_and_cut import (
     find_duplicates,
     parse_file,
     parsed_files,
+    reject_file,
     splitter,
+    unparsed,
 )
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document
@@ -80,7 +83,11 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if other := changed(files, _digests(step, files), step.work):
         print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
         shutil.rmtree(step.work)
-    step.begin()
+    step.begin(job.workers)
+    if parsed_files(step.work).count() < len(files):
+        step.reports.forget(
+            step.reports.numbers()
+        )  # units that were cut without a file that failed: its pages may be the first of others
     if not (step.work / INPUTS).is_file():
         write_dates(step.work, files)
     done = step.reports.read()
@@ -90,10 +97,11 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
     with (
         progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(files)),
+        naming_what_is_missing(step, len(files)),
         pipeline(beam_options, job.workers.processes, len(files)) as root,
     ):
         define(root, files, pending, settings, step, domains)
-    reports = step.reported(len(files))
+    reports = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
     counts = total(reports)
     check_counts(counts, settings, len(files))
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
@@ -140,6 +148,7 @@ class ParsePages(UnitDoFn):
     """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
 
     skips_reported = False
+    may_be_missing = True
 
     def __init__(self, settings: Ingest, work: Path, domains: Set[str] | None = None) -> None:
         super().__init__("ingest", work)
@@ -169,6 +178,9 @@ class CutPassages(UnitDoFn):
         self._splitter = splitter(self._settings)
 
     def work(self, unit: int, members: Iterable[InputFile | Duplicates]) -> None:
+        failed = unparsed(self._step)
+        if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
+            return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
         file, duplicates = None, []
         for member in members:
             if isinstance(member, InputFile):

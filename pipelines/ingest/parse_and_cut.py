@@ -19,6 +19,7 @@ from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
 from pipelines.errors import IO, JobError
+from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failures
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import PartWriter, read_batches, read_part
@@ -155,16 +156,44 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
     return step.reports.write(Report(file.number, parts, counts, parsed.digests))
 
 
+def unparsed(step: Step) -> set[int]:
+    """The files that failed before their pages were parsed."""
+    return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
+
+
+def reject_file(file: InputFile, why: str, step: Step) -> Report:
+    """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could not be parsed."""
+    parsed = parsed_files(step.work).read_one(file.number)
+    counts = Counter(parsed.counts if parsed else {"pages": 1})
+    documents = PartWriter(step.run / "documents", Document, file.number)
+    passages = PartWriter(step.run / "passages", Passage, file.number)
+    rejects = PartWriter(step.run / "rejects", Rejected, file.number)
+    with documents, passages, rejects:
+        for reject in _rejects_of_failed(file, parsed, why, step):
+            counts[f"rejected.{reject.reason}"] += 1
+            rejects.write([reject])
+    parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
+    counts.update({name: part.rows for name, part in parts.items()} | {FAILED_UNITS: 1})
+    return step.reports.write(Report(file.number, parts, counts, parsed.digests if parsed else {}))
+
+
+def _rejects_of_failed(file: InputFile, parsed: Report | None, why: str, step: Step) -> Iterator[Rejected]:
+    if parsed is None:
+        yield Rejected(file.name, 0, "", "", REASON, why)
+        return
+    yield from read_part(step.work / "rejects", parsed.parts["rejects"], Rejected)
+    for document in read_part(step.work / "documents", parsed.parts["documents"], Document):
+        yield _rejected(document, REASON, why)
+
+
 def _duplicate(document: Document, reason: str) -> Rejected:
     what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
-    return Rejected(
-        source_file=document.source_file,
-        source_offset=document.source_offset,
-        source_record=document.source_record,
-        url=document.url,
-        reason=reason,
-        detail=f"{what} came before in the input",
-    )
+    return _rejected(document, reason, f"{what} came before in the input")
+
+
+def _rejected(document: Document, reason: str, detail: str) -> Rejected:
+    place = (document.source_file, document.source_offset, document.source_record, document.url)
+    return Rejected(*place, reason=reason, detail=detail)
 
 
 def parsed_files(work: Path) -> Reports:

@@ -92,7 +92,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
-    step.begin()
+    step.begin(job.workers)
     source, settings = LabelSource.of(job, run), _section(job)
     given_labels = GivenLabels(step.work / "labels")
     labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
@@ -105,7 +105,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
 
     if settings.same_text:
         spreading = replace(step, run=step.work, name="propagate/found", outputs={})
-        spreading.begin()
+        spreading.begin(job.workers)
         do(spreading, FindLabelsToSpread(given_labels, spreading))
         _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
     reports = do(step, LabelPart(given_labels, settings, step))

@@ -13,8 +13,9 @@ from pathlib import Path
 from pipelines.config.job_file import Job
 from pipelines.config.local_paths import local_path
 from pipelines.config.step_registry import STEPS, folders
-from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
 from pipelines.execution.lock import claimed
+from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
 from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.manifests.run_folder import committed, following
@@ -141,7 +142,11 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     remedies: dict[str, None] = {}
     for name, outputs in folders().items():
         begun = work_folders(run, name)
-        absent = f"running or stopped, {Reports(begun[0]).count()} units done" if begun else ABSENT
+        absent = (
+            f"running or stopped, {Reports(begun[0]).count()} units done{_failed(len(Failures(begun[0]).read()))}"
+            if begun
+            else ABSENT
+        )
         for folder in outputs:
             try:
                 manifest = read_manifest(run / folder, name)
@@ -157,9 +162,14 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
                 rows.append((name, folder, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
             else:
                 parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
-                rows.append((name, folder, f"{manifest.rows:,}", f"complete, {parts}"))
+                failed = _failed(manifest.counts.get(FAILED_UNITS, 0))
+                rows.append((name, folder, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
     if all(state == ABSENT for _, _, _, state in rows):
         raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
     yield from rows
     if remedies:
         raise JobError(f"{run} is damaged; {'; '.join(remedies)}", BAD_DATA)
+
+
+def _failed(units: int) -> str:
+    return f", {counted(units, 'unit')} failed" if units else ""

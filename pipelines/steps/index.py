@@ -82,7 +82,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
-    step.begin()
+    step.begin(job.workers)
     passages = Folder.open(run / "passages", Passage, "ingest")
     units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     done = step.reports.read()

@@ -14,9 +14,10 @@ from pipelines.config.job_file import Job
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError, counted
+from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failure
 from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
-from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_part
+from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
@@ -26,6 +27,7 @@ from pipelines.steps.models import ModelDoFn, encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.plan import Stage
 from ranking.registry import find
+from schemas.corpus import Rejected
 from schemas.ranked import Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
@@ -41,7 +43,7 @@ def step_of(job: Job, run: Path) -> Step:
     inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
-    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
+    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True, if_failed="scored_rejects")
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -49,14 +51,20 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
-    step.begin()
+    step.begin(job.workers)
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = step.reports.read()
     sentence_codes.check(job, run)
     pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     work, sizes = RunStages(job, retrieved.path, step), [part.rows for part in retrieved.parts]
-    reports = carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
+
+    def reject(failure: Failure) -> Report:
+        return reject_part(retrieved.path, retrieved.parts[failure.unit], failure, step)
+
+    reports = carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
     counts = total(reports)
+    if sum(sizes) != counts["passages"] + counts["rejected_passages"]:
+        raise RuntimeError(f"{sum(sizes)} passages came in: {dict(counts)}")
     if counts["candidates"] != sum(counts[fate] for fate in FATES):
         raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
     if counts["candidates"] and not counts["kept"] and not plan_settings(job).allow_empty:
@@ -125,10 +133,30 @@ def rerank_part(
     kept.delete()
 
 
+def reject_part(folder: Path, part: Part, failure: Failure, step: Step) -> Report:
+    """Write the questions of a part whose unit failed to scored_rejects/, and no candidate to scored/."""
+    passages = Counter[str]()
+    first: dict[str, int] = {}  # question → the row of its first passage
+    for batch in read_batches(folder, part, ["question_id"]):
+        for question_id in batch.column("question_id").to_pylist():
+            first.setdefault(question_id, passages.total())
+            passages[question_id] += 1
+    scored = PartWriter(step.run / "scored", ScoredCandidate, failure.unit)
+    rejects = PartWriter(step.run / "scored_rejects", Rejected, failure.unit)
+    with scored, rejects:
+        for question_id, row in first.items():
+            detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
+            rejects.write([Rejected(f"{folder.name}/{part.file}", row, question_id, "", REASON, detail)])
+    counts = {"rejects": rejects.part.rows, f"rejected.{REASON}": rejects.part.rows, "rejected_passages": passages.total()}
+    parts = {"scored": scored.part, "scored_rejects": rejects.part}
+    return step.reports.write(Report(failure.unit, parts, counts | {FAILED_UNITS: 1}))
+
+
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
     counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
     costs = ""
+    failed = f" + {counted(counts['rejects'], 'reject')} ({REASON})" if counts.get("rejects") else ""
     for key in counts:
         if key.endswith("_milliseconds"):
             stage = key.removesuffix("_milliseconds")
@@ -138,7 +166,7 @@ def summary(run: Path) -> str:
             costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
-        f"rerank     {counted(counts['questions'], 'question')}, {counted(counts['passages'], 'passage')}; "
+        f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "
         f"{counted(counts['candidates'], 'candidate')} = "
         f"{fates}{costs}; best answers in {ANSWERS}"
     )

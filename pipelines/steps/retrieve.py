@@ -22,7 +22,7 @@ from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Tallies
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
-from pipelines.execution.runner import pipeline
+from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.inputs.questions import QuestionChoice, choose, describe
 from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
@@ -83,7 +83,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step, settings = step_of(job, run), settings_of(job)
     if step.is_complete():
         return summary(run) + " (complete)"
-    step.begin()
+    step.begin(job.workers)
     choice = choose_questions(job)
     questions = choice.questions
     starts = range(0, len(questions), settings.block)
@@ -94,6 +94,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     items = look_ups(pending, len(shards))
     with (
         progress("retrieve", items, Tallies(step.work, items).done, what="look-ups", units=len(blocks)),
+        naming_what_is_missing(step, len(blocks)),
         pipeline(beam_options, job.workers.processes, len(pending)) as root,
     ):
         define(root, pending, shards, job, settings, step)

@@ -25,7 +25,7 @@ from pipelines.steps.chain import run_steps, steps_of
 
 BLOCK = "retrieve.block=10"
 """Three blocks of questions, so that every step but the last has units for two slots."""
-LATER = ("questions", "questions_rejects", "retrieved", "scored", "answers.jsonl")
+LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,9 @@ def children_of(engine: Flink, name: str) -> Callable[[], int | None]:
 def begun(small_run: Path, in_process: Path, tmp_path: Path) -> Path:
     """A copy of the run before its retrieved passages are reranked."""
     run = tmp_path / "run"
-    shutil.copytree(in_process, run, ignore=shutil.ignore_patterns("scored", "labels", "answers.jsonl", ".lock"))
+    shutil.copytree(
+        in_process, run, ignore=shutil.ignore_patterns("scored", "scored_rejects", "labels", "answers.jsonl", ".lock")
+    )
     return run
 
 

@@ -113,7 +113,7 @@ _STEP_OF = {
     **dict.fromkeys(("documents", "passages", "rejects"), "ingest"),
     "shards": "index",
     **dict.fromkeys(("questions", "retrieved", "questions_rejects"), "retrieve"),
-    "scored": "rerank",
+    **dict.fromkeys(("scored", "scored_rejects"), "rerank"),
     "tasks": "annotate",
     "collected": "collect",
     "labels": "propagate",

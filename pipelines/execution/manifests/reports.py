@@ -110,6 +110,11 @@ class Reports:
                 damage.append(wrong)
         return damage
 
+    def forget(self, units: Iterable[int]) -> None:
+        """Delete the reports of these units, so that they are done again."""
+        for unit in units:
+            self._path(unit).unlink()
+
     def numbers(self) -> set[int]:
         """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
         try:

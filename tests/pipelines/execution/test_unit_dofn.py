@@ -110,9 +110,17 @@ def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> Non
     with pytest.raises(JobError) as e:
         Fails("rerank", begun).process((7, JobError("the part was changed", BAD_DATA)))
     assert (str(e.value), e.value.code) == ("rerank, unit 7: the part was changed", BAD_DATA)
-    with pytest.raises(KeyError) as other:
-        Fails("rerank", begun).process((7, KeyError("a defect")))
-    assert other.value.__notes__ == ["rerank, unit 7"]
+
+
+class FailsToLoad(UnitDoFn):
+    def load(self) -> None:
+        raise KeyError("a defect")
+
+
+def test_a_defect_before_the_first_unit_says_the_step(begun: Path) -> None:
+    with pytest.raises(KeyError) as e:
+        FailsToLoad("rerank", begun).setup()
+    assert e.value.__notes__ == ["rerank"]
 
 
 class FullDisk(UnitDoFn):

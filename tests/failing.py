@@ -1,0 +1,48 @@
+"""Work of steps that fails where a file in the run folder says so, in any process, by an error that nobody expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pipelines.execution.manifests.manifest import Part
+from pipelines.ingest.crawl_files import InputFile
+from pipelines.ingest.ingest import CutPassages, ParsePages
+from pipelines.ingest.parse_and_cut import Bucket, Duplicates, FileKeys
+from pipelines.steps.rerank import RunStages
+
+FOR_EVER = 1_000
+
+
+def fail(run: Path, unit: int, times: int = FOR_EVER, stage: str = "work") -> Path:
+    """The work of a unit, or one stage of it (parse, cut), fails so often, or until the file is deleted that is returned."""
+    run.mkdir(exist_ok=True)
+    place = run / f"fail-{stage}-{unit}"
+    place.write_text("x" * times)
+    return place
+
+
+def _fail_where_asked(work: Path, unit: int, stage: str = "work") -> None:
+    """Raises KeyError if the unit shall fail. A unit is tried in one process, so nobody else counts at the same time."""
+    place = work.parents[1] / f"fail-{stage}-{unit}"
+    if place.is_file() and (left := len(place.read_text())):
+        place.write_text("x" * (left - 1))
+        raise KeyError(f"colour of unit {unit}")
+
+
+class FailingParse(ParsePages):
+    def work(self, unit: int, file: InputFile) -> Iterator[tuple[Bucket, FileKeys]]:
+        _fail_where_asked(self._work_folder, unit, "parse")
+        yield from super().work(unit, file)
+
+
+class FailingCut(CutPassages):
+    def work(self, unit: int, members: Iterable[InputFile | Duplicates]) -> None:
+        _fail_where_asked(self._work_folder, unit, "cut")
+        super().work(unit, members)
+
+
+class FailingStages(RunStages):
+    def work(self, unit: int, part: Part) -> None:
+        _fail_where_asked(self._work_folder, unit)
+        super().work(unit, part)
