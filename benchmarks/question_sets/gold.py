@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from indexing.passages.text import fold, one_line
+from indexing.passages.text import fold, holds, one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +52,6 @@ def is_answer(text: str, gold: Iterable[str]) -> bool:
     """Whether a sentence of the right document is an answer: it holds one, or is half of one at least (sentence splitters
     differ). Texts are folded."""
     return any(right in text or (text in right and 2 * len(text) >= len(right)) for right in gold)
-
-
-def holds(text: str, string: str) -> bool:
-    """Whether the words of `string` stand in the text, one after the other; both are folded."""
-    return bool(string) and re.search(rf"(?<!\w){re.escape(string)}(?!\w)", text) is not None
 
 
 def drawn(names: Iterable[str], number: int) -> list[str]:
