@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -15,9 +15,9 @@ from indexing.annotation.splits import SPLITS
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.parquet_folder import Folder, read_batches, whole_file
-from pipelines.execution.progress import progress
+from pipelines.execution.progress import progress, reading
 from pipelines.inputs.tables import read_answers, read_splits
-from pipelines.publish.lists.list_rules import KINDS, ListRules
+from pipelines.publish.lists.list_rules import KINDS, ListRules, RetrievedSentence
 from pipelines.publish.lists.list_sources import ReadRanking, by_rank, by_stage
 from pipelines.publish.lists.training_lists import TrainingLists, build
 from schemas.atomic_files import sha256, write_text
@@ -98,9 +98,16 @@ def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
 
 
 def _reader(ranking: Folder[Record], stage: str | None) -> ReadRanking:
-    if stage is None:
-        return lambda ids: by_rank(row for row in ranking.where("question_id", ids) if isinstance(row, Hit))
-    return lambda ids: by_stage((row for row in ranking.where("question_id", ids) if isinstance(row, ScoredCandidate)), stage)
+    """Reads the ranking of some questions, with progress on stderr."""
+
+    def read(question_ids: Set[str]) -> Iterator[RetrievedSentence]:
+        with reading("sentences", ranking.where("question_id", question_ids)) as rows:
+            if stage is None:
+                yield from by_rank(row for row in rows if isinstance(row, Hit))
+            else:
+                yield from by_stage((row for row in rows if isinstance(row, ScoredCandidate)), stage)
+
+    return read
 
 
 def _ids(passages: Folder[Passage]) -> Iterator[tuple[str, str]]:

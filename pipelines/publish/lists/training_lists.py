@@ -197,10 +197,10 @@ class _Drawing:
 
     def _at_random(self) -> Iterator[Place]:
         """Sentences of random passages of other documents, in an order of the question's own."""
-        pool = self._sentences.anywhere
+        pool, elsewhere = self._sentences.anywhere, self._seen | self._others.keys()
         for n in random.Random(f"{self._rules.seed}:{self._id}").sample(range(len(pool)), min(RANDOM_TRIES, len(pool))):
             place = pool[n]
-            if place.doc_id not in self._right_documents and not {place.sentence_id} & (self._seen | self._others.keys()):
+            if place.doc_id not in self._right_documents and place.sentence_id not in elsewhere:
                 yield place
 
     def _may_stand(self, place: Place) -> bool:

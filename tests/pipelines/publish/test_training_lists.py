@@ -21,7 +21,7 @@ from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Step
 from pipelines.publish.lists.list_files import Named, write_lists
 from pipelines.publish.lists.list_rules import KINDS, ListRules
-from pipelines.publish.lists.list_sources import by_rank, by_stage
+from pipelines.publish.lists.list_sources import Retrieved, by_rank, by_stage
 from pipelines.publish.lists.training_lists import TrainingLists, build
 from ranking.lists import ranked_list
 from schemas.corpus import Passage, Question, Sentence
@@ -255,6 +255,17 @@ def test_sentences_of_other_documents_are_drawn_from_the_best(tmp_path: Path) ->
     for depth in (1, 2, 3):
         lists = world.draw(replace(NO_RANDOM, depth=depth))
         assert {r.candidate_id for r in rows_of(lists) if r.doc_id == "far"} == {f"far@{n}" for n in range(depth)}
+
+
+def test_a_sentence_of_two_passages_is_where_the_better_one_is() -> None:
+    world = one_question()
+    far = world.hits[0].passage
+    second = joined("far", [(far.sentences[2].sentence_id, far.sentences[2].text), ("far@9", "A last one.")], 1)
+    hits = [replace(world.hits[0], rank=rank, passage=passage) for rank, passage in ((5, far), (4, second))]
+    for ranking in (hits, hits[::-1]):
+        kept = Retrieved(by_rank(ranking), {"q": {"own"}}, 3).others("q")
+        assert list(kept) == ["far@2", "far@9", "far@0"]
+        assert (kept["far@2"].passage_id, kept["far@2"].position) == ("far#1", (4, 0))
 
 
 def test_what_was_retrieved_from_other_documents_than_the_run_has_is_refused() -> None:

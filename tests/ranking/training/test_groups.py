@@ -114,6 +114,7 @@ def test_draws_follow_from_the_seed_and_the_epoch_and_reach_every_wrong_pair() -
         return sorted(np.concatenate([pairs for pairs, _ in made.epoch(np.random.default_rng([seed, epoch]))]).tolist())
 
     assert drawn(0, 3) == drawn(0, 3) and drawn(0, 3) != drawn(0, 4) and drawn(0, 3) != drawn(1, 3)
+    assert all(len(set(drawn(0, epoch))) == 6 for epoch in range(50))  # no pair twice
     often = Counter(pair for epoch in range(200) for pair in drawn(0, epoch))
     assert often[0] == often[11] == 200 and set(often) == set(range(22))
     assert all(20 < often[pair] < 62 for pair in range(1, 11))
