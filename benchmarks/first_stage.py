@@ -22,7 +22,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from benchmarks.corpus import wiki
@@ -30,6 +29,7 @@ from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import SETS as SETS_OF_LISTS
 from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
+from benchmarks.question_sets.memory import RememberedEncoder
 from benchmarks.retrieval import is_right, questions
 from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
@@ -42,7 +42,7 @@ from ranking.fusion.blend import Blend
 from ranking.lists import ranked_list
 from ranking.plan import Stage, run_stages, to_sentences
 from ranking.registry import load_reranker
-from ranking.reranker import Reranker, SentenceEncoder, order_by
+from ranking.reranker import Reranker, order_by
 from ranking.word_vectors.words import Words
 from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList
@@ -104,20 +104,6 @@ class Fused:
                     score[candidate.candidate_id] += 1 / (60 + rank)
             fused.append(order_by(ranked, [score[c.candidate_id] for c in ranked.candidates], "fused"))
         return fused
-
-
-class EncodedOnce:
-    """The dense encoder, which sees each different sentence once."""
-
-    def __init__(self, encoder: SentenceEncoder) -> None:
-        self.encode_questions = encoder.encode_questions
-        self._encode = encoder.encode_sentences
-        self._known: dict[str, npt.NDArray[np.float32]] = {}
-
-    def encode_sentences(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        new = list(dict.fromkeys(text for text in texts if text not in self._known))
-        self._known.update(zip(new, self._encode(new), strict=True))
-        return np.stack([self._known[text] for text in texts])
 
 
 def recalls(rerank: Callable[[list[RankedList]], list[RankedList]], lists: Lists) -> dict[float, float]:
@@ -192,21 +178,15 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
     return lists
 
 
-def main() -> None:
-    work = {"work": "folder that keeps the lists; out/long_lists"}
-    options = arguments("first_stage", __doc__ or "", paths=work, choices={"set": SETS_OF_LISTS})
-    if options.smoke:
-        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder())
-        small_lists()
-    torch.set_num_threads(1)
-    encoder = EncodedOnce(dense_encoder(ENCODER))
-    cosinet, overlap, similarity = load_reranker("cosinet", model=find_model), Overlap(), Similarity(encoder)
-    with work_folder(options, "long_lists") as folder:
-        long = read_lists(options.data.resolve(), folder, options.set)
-    result: dict[str, float | int | str] = {"set": options.set}
+def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
+    """All keys, of the long lists of a set and of SETS."""
+    long = read_lists(data, work, name)
+    result: dict[str, float | int | str] = {"set": name}
     for length, depth in LENGTHS.items():
         result |= lost(long, length, depth)
-    sets = {name: labelled(options.data / path) for name, path in SETS.items()}
+    cosinet, overlap = load_reranker("cosinet", model=find_model), Overlap()
+    similarity = Similarity(RememberedEncoder(dense_encoder(ENCODER), work))
+    sets = {name: labelled(data / path) for name, path in SETS.items()}
     sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(each, DEPTH) for each in long) if gold]
     for name, lists in sets.items():
         prefix = "" if name == "long" else f"{name}_"
@@ -226,6 +206,18 @@ def main() -> None:
             shares = recalls(reranker.rerank, mine)
             say(f"{name:<7}{ranker:<11}" + "".join(f"{share:>5.0%} {value:.4f}" for share, value in shares.items()))
             result |= {f"{prefix}recall_at_{share:.0%}_{ranker}".replace("%", "pct"): value for share, value in shares.items()}
+    return result
+
+
+def main() -> None:
+    paths = {"work": "folder that keeps lists and vectors; out/long_lists"}
+    options = arguments("first_stage", __doc__ or "", paths=paths, choices={"set": SETS_OF_LISTS})
+    if options.smoke:
+        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder())
+        small_lists()
+    torch.set_num_threads(1)
+    with work_folder(options, "long_lists") as work:
+        result = measured(options.data.resolve(), work, options.set)
     finish("first_stage", result, options.save)
 
 

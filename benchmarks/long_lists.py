@@ -68,8 +68,8 @@ def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
     """
     asked = {each.question_id: each for each in questions(data, name)}
     run = retrieve(data, work)
-    hits = Folder.open(run / "retrieved", Hit, "retrieve").read()
-    retrieved = {each.question.question_id: each for each in ranked_lists(hit for hit in hits if hit.question_id in asked)}
+    hits = Folder.open(run / "retrieved", Hit, "retrieve").where("question_id", asked)
+    retrieved = {each.question.question_id: each for each in ranked_lists(hits)}
     return [judged(each, retrieved[key]) for key, each in sorted(asked.items())]
 
 

@@ -9,6 +9,7 @@ same title in another set, or in the same words.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 import pyarrow.csv as csv
@@ -22,6 +23,7 @@ ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 """Articles that L-dev takes its questions from, so that training may have all the others."""
 
 
+@cache
 def questions(data: Path, name: str) -> list[Asked]:
     """'dev' or 'test', by question id."""
     return test_set(data) if name == "test" else dev_set(data)
