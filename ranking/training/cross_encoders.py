@@ -103,10 +103,8 @@ class PairTask:
         self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
         self._labels = torch.tensor([float(row.label) for row in rows])
         self.tokens_cut = int(self._pairs.cut.sum())
-        groups = [Group(np.array([n]), np.array([], np.int64), 0) for n in range(len(rows))]
-        if options.groups:
-            groups = list(_groups([questions[n] for n in answered], options))
-        self.questions_left_out = len(answered) - len(groups) if options.groups else 0
+        groups = list(_groups([questions[n] for n in answered], options)) if options.groups else None
+        self.questions_left_out = 0 if groups is None else len(answered) - len(groups)
         """Answered, but without a wrong candidate, where the loss is over groups."""
         self._groups = Groups(groups, self._pairs.lengths, options.tokens)
         self.steps: int = self._groups.steps

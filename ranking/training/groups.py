@@ -5,7 +5,7 @@ ones that were retrieved beside it. `margin_mse` is the distillation of Hofstät
 much a teacher prefers a right candidate to a wrong one, not the teacher's scale. Our choice: a question's right candidates
 share the wrong ones that were drawn, and none is compared with another right one.
 
-A pair without a group is one by itself, so that there is one way from pairs to steps.
+Where no group is said each pair is one by itself, so that there is one way from pairs to steps.
 """
 
 from __future__ import annotations
@@ -49,10 +49,13 @@ class Group:
 class Groups:
     """All groups of a training, and the steps of an epoch, each of whole groups and much the same number of tokens."""
 
-    def __init__(self, groups: Sequence[Group], lengths: Numbers, tokens: int) -> None:
-        """`lengths`: tokens of every pair. Raises ValueError if a group may have more than half of a step's `tokens`."""
+    def __init__(self, groups: Sequence[Group] | None, lengths: Numbers, tokens: int) -> None:
+        """`lengths`: tokens of every pair. `groups` None: each pair by itself. Raises ValueError if a group may have more than
+        half of a step's `tokens`."""
         self._groups, self._lengths = groups, lengths
-        least, mean, most = np.array([group.tokens(lengths) for group in groups]).T
+        least = mean = most = lengths
+        if groups is not None:
+            least, mean, most = np.array([group.tokens(lengths) for group in groups]).T
         self.longest = int(most.max())
         if tokens < 2 * self.longest:
             raise ValueError(
@@ -64,12 +67,13 @@ class Groups:
 
     def epoch(self, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:
         """For each step its pairs, the shortest first, and the group of each, counted from 0 in the step."""
+        if self._groups is None:
+            order = random.permutation(len(self._lengths))
+            return [(pairs, np.arange(len(pairs))) for pairs in cut(self._lengths, order, self.steps, random)]
         drawn = [group.draw(random) for group in self._groups]
         sizes = np.array([self._lengths[pairs].sum() for pairs in drawn])
-        return [
-            self._in_step([drawn[n] for n in numbers])
-            for numbers in cut(sizes, random.permutation(len(drawn)), self.steps, random)
-        ]
+        steps = cut(sizes, random.permutation(len(drawn)), self.steps, random)
+        return [self._in_step([drawn[n] for n in numbers]) for numbers in steps]
 
     def _in_step(self, drawn: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
         pairs = np.concatenate(drawn)
