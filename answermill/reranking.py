@@ -63,7 +63,8 @@ class Plan:
         }
         if encoder is not None:
             settings["index"] = {"encoder": encoder}
-        self._stages = load_plan(_job(settings))
+        job = _job(settings)
+        self._settings, self._stages = job.rerank.stages if job.rerank else [], load_plan(job)
 
     def rerank(self, question: str, texts: Sequence[str], *, split: bool = False) -> list[Answer]:
         """The answers that the plan keeps, best first; texts of equal score in the order in which they came.
@@ -79,9 +80,14 @@ class Plan:
         return [list(_answers(outcome)) for outcome in self.run(lists)]
 
     def run(self, lists: Sequence[RankedList]) -> list[Outcome]:
-        """The stages over whole ranked lists of passages: what each stage scored, kept and dropped."""
+        """The stages over whole ranked lists of passages: what each stage scored, kept and dropped.
+
+        Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no passage has any.
+        """
+        from pipelines.steps.missing_context import check_context
         from ranking.plan import run_stages
 
+        check_context(self._settings, lambda: self._stages, lambda: (c.hit.passage for r in lists for c in r.candidates))
         return run_stages(lists, self._stages)
 
 

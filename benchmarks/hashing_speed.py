@@ -55,7 +55,8 @@ def tokens_of(answers: int, length: int) -> Packed:
     lengths = np.full(answers, length)
     ids = torch.randint(1_000, 30_000, (answers * length,))
     starts = torch.arange(answers + 1, dtype=torch.int32) * length
-    return Packed(ids, torch.zeros_like(ids), torch.arange(length).repeat(answers), starts, lengths)
+    own = torch.ones_like(ids, dtype=torch.bool)
+    return Packed(ids, torch.zeros_like(ids), torch.arange(length).repeat(answers), own, starts, lengths)
 
 
 def measure(encoder: LayeredEncoder, length: int, hidden: int, rounds: int) -> tuple[dict[str, list[float]], float]:

@@ -51,6 +51,16 @@ class StageSettings(Section):
         """Raises ValueError if a setting needs scores that none of the stages before this one gives."""
 
 
+class ContextStage(StageSettings):
+    """A stage that may read a candidate's title and neighbours (`ranking/context.py`)."""
+
+    missing_context: Literal["count", "refuse"] = Field(
+        "count",
+        description="if it reads titles, or neighbours, and no candidate of all the data has any: 'count' ranks without them "
+        "and counts the candidates, 'refuse' ends with an error (65)",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FileName:
     """Marks a key whose text names a file or a model folder, or a list of them: what is in them decides the result."""

@@ -15,12 +15,16 @@ from indexing.shards.dense import find_model
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import SETTINGS, USAGE, JobError
 from pipelines.evaluate.candidate_values import SureValue
+from pipelines.execution.progress import print_line
+from pipelines.steps.missing_context import check_context
 from pipelines.steps.models import dense_encoder, device_of
 from ranking.baselines.overlap import RULES, WORDS, Rule, rule_scores
 from ranking.entry import StageSettings
 from ranking.lists import ranked_list
+from ranking.plan import Stage
 from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker, naming
+from ranking.reranker import Costed, Reranker, naming
+from schemas.corpus import Passage
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 
@@ -59,7 +63,13 @@ def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions
         if name == rule:
             return _by_rule(rule, lists, options)
     reranker, checkpoint = _load(name, options)
+    settings = find(name).stage(**_settings(name, options.settings))
+    check_context([settings], lambda: [Stage(name, reranker)], lambda: _passages(dataset, form))
     return _by_reranker(name, checkpoint, reranker, lists)
+
+
+def _passages(dataset: Path, form: str | None) -> Iterator[Passage]:
+    return (c.hit.passage for rows in by_question(read_dataset(dataset, form)) for c in ranked_list(rows).candidates)
 
 
 def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions) -> Iterator[SureValue]:
@@ -83,6 +93,9 @@ def _by_reranker(
         with naming(f"ranker {name}", checkpoint):
             reranked = reranker.rerank(block)
         yield from _order(reranked)
+    for key, n in (reranker.costs() if isinstance(reranker, Costed) else {}).items():
+        if key.startswith("without_") and n:
+            print_line(f"{name}: {n:,} candidates {key.replace('_', ' ')}, which it reads")
 
 
 def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:

@@ -88,8 +88,8 @@ def _no_encoder() -> Any:
     raise RuntimeError("this reranker asks for the job's encoder: its registry entry must say `uses_encoder=True`")
 
 
-def check_stages(job: Job, run: Path | None = None) -> None:
-    """Load every stage's reranker here, before any worker does; the dense encoder is only looked for.
+def check_stages(job: Job, run: Path | None = None) -> list[Stage]:
+    """The plan, loaded here before any worker does; the dense encoder is only looked for.
 
     Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder is needed and cannot be had.
     """
@@ -99,7 +99,7 @@ def check_stages(job: Job, run: Path | None = None) -> None:
             if name is not None:
                 find_model(name, job.folder)
 
-    load_stages(job, look, indexes=searched(job, run))
+    return load_stages(job, look, indexes=searched(job, run))
 
 
 def checkpoint_digests(job: Job) -> dict[str, str]:

@@ -23,6 +23,7 @@ from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, write_answers
 from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
+from pipelines.steps.missing_context import check_context
 from pipelines.steps.models import ModelDoFn, encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.plan import Stage
@@ -55,6 +56,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = step.reports.read()
     sentence_codes.check(job, run)
+    check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
     pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
     work, sizes = RunStages(job, retrieved.path, step), [part.rows for part in retrieved.parts]
 
@@ -164,11 +166,16 @@ def summary(run: Path) -> str:
             share = f" took {tokens / all_layers:.0%} of all layers × tokens," if all_layers else ""
             mean = counts[f"{stage}_microseconds_per_question"] / 1000
             costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
+    missing = "".join(
+        f"; {key.partition('_without_')[0]}: {counted(n, 'candidate')} without {key.partition('_without_')[2]}"
+        for key, n in counts.items()
+        if "_without_" in key and n
+    )
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "
         f"{counted(counts['candidates'], 'candidate')} = "
-        f"{fates}{costs}; best answers in {ANSWERS}"
+        f"{fates}{costs}{missing}; best answers in {ANSWERS}"
     )
 
 

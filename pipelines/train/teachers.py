@@ -34,7 +34,8 @@ _BY_TEXT, _BY_ID = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """The candidates that all teachers have scored, by question, and for each question their logits [candidates, teachers]."""
+    """The questions with candidates that all teachers have scored, and for each its logits [candidates, teachers]: NaN where a
+    candidate is left out, which is still a neighbour of the others."""
 
     questions: list[list[LabelledCandidate]]
     logits: list[npt.NDArray[np.float32]]
@@ -120,8 +121,10 @@ class _Join:
         for rows in self._questions:
             scored = np.flatnonzero(complete[first : first + len(rows)]).tolist()
             if scored:
-                kept.append([rows[n] for n in scored])
-                logits.append(self._logits[first : first + len(rows)][scored].astype(np.float32))
+                of_question = np.full((len(rows), len(self._teachers)), np.nan, np.float32)
+                of_question[scored] = self._logits[first : first + len(rows)][scored]
+                kept.append(list(rows))
+                logits.append(of_question)
             first += len(rows)
         report = f"{', '.join(self._teachers)}: {self._report(complete)}"
         if not kept:

@@ -7,11 +7,11 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from ranking.cascade.pair_settings import CASCADE, POINTWISE
-from ranking.entry import Entry, StageSettings
+from ranking.entry import ContextStage, Entry
 from ranking.fusion import WeighedStage
 
 
-class CascadeStage(StageSettings):
+class CascadeStage(ContextStage):
     """A stage whose model drops candidates at its exits (§4.3.2)."""
 
     drop: list[Annotated[float, Field(ge=0, lt=1)]] = Field(
@@ -33,6 +33,8 @@ class ExitStage(CascadeStage, WeighedStage):
 
 ENTRIES = (
     Entry("cascade", "ranking.cascade.cascade:Cascade", settings=ExitStage, checkpoint="cascade", training=CASCADE),
-    Entry("pointwise", "ranking.cascade.pointwise:Pointwise", checkpoint="pointwise", training=POINTWISE),
+    Entry(
+        "pointwise", "ranking.cascade.pointwise:Pointwise", settings=ContextStage, checkpoint="pointwise", training=POINTWISE
+    ),
     Entry("sequential", "ranking.cascade.sequential:Sequential", settings=CascadeStage, checkpoint="sequential"),
 )

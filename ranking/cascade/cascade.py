@@ -20,6 +20,7 @@ from ranking.cascade.cascade_model import CascadeModel, load
 from ranking.cascade.exits import ExitRows
 from ranking.cascade.prior import Prior
 from ranking.cascade.schedule import check, dropped
+from ranking.context import Reading
 from ranking.fusion.weights import load_weights
 from ranking.reranker import Resources, check_finite, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
@@ -69,6 +70,11 @@ class Cascade:
         return self._model.exits
 
     @property
+    def readings(self) -> tuple[Reading, ...]:
+        """What it reads of a candidate."""
+        return (self._model.reading,)
+
+    @property
     def depth(self) -> int:
         return self._model.depth
 
@@ -97,7 +103,9 @@ class Cascade:
     def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Passed]:
         """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at whichever exit."""
         began = time.perf_counter()
-        pairs = self._tokeniser.pairs([(r.question.text, c.text) for r in lists for c in r.candidates])
+        texts = self._model.reading.tuples(lists)
+        pairs = self._tokeniser.pairs(texts, self._model.reading.turns)
+        self._costs.update(self._model.reading.missing(texts))
         sizes = np.fromiter((len(r.candidates) for r in lists), np.int64, len(lists))
         self._costs["tokens_cut"] += int(pairs.cut.sum())
         for group in _groups(sizes, pairs.lengths):

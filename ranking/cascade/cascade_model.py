@@ -3,7 +3,8 @@
 `CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it is the
 monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the paper's.
 
-Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0. A classifier has
+Our choices. All encodings count in the mean, as the text of §4.3 has it; its formula leaves out h_0; which mean, or the first
+token's encoding instead, is a setting (`ranking/context.py`), as is what is read beside the sentence. A classifier has
 two hidden layers with tanh and one that gives the score: §5.2's "3-layers feed-forward modules". It gives one number, and
 its cross-entropy is the binary one. At inference it runs in float64: a score does not depend on the rest of the batch, and a
 survivor has exactly the score that it would have had without any dropping.
@@ -12,24 +13,25 @@ survivor has exactly the score that it would have had without any dropping.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Self, cast
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from ranking.cascade.schedule import check
+from ranking.context import Pooling, Reading
 from ranking.transformer.encoder import LayeredEncoder, pool
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
+SENTENCE = Reading()
+"""What a cross-encoder reads unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
+
 
 class Classifier(nn.Module):
-    """C_ρ(i): the mean encoding [texts, d] → a score per text [texts]."""
-
-    reads_first: ClassVar[bool] = False
-    """Whether it is given the encodings of the texts' first tokens alone [texts, d]."""
+    """C_ρ(i): the mean encoding [texts, d], or what else `Reading.pooling` says → a score per text [texts]."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -37,12 +39,8 @@ class Classifier(nn.Module):
         self.score = nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
 
-    def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
-        """Of the encodings [n, d] what it is called with [texts, d]."""
-        return pool(hidden, tokens)
-
-    def forward(self, mean: Tensor) -> Tensor:
-        h = self.first(self.dropout(mean)).tanh()
+    def forward(self, pooled: Tensor) -> Tensor:
+        h = self.first(self.dropout(pooled)).tanh()
         h = self.second(self.dropout(h)).tanh()
         scores: Tensor = self.score(self.dropout(h))
         return scores.squeeze(1)
@@ -61,6 +59,7 @@ class CascadeModel(nn.Module):
                 f"the last exit is after layer {self.exits[-1]}, but the encoder has {encoder.shape.layers} layers"
             )
         self.encoder = encoder
+        self.reading = SENTENCE
         self.classifiers = nn.ModuleList(Classifier(encoder.shape.width, encoder.shape.dropout) for _ in exits)
 
     def body(self) -> LayeredEncoder:
@@ -105,7 +104,7 @@ class CascadeModel(nn.Module):
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
-        return [classified(cast(Classifier, self.classifiers[exit]), hidden, tokens)]
+        return [classified(cast(Classifier, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """What `run` gives at an exit [n, d] → scores [texts]."""
@@ -125,10 +124,14 @@ class CascadeModel(nn.Module):
         return scorer.requires_grad_(False).eval()
 
 
-def classified(classifier: Classifier, hidden: Tensor, tokens: Packed) -> Tensor:
-    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast."""
+def classified(classifier: Classifier, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
+    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
+
+    `pooling` None: the encodings are one for each text already [texts, d].
+    """
     with torch.autocast(hidden.device.type, enabled=False):
-        logits: Tensor = classifier(classifier.read(hidden, tokens).to(classifier.score.weight.dtype))
+        pooled = hidden if pooling is None else pool(hidden, tokens, pooling)
+        logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))
     return logits
 
 
@@ -136,6 +139,7 @@ def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
     """A cascade that begins with a monolithic model's body and classifier; the other classifiers are new."""
     cascade = CascadeModel(monolithic.encoder, exits)
     cascade.classifiers[-1] = monolithic.classifiers[-1]
+    cascade.reading = monolithic.reading
     return cascade
 
 
@@ -148,7 +152,8 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
-    save_transformer(folder, name, {"exits": model.exits}, model, tokeniser, store, words)
+    details = {"exits": model.exits, **model.reading.details(SENTENCE)}
+    save_transformer(folder, name, details, model, tokeniser, store, words)
 
 
 def load_pointwise(folder: Path, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
@@ -163,4 +168,10 @@ def load_cascade(folder: Path, source: Callable[[str], Path] = Path) -> tuple[Ca
 
 def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple[CascadeModel, Tokeniser]:
     """What `save` wrote. Raises ValueError where the folder is incomplete, broken, or of another format or model."""
-    return load_transformer(folder, name, lambda config, encoder: CascadeModel(encoder, config["exits"]), source)
+    return load_transformer(folder, name, _build, source)
+
+
+def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> CascadeModel:
+    model = CascadeModel(encoder, config["exits"])
+    model.reading = Reading.of(config, SENTENCE)
+    return model

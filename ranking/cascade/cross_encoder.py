@@ -4,6 +4,10 @@ loads as a cross-encoder, without code of ours.
 The encoder takes Hugging Face's names back; the mean over all tokens, the two layers with tanh and the one that gives the
 score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores, logits, but for the last
 digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops no candidate.
+
+Of a checkpoint that reads more than the sentence, a candidate is its parts with the tokenizer's separator between, as one text
+(`Exported.candidate`); pairs of them that fit have our scores, and longer ones are cut elsewhere. None of those modules
+computes a mean of the candidate's own tokens: it is refused.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Literal, NamedTuple, cast
 
 from sentence_transformers import CrossEncoder
 from sentence_transformers.base.modules import Dense, Transformer
@@ -32,11 +36,21 @@ _NO_CODE = {"trust_remote_code": False}
 _PADDING = ("[PAD]", "<pad>")
 
 
-def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path) -> tuple[int, int]:
-    """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last. Returns (layers, most tokens).
+class Exported(NamedTuple):
+    """What was written."""
 
-    Raises ValueError where there is no checkpoint of the kind or no such exit, FileExistsError where `out` has files,
-    ModelMissing where the transformer that has the checkpoint's words cannot be had.
+    layers: int
+    tokens: int
+    """The most of a pair."""
+    candidate: str
+    """A candidate's text, with the names of its parts in their places: '{sentence}', or '{sentence}[SEP]{title}'."""
+
+
+def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callable[[str], Path] = Path) -> Exported:
+    """Write the folder; `exit`, counted from 1, is where a cascade ends, None = its last.
+
+    Raises ValueError where there is no checkpoint of the kind, no such exit or no such pooling there; FileExistsError where
+    `out` has files; ModelMissing where the transformer that has the checkpoint's words cannot be had.
     """
     model, tokeniser = load(checkpoint, _model_of(checkpoint), source)
     exit = len(model.exits) if exit is None else exit
@@ -44,6 +58,11 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         raise ValueError(
             f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers {', '.join(map(str, model.exits))}; "
             f"give 1 to {len(model.exits)}"
+        )
+    if model.reading.pooling == "candidate":
+        raise ValueError(
+            f"{checkpoint} reads the mean of the candidate's own tokens (pooling = 'candidate'), which sentence-transformers' "
+            "modules do not compute; train it with 'first' or 'mean'"
         )
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} has files; give another folder, or remove it")
@@ -53,7 +72,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [
             Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
-            *_head(cast(Classifier, model.classifiers[exit - 1])),
+            *_head(cast(Classifier, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
         ]
         exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
         unfinished = out.with_name(f".{out.name}.tmp")
@@ -62,14 +81,15 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         files = [str(path.relative_to(unfinished)) for path in unfinished.rglob("*") if path.is_file()]
         write_sums(unfinished, files)
         replace_folder(unfinished, out)
-    return layers, tokeniser.limit
+    parts = (f"{{{part}}}" for part in model.reading.context)
+    return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
 
 
-def _head(classifier: Classifier) -> list[nn.Module]:
-    """The mean over all tokens, then the classifier; a cross-encoder reads its score under the name 'scores'."""
+def _head(classifier: Classifier, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
+    """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
     linears = [(classifier.first, nn.Tanh(), None), (classifier.second, nn.Tanh(), None)]
-    modules: list[nn.Module] = [Pooling(width, "mean")]
+    modules: list[nn.Module] = [Pooling(width, pooling)]
     for linear, activation, name in [*linears, (classifier.score, nn.Identity(), "scores")]:
         dense = Dense(width, linear.out_features, activation_function=activation, module_output_name=name)
         dense.linear.load_state_dict(linear.state_dict())

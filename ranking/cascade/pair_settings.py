@@ -7,14 +7,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from ranking.entry import Training
-from ranking.transformer.body_settings import BodySettings
+from ranking.transformer.body_settings import ReadingSettings
 from schemas.section import Count
 
 
-class PairSettings(BodySettings):
+class PairSettings(ReadingSettings):
     """A transformer that reads a question and a sentence together."""
 
     layers: int | None = Field(None, ge=1, description="layers of the transformer, counted from its first; all if absent")
+    context: list[Literal["sentence", "title", "previous", "next"]] | None = Field(
+        None,
+        description="what is read of a candidate, in this order, with separators between: the sentence, its page's title, the "
+        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, else ['sentence']",
+    )
     loss: Literal["bce", "softmax"] = Field(
         "bce", description="what labels teach: each pair by itself; or a right candidate against its question's wrong ones"
     )

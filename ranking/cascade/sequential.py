@@ -17,6 +17,7 @@ from ranking.cascade.cascade import Cascade, alpha_per_exit, survivors
 from ranking.cascade.cascade_model import load
 from ranking.cascade.schedule import check
 from ranking.checkpoint import CONFIG
+from ranking.context import Reading
 from ranking.reranker import Resources, order_by
 from schemas.model_files import SUMS
 from schemas.ranked import RankedList, Unit
@@ -50,6 +51,11 @@ class Sequential:
         rankers = sorted((Cascade(*each, device=resources.device) for each in loaded), key=lambda ranker: ranker.depth)
         return cls(rankers, alpha_per_exit(resources.stage(CascadeStage).drop, len(rankers) - 1))
 
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """What its rankers read of a candidate."""
+        return tuple(reading for ranker in self._rankers for reading in ranker.readings)
+
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         remaining = list(lists)
         for ranker, alpha in zip(self._rankers, (*self.drops, 0.0), strict=True):
@@ -67,4 +73,5 @@ class Sequential:
         first, *others = [ranker.costs() for ranker in self._rankers]
         incoming = {key: first[key] for key in ("candidates", "tokens")}
         full = {f"full_layer_{key}": self._rankers[-1].depth * n for key, n in incoming.items()}
-        return Counter({**sum(others, first), **incoming, **full}) if first else first
+        without = {key: n for key, n in first.items() if key.startswith("without_")}
+        return Counter({**sum(others, first), **incoming, **full, **without}) if first else first

@@ -25,8 +25,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.cascade.cascade import Cascade, exit_settings
-from ranking.cascade.cascade_model import CascadeModel, Classifier, classified
+from ranking.cascade.cascade_model import SENTENCE, CascadeModel, Classifier, classified
 from ranking.cascade.schedule import check
+from ranking.context import Reading
 from ranking.reranker import Resources
 from ranking.transformer.encoder import Layer, LayeredEncoder, fast
 from ranking.transformer.huggingface import Shape
@@ -35,24 +36,16 @@ from ranking.transformer.transformer_checkpoint import WordSource, load_transfor
 
 Average = Literal["logits", "probabilities"]
 Form = Literal["first", "mean"]
-"""Of the heads' classifiers: ELECTRA's on the first token, or the cascade's on the mean of the encodings."""
+"""Of the heads' classifiers: ELECTRA's on the first token, or the cascade's on what `Reading.pooling` says (the mean)."""
 
 
 class FirstToken(Classifier):
-    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts].
-
-    No other token's is needed, so that the layer below it computes no other.
-    """
-
-    reads_first: ClassVar[bool] = True
+    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts]."""
 
     def __init__(self, width: int, dropout: float) -> None:
         nn.Module.__init__(self)
         self.first, self.score = nn.Linear(width, width), nn.Linear(width, 1)
         self.dropout = nn.Dropout(dropout)
-
-    def read(self, hidden: Tensor, tokens: Packed) -> Tensor:
-        return hidden
 
     def forward(self, first: Tensor) -> Tensor:
         scores: Tensor = self.score(self.dropout(F.gelu(self.first(self.dropout(first)))))
@@ -99,6 +92,7 @@ class MultiHeadModel(CascadeModel):
         self.exits = (*exits, shape.layers + head_layers)
         check(self.exits, [0.0] * len(exits))
         self.form, self.average = form, average
+        self.reading = SENTENCE
         self.encoder = encoder
         self.classifiers = nn.ModuleList(Classifier(shape.width, shape.dropout) for _ in exits)
         self.heads = nn.ModuleList(StudentHead(shape, head_layers, form) for _ in range(heads))
@@ -122,13 +116,13 @@ class MultiHeadModel(CascadeModel):
         return self.encoder.shape.layers - first + len(self.heads) * self.head_layers
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
-        """At the last exit H_i(B(x)) of each head."""
+        """At the last exit H_i(B(x)) of each head. Where it reads the first token, its last layer computes no other."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
-        outputs = []
+        first_only, outputs = "first" in (self.form, self.reading.pooling), []
         for head in cast(Sequence[StudentHead], self.heads):
-            encoded = self.encoder.run_through(head.layers, hidden, tokens, head.classifier.reads_first)
-            outputs.append(classified(head.classifier, encoded, tokens))
+            encoded = self.encoder.run_through(head.layers, hidden, tokens, first_only)
+            outputs.append(classified(head.classifier, encoded, tokens, None if first_only else self.reading.pooling))
         return outputs
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
@@ -155,7 +149,7 @@ class MultiHeadModel(CascadeModel):
     def with_exits(self, exits: Sequence[int]) -> MultiHeadModel:
         """The same body and heads behind these exits, whose classifiers are new."""
         student = MultiHeadModel(self.encoder, len(self.heads), self.head_layers, exits, self.form, self.average)
-        student.heads = self.heads
+        student.heads, student.reading = self.heads, self.reading
         return student
 
 
@@ -194,7 +188,7 @@ def split_model(
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
     student = split(whole.encoder, heads, head_layers, exits, average)
-    student.form = "mean"
+    student.form, student.reading = "mean", whole.reading
     for head in cast(Sequence[StudentHead], student.heads):
         head.classifier = copy.deepcopy(cast(Classifier, whole.classifiers[-1]))
     for n, layer in enumerate(exits):
@@ -223,7 +217,7 @@ def save(
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     details = {"heads": len(model.heads), "head_layers": model.head_layers, "exits": model.exits[:-1]}
-    details |= {"form": model.form, "average": model.average}
+    details |= {"form": model.form, "average": model.average, **model.reading.details(SENTENCE)}
     save_transformer(folder, MultiHead.name, details, model, tokeniser, store, words)
 
 
@@ -233,4 +227,7 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[MultiHeadM
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> MultiHeadModel:
-    return MultiHeadModel(encoder, config["heads"], config["head_layers"], config["exits"], config["form"], config["average"])
+    form = config["heads"], config["head_layers"], config["exits"], config["form"], config["average"]
+    model = MultiHeadModel(encoder, *form)
+    model.reading = Reading.of(config, SENTENCE)
+    return model

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from ranking.entry import Entry, StageBefore, StageSettings
+from ranking.entry import ContextStage, Entry, StageBefore, StageSettings
 from ranking.peasi.passage_settings import TRAINING
 
 PASSAGE_RERANKER, EXTRACTOR = "peasi.pr", "peasi.easi"
@@ -29,7 +29,9 @@ class ExtractorStage(StageSettings):
 
 
 ENTRIES = (
-    Entry(PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", checkpoint="peasi", training=TRAINING),
+    Entry(
+        PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", settings=ContextStage, checkpoint="peasi", training=TRAINING
+    ),
     Entry(
         EXTRACTOR,
         "ranking.peasi.peasi:SentenceExtractor",

@@ -21,7 +21,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.peasi.peasi_model import PeasiModel, first
+from ranking.context import Pooling
+from ranking.peasi.peasi_model import PeasiModel, encoding
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import Candidate, RankedList
@@ -46,6 +47,7 @@ class AskedPassage(NamedTuple):
     sentences: tuple[str, ...]
     eligible: frozenset[int] | None = None
     """Numbers of the sentences that may be extracted, from 0; all are read. None: all may."""
+    title: str = ""
 
     @classmethod
     def from_candidate(cls, ranked: RankedList, candidate: Candidate) -> Self:
@@ -53,7 +55,7 @@ class AskedPassage(NamedTuple):
         passage, eligible = candidate.hit.passage, None
         if candidate.eligible is not None:
             eligible = frozenset(n for n, s in enumerate(passage.sentences) if s.sentence_id in candidate.eligible)
-        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), eligible)
+        return cls(ranked.question.text, passage.text, tuple(s.text for s in passage.sentences), eligible, passage.title)
 
     def may_answer(self, sentence: int) -> bool:
         """Whether the sentence of that number, from 0, may be extracted."""
@@ -113,7 +115,10 @@ class Reader:
         """PR: logits of p(q, p) [passages]."""
         whole = [each._replace(eligible=None) for each in asked]
         of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
-        of_passage, _ = self._read(self.model.encoder, [(each.question, each.passage) for each in asked])
+        reading = self.model.reading
+        texts = [(each.question, *reading.arrange(each.passage, each.title)) for each in asked]
+        self._costs.update(reading.missing(texts))
+        of_passage, _ = self._read(self.model.encoder, texts, reading.turns, reading.pooling)
         return _array(self.model.passage_scores(of_passage, of_sentences))
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
@@ -152,14 +157,20 @@ class Reader:
         return spent
 
     @torch.inference_mode()
-    def _read(self, encoder: LayeredEncoder, texts: Sequence[tuple[str, ...]]) -> tuple[Tensor, Pairs]:
+    def _read(
+        self,
+        encoder: LayeredEncoder,
+        texts: Sequence[tuple[str, ...]],
+        turns: Sequence[int] = (),
+        pooling: Pooling = "first",
+    ) -> tuple[Tensor, Pairs]:
         """E of each question and what follows it, [texts, d] in float64; and their tokens."""
         began = time.perf_counter()
-        pairs = self._tokeniser.pairs(texts)
+        pairs = self._tokeniser.pairs(texts, turns)
         device = encoder.words.weight.device
         embeddings = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
         for rows in pairs.batches(BATCH_TOKENS):
-            embeddings[torch.from_numpy(rows).to(device)] = first(encoder, pairs.pack(rows).to(device)).double()
+            embeddings[torch.from_numpy(rows).to(device)] = encoding(encoder, pairs.pack(rows).to(device), pooling).double()
         texts_read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
         self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)

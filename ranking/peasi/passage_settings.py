@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ranking.entry import FileName, Training
-from ranking.transformer.body_settings import BodySettings
+from ranking.transformer.body_settings import ReadingSettings
 from schemas.section import Count
 
 
-class PassageSettings(BodySettings):
+class PassageSettings(ReadingSettings):
     """PR, EASI, or both."""
 
     reranker: Literal["peasi"] = Field("peasi", description="model to train")
@@ -27,6 +27,12 @@ class PassageSettings(BodySettings):
     slots: Count = Field(5, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
     limit: int = Field(
         320, ge=8, description="tokens of question and passage together; a longer text is cut, and the cut tokens are counted"
+    )
+
+    context: list[Literal["passage", "title"]] | None = Field(
+        None,
+        description="what PR reads of a candidate, in this order, with a separator between; EASI reads the sentences alone; if "
+        "absent as the checkpoint that it begins with, else ['passage']",
     )
 
     @property

@@ -36,7 +36,7 @@ class PassageReranker:
         if not model.reads_passages:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
         self._reader = Reader(model, tokeniser, sentences=False, device=device)
-        self.costs = self._reader.costs
+        self.readings, self.costs = (model.reading,), self._reader.costs
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

@@ -9,7 +9,7 @@ q [SEP] s1 … [SEP] sk, and their joint variants (§2.3, Table 2):
     mtl1    both, each on its own, trained together
     joint   mtl1 with EASI's embedding in PR: p(q, p) = softmax(W · tanh([E(q, p); E(q, c1 … ck)]) + B), written PR ⊕ EASI
 
-E is the first token's encoding.
+E is the first token's encoding. What PR reads of a passage, and another E(q, p), are settings (`ranking/context.py`).
 
 Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
 (a setting).
@@ -26,10 +26,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from ranking.context import Pooling, Reading
 from ranking.peasi.calibration import Calibration
-from ranking.transformer.encoder import LayeredEncoder
+from ranking.transformer.encoder import LayeredEncoder, pool
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
+
+PASSAGE = Reading(("passage",), "first")
+"""What PR reads unless its checkpoint says otherwise: the passage alone, by the first token."""
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
 
@@ -45,7 +49,7 @@ class PeasiModel(nn.Module):
         super().__init__()
         if slots < 1:
             raise ValueError(f"{slots} slots; EASI needs at least one")
-        self.variant, self.slots = variant, slots
+        self.variant, self.slots, self.reading = variant, slots, PASSAGE
         width = encoder.shape.width
         self.encoder = encoder
         self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
@@ -85,11 +89,11 @@ class PeasiModel(nn.Module):
 
     def passage_embedding(self, tokens: Packed) -> Tensor:
         """E(q, p) [texts, d]."""
-        return first(self.encoder, tokens)
+        return encoding(self.encoder, tokens, self.reading.pooling)
 
     def sentence_embedding(self, tokens: Packed) -> Tensor:
         """E(q, c1 … ck) [texts, d]."""
-        return first(self.easi_encoder or self.encoder, tokens)
+        return encoding(self.easi_encoder or self.encoder, tokens)
 
     def passage_scores(self, of_passage: Tensor, of_sentences: Tensor | None = None) -> Tensor:
         """[texts, d], for PR ⊕ EASI twice → logits of p(q, p) [texts], in the head's precision, never under autocast (§2.3)."""
@@ -125,10 +129,10 @@ def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.M
     return copy.deepcopy(module).to(device, torch.float64)
 
 
-def first(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
-    """Each text's first token, [CLS], after the last layer [texts, d]."""
+def encoding(encoder: LayeredEncoder, tokens: Packed, pooling: Pooling = "first") -> Tensor:
+    """Each text's encoding after the last layer [texts, d]: that of its first token, [CLS], or what else `pooling` says."""
     hidden = encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
-    return hidden[tokens.starts[:-1].long()]
+    return hidden[tokens.starts[:-1].long()] if pooling == "first" else pool(hidden, tokens, pooling)
 
 
 NAME = "peasi"
@@ -143,7 +147,7 @@ def save(
 ) -> None:
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
-    details = {"variant": model.variant, "slots": model.slots, "calibration": calibration}
+    details = {"variant": model.variant, "slots": model.slots, "calibration": calibration, **model.reading.details(PASSAGE)}
     save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
@@ -155,4 +159,5 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
     model = PeasiModel(encoder, config["variant"], config["slots"])
     model.calibration = config["calibration"] and Calibration(**config["calibration"])
+    model.reading = Reading.of(config, PASSAGE)
     return model

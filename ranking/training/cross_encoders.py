@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import CascadeModel
+from ranking.lists import ranked_list
 from ranking.reranker import Reranker
 from ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
 from ranking.training.groups import Group, Groups
@@ -60,6 +62,8 @@ class PairOptions:
     """An exit trains no layer below the exit before it."""
     drops: tuple[float, ...] = ()
     """As `Cascade`'s, of the reranker that the dev score is taken of."""
+    context_dropout: float = 0.0
+    """Probability with which a step reads a title, or a neighbour, as if it were missing."""
     distillation: Distillation = NO_TEACHER
     by_labels: LabelLoss = BCE
     negatives: int | None = None
@@ -91,19 +95,28 @@ class PairTask:
         options: PairOptions = PairOptions(),
         teachers: Sequence[npt.NDArray[np.float32]] = (),
     ) -> None:
-        """`teachers`: of each question the logits [candidates, teachers] that the distillation reads. Raises ValueError if no
-        question has an answer, or a wrong candidate where the loss needs one; or if a pair, or a group, has more than half of a
-        batch's tokens."""
-        answered = [n for n, rows in enumerate(questions) if any(row.label for row in rows)]
-        rows = [row for n in answered for row in questions[n]]
-        if not rows:
+        """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a candidate with NaN
+        among them is read as a neighbour only. Raises ValueError if no question has an answer, or a wrong candidate where the
+        loss needs one; no candidate has a part of what the model reads; or a pair, or a group, has more than half of a batch's
+        tokens."""
+        learnt: list[list[bool]] = [[True] * len(rows) for rows in questions]
+        if teachers:
+            learnt = [[bool(np.isfinite(row).all()) for row in of_question] for of_question in teachers]
+        answered = [n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))]
+        if not answered:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
-        self._teachers = torch.from_numpy(np.concatenate([teachers[n] for n in answered])) if teachers else None
+        self._teachers = torch.from_numpy(np.concatenate([teachers[n][learnt[n]] for n in answered])) if teachers else None
         self.model, self._tokeniser, self._save, self._options = model, tokeniser, save, options
-        self._pairs = tokeniser.pairs([(row.question, row.text) for row in rows])
-        self._labels = torch.tensor([float(row.label) for row in rows])
+        lists = ((ranked_list(questions[n]), learnt[n]) for n in answered)
+        texts = [text for ranked, taken in lists for text in compress(model.reading.tuples([ranked]), taken)]
+        model.reading.check_data(texts)
+        self.missing = model.reading.missing(texts)
+        self._pairs = tokeniser.pairs(texts, model.reading.turns)
+        self._texts = texts if options.context_dropout else []
+        rows = [list(compress(questions[n], learnt[n])) for n in answered]
+        self._labels = torch.tensor([float(row.label) for of_question in rows for row in of_question])
         self.tokens_cut = int(self._pairs.cut.sum())
-        groups = list(_groups([questions[n] for n in answered], options)) if options.groups else None
+        groups = list(_groups(rows, options)) if options.groups else None
         self.questions_left_out = 0 if groups is None else len(answered) - len(groups)
         """Answered, but without a wrong candidate, where the loss is over groups."""
         self._groups = Groups(groups, self._pairs.lengths, options.tokens)
@@ -118,10 +131,15 @@ class PairTask:
 
     def batches(self, epoch: int) -> Iterator[PairBatch]:
         random = np.random.default_rng([self._options.seed, epoch])
-        device = self.model.encoder.words.weight.device
-        for step, (numbers, groups) in enumerate(self._groups.epoch(random)):
+        device, pairs = self.model.encoder.words.weight.device, self._pairs
+        if self._options.context_dropout:
+            texts = self.model.reading.dropped(self._texts, self._options.context_dropout, [self._options.seed, epoch, 1])
+            pairs = self._tokeniser.pairs(texts, self.model.reading.turns)
+        for step, (drawn, group_of_each) in enumerate(self._groups.epoch(random)):
+            by_length = np.argsort(pairs.lengths[drawn], kind="stable")
+            numbers, groups = drawn[by_length], group_of_each[by_length]
             yield PairBatch(
-                self._pairs.pack(numbers).to(device),
+                pairs.pack(numbers).to(device),
                 self._labels[numbers].to(device),
                 torch.from_numpy(groups).to(device),
                 self._exit(epoch, step, random),

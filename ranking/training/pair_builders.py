@@ -23,7 +23,7 @@ from ranking.cascade.schedule import check
 from ranking.multihead import multihead
 from ranking.multihead.multihead import MultiHeadModel, split, split_model
 from ranking.multihead.student_settings import StudentSettings
-from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
+from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import LabelLoss
 from ranking.training.inputs import Built, TrainingInputs
@@ -69,6 +69,11 @@ def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
         model = split_model(whole, *form)
     else:
         model = split(start.encoder, *form)
+    if settings.pooling not in (None, "first") and model.form == "first" and len(model.exits) == 1:
+        raise ValueError(
+            f"transformer.pooling = {settings.pooling!r}: heads that begin with a transformer read its first token; leave it "
+            "out, or begin with a checkpoint of pointwise or cascade"
+        )
     return _built(inputs, start, model, multihead.save, settings, len(model.heads))
 
 
@@ -106,8 +111,10 @@ def _built(
     settings = inputs.settings
     inputs.distillation.check(heads)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
+    model.reading = settings.reading(model.reading)
     options = PairOptions(
         tokens=settings.tokens,
+        context_dropout=settings.context_dropout or 0.0,
         classifier_rate=settings.classifier_rate,
         distillation=inputs.distillation,
         by_labels=LabelLoss(settings.loss, settings.bce_weight),
@@ -134,4 +141,4 @@ def _built(
     task = PairTask(model, tokeniser, inputs.learn, save, options, inputs.teachers)
     left_out = task.questions_left_out
     without = f"; {left_out:,} questions without a wrong candidate left out" if left_out else ""
-    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut{without}")
+    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}{without}")

@@ -29,7 +29,7 @@ from ranking.peasi.passage_reader import AskedPassage, Reader, per_list, windows
 from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from ranking.peasi.peasi_model import PeasiModel
-from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
+from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Ranks
@@ -64,12 +64,14 @@ class PassageTask:
         *,
         tokens: int = 2_000,
         classifier_rate: float = 1.0,
+        context_dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
         """`dev`: what the confidence is calibrated on when the model is saved. `tokens`: of a batch. `classifier_rate`:
-        multiple of the learning rate, for the layers on top of the transformers. Raises ValueError if there is nothing to learn
-        from: no passage with a correct sentence or, for PR, none without; for EASI, no correct sentence that is not cut off;
-        and where a window of as many sentences as slots could not be read."""
+        multiple of the learning rate, for the layers on top of the transformers. `context_dropout`: probability with which a
+        step reads a title as if it were missing. Raises ValueError if there is nothing to learn from: no passage with a
+        correct sentence or, for PR, none without, or no title that it is to read; for EASI, no correct sentence that is not
+        cut off; and where a window of as many sentences as slots could not be read."""
         self.model, self._tokeniser, self._save, self._seed = model, tokeniser, save, seed
         self._classifier_rate, self._dev = classifier_rate, dev
         rows = [row for passages in questions for row in passages]
@@ -81,7 +83,12 @@ class PassageTask:
         if model.reads_sentences:
             tokeniser.pairs([("",) * (1 + model.slots)])  # refused here, not where the first long passage is served
         self._labels = torch.tensor([float(row.label) for row in rows])
-        self._passages = tokeniser.pairs([(row.question, row.text) for row in rows])
+        reading, self._context_dropout = model.reading, context_dropout
+        self._texts = [(row.question, *reading.arrange(row.text, row.title)) for row in rows]
+        if model.reads_passages:
+            reading.check_data(self._texts)
+        self.missing = reading.missing(self._texts) if model.reads_passages else {}
+        self._passages = tokeniser.pairs(self._texts, reading.turns)
         read = [windows([s.text for s in row.sentences], model.slots) if model.reads_sentences else [] for row in rows]
         self._windows = np.array([len(of_row) for of_row in read])  # [passages]
         self._starts = np.cumsum(self._windows) - self._windows
@@ -116,13 +123,16 @@ class PassageTask:
     def batches(self, epoch: int) -> Iterator[PassageBatch]:
         random = np.random.default_rng([self._seed, epoch])
         order = random.permutation(np.flatnonzero(self._lengths))
-        device = self.model.encoder.words.weight.device
+        device, passages = self.model.encoder.words.weight.device, self._passages
+        if self._context_dropout:
+            texts = self.model.reading.dropped(self._texts, self._context_dropout, [self._seed, epoch, 1])
+            passages = self._tokeniser.pairs(texts, self.model.reading.turns)
         for numbers in cut(self._lengths, order, self.steps, random):
             counts = self._windows[numbers] * self._read[numbers]
             passage = np.repeat(np.arange(len(numbers)), counts)
             read = np.repeat(self._starts[numbers] - np.cumsum(counts) + counts, counts) + np.arange(len(passage))
             yield PassageBatch(
-                self._passages.pack(numbers).to(device) if self.model.reads_passages else None,
+                passages.pack(numbers).to(device) if self.model.reads_passages else None,
                 self._labels[numbers].to(device),
                 self._sentences.pack(read).to(device) if len(read) else None,
                 *(torch.from_numpy(x).to(device) for x in (passage, self._filled[read], self._right[read])),
@@ -227,6 +237,11 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         raise ValueError(f"peasi.easi = {settings.easi!r}, but variant {settings.variant!r} has one transformer, peasi.encoder")
     if isinstance(start.model, PeasiModel):
         model.take_passage_head(start.model)
+        model.reading = start.model.reading
+    if model.reads_passages:
+        model.reading = settings.reading(model.reading)
+    elif settings.context or settings.pooling or settings.context_dropout:
+        raise ValueError("peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out")
     if isinstance(second.model, PeasiModel):
         model.take_sentence_head(second.model)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
@@ -243,10 +258,11 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         save,
         tokens=settings.tokens,
         classifier_rate=settings.classifier_rate,
+        context_dropout=settings.context_dropout or 0.0,
         seed=inputs.recipe.seed,
     )
     begun = start.description if second is start else f"{start.description}, EASI {second.description}"
-    return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut")
+    return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}")
 
 
 def _easi_body(start: Start) -> LayeredEncoder:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from ranking.context import Part, Pooling, Reading
 from ranking.entry import FileName, TrainingSettings
 from schemas.section import Count
 
@@ -35,3 +36,38 @@ class BodySettings(TrainingSettings):
     @property
     def title(self) -> str:
         return f"{self.reranker} of {Path(self.encoder).name}"
+
+
+class ReadingSettings(BodySettings):
+    """A transformer whose checkpoint says what it reads of a candidate (`ranking/context.py`). Subclasses declare `context`."""
+
+    pooling: Pooling | None = Field(
+        None,
+        description="what the classifiers read: the encoding of the first token, the mean of all, or the mean of the "
+        "candidate's own tokens; if absent as the checkpoint that it begins with, else 'mean', for peasi 'first'",
+    )
+    context_dropout: float | None = Field(
+        None,
+        ge=0,
+        lt=1,
+        description="probability with which a step reads a title, or a neighbour, as if it were missing, drawn for each anew "
+        "in each epoch, so that data without them can be ranked too; 0 if absent",
+    )
+
+    @field_validator("context", check_fields=False)
+    @classmethod
+    def _check_context(cls, context: list[Part] | None) -> list[Part] | None:
+        if context is not None:
+            Reading(tuple(context))
+        return context
+
+    def reading(self, begun: Reading) -> Reading:
+        """What the model is to read; `begun`: what it reads so far. Raises ValueError if there is nothing to drop at random."""
+        context: list[Part] | None = getattr(self, "context", None)
+        reading = Reading(begun.context if context is None else tuple(context), self.pooling or begun.pooling)
+        if self.context_dropout and not reading.around:
+            raise ValueError(
+                f"context_dropout = {self.context_dropout}, but context = {list(reading.context)}: nothing can be dropped; "
+                "name the title or a neighbour in `context`, or leave context_dropout out"
+            )
+        return reading

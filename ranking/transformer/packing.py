@@ -3,11 +3,12 @@
 Each different text is tokenised once in a call; pairs are then put together from ids. The special tokens before, between and
 after the texts are read off the tokenizer's own encoding of a pair, so BERT, ELECTRA ([CLS] q [SEP] c [SEP]) and RoBERTa
 (<s> q </s></s> c </s>) need no names here. A pair is a tuple of texts, most often two; all but the first are of the second
-token type.
+token type. Texts beside the candidate, such as its title, follow it (`ranking/context.py`).
 
 A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts after the first
 lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
-this is what tokenizers call longest first.
+this is what tokenizers call longest first. With `turns`, question and candidate share the room as if they were a pair, and the
+other texts get what is left, each in its turn.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Packed:
     ids: Tensor  # [n]
     types: Tensor  # [n]
     positions: Tensor  # [n], from 0 in each text
+    own: Tensor  # [n] bool: the tokens of the candidate itself
     starts: Tensor  # [texts + 1] int32, on the tokens' device: text t has the rows starts[t] to starts[t + 1]
     lengths: Numbers  # [texts], on the host
 
@@ -45,8 +47,9 @@ class Packed:
         return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
 
     def to(self, device: torch.device | str) -> Packed:
-        ids, types, positions, starts = (x.to(device) for x in (self.ids, self.types, self.positions, self.starts))
-        return Packed(ids, types, positions, starts, self.lengths)
+        tensors = (self.ids, self.types, self.positions, self.own, self.starts)
+        ids, types, positions, own, starts = (x.to(device) for x in tensors)
+        return Packed(ids, types, positions, own, starts, self.lengths)
 
     def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
         """The texts from number `text` on with at most `tokens` tokens together, but at least one: their rows, and they."""
@@ -55,7 +58,8 @@ class Packed:
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
         rows = slice(done, int(ends[stop - 1]))
         starts = self.starts[text : stop + 1] - self.starts[text]
-        return rows, Packed(self.ids[rows], self.types[rows], self.positions[rows], starts, self.lengths[text:stop])
+        ids, types, positions, own = (x[rows] for x in (self.ids, self.types, self.positions, self.own))
+        return rows, Packed(ids, types, positions, own, starts, self.lengths[text:stop])
 
     def select(self, texts: Sequence[int] | Numbers) -> tuple[Packed, Tensor]:
         """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
@@ -63,7 +67,7 @@ class Packed:
         lengths = self.lengths[chosen]
         rows = torch.from_numpy(_ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths)).to(self.ids.device)
         starts = _starts(lengths).to(self.ids.device)
-        return Packed(self.ids[rows], self.types[rows], self.positions[rows], starts, lengths), rows
+        return Packed(self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths), rows
 
 
 class Tokeniser:
@@ -94,8 +98,17 @@ class Tokeniser:
         self._frame = (frame.ids[:before], frame.ids[first_after:second], frame.ids[after:])
         self._types = (frame.type_ids[before], frame.type_ids[second])
 
-    def pairs(self, tuples: Sequence[tuple[str, ...]]) -> Pairs:
-        """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit."""
+    @property
+    def separator(self) -> str:
+        """The special tokens between two texts, as they are written in a text."""
+        return "".join(str(self._tokenizer.id_to_token(number)) for number in self._frame[1])
+
+    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = ()) -> Pairs:
+        """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit.
+
+        `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all tuples have as
+        many; the first of them is the candidate. Without it that is the second text, or the only one.
+        """
         numbers: dict[str, int] = {}
         for text in chain.from_iterable(tuples):
             numbers.setdefault(text, len(numbers))
@@ -119,7 +132,7 @@ class Tokeniser:
         if len(room) and room.min() < 2:
             raise ValueError(f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit")
         whole = sizes[texts] * there
-        kept = _cut(whole, room)
+        kept = _cut_in_turn(whole, room, turns) if turns and len(tuples) else _cut(whole, room)
 
         pieces = np.zeros((len(counts), 1 + 2 * there.shape[1]), np.int64)  # before, text, between, text, …, after
         pieces[:, 1::2], pieces[:, 2::2] = texts, closers
@@ -127,7 +140,9 @@ class Tokeniser:
         lengths[:, 1::2], lengths[:, 2::2] = kept, sizes[closers] * there
         types = np.full(pieces.shape[1], self._types[1], np.int64)
         types[:3] = self._types[0]
-        return Pairs(table, starts[pieces], lengths, types, (whole - kept).sum(1))
+        candidate = turns[0] if turns else 1
+        own = np.arange(pieces.shape[1]) == 1 + 2 * min(candidate, there.shape[1] - 1)
+        return Pairs(table, starts[pieces], lengths, types, own, (whole - kept).sum(1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +153,7 @@ class Pairs:
     starts: Numbers  # [tuples, pieces]
     sizes: Numbers  # [tuples, pieces]
     types: Numbers  # [pieces]
+    own: npt.NDArray[np.bool_]  # [pieces]: which is the candidate itself
     cut: Numbers  # [tuples]: tokens left out
 
     @property
@@ -151,10 +167,13 @@ class Pairs:
         chosen = np.arange(len(self.sizes)) if rows is None else np.asarray(rows, np.int64)
         sizes = self.sizes[chosen]
         lengths = sizes.sum(1)
-        ids = self.table[_ranges(self.starts[chosen].ravel(), sizes.ravel())]
-        types = np.repeat(np.broadcast_to(self.types, sizes.shape).ravel(), sizes.ravel())
-        positions = _ranges(np.zeros_like(lengths), lengths)
-        return Packed(torch.from_numpy(ids), torch.from_numpy(types), torch.from_numpy(positions), _starts(lengths), lengths)
+        ids = torch.from_numpy(self.table[_ranges(self.starts[chosen].ravel(), sizes.ravel())])
+        positions = torch.from_numpy(_ranges(np.zeros_like(lengths), lengths))
+        types, own = (
+            torch.from_numpy(np.repeat(np.broadcast_to(of_piece, sizes.shape).ravel(), sizes.ravel()))
+            for of_piece in (self.types, self.own)
+        )
+        return Packed(ids, types, positions, own, _starts(lengths), lengths)
 
     def batches(self, tokens: int) -> Iterator[Numbers]:
         """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more."""
@@ -176,6 +195,16 @@ def _cut(lengths: Numbers, room: Numbers) -> Numbers:
     first = np.minimum(first, np.maximum(half, room - needed))
     remaining = (room - first)[:, None] - (np.cumsum(rest, 1) - rest)  # [tuples, texts - 1]: room when a text's turn comes
     return np.concatenate((first[:, None], np.clip(remaining, 0, rest)), 1)
+
+
+def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbers:
+    """As `_cut`: the first text and the one at turns[0] as if they were alone, then each other text what is left."""
+    kept = np.zeros_like(lengths)
+    pair = [0, turns[0]]
+    kept[:, pair] = _cut(lengths[:, pair], room)
+    for turn in turns[1:]:
+        kept[:, turn] = np.minimum(lengths[:, turn], room - kept.sum(1))
+    return kept
 
 
 def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:

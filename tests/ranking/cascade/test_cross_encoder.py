@@ -17,6 +17,7 @@ from tokenizers.processors import RobertaProcessing
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
+from ranking.context import Pooling, Reading
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -77,7 +78,7 @@ def theirs(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
 @pytest.mark.parametrize(("exit", "layers"), [(None, 4), (3, 4), (2, 2), (1, 1)])
 def test_predict_gives_the_scores_of_the_exit(tmp_path: Path, exit: int | None, layers: int) -> None:
     save(tmp_path / "checkpoint", "cascade", model(), Tokeniser(find_model(DEFAULT), 64))
-    assert export(tmp_path / "checkpoint", tmp_path / "out", exit) == (layers, 64)
+    assert export(tmp_path / "checkpoint", tmp_path / "out", exit) == (layers, 64, "{sentence}")
     scores = theirs(tmp_path / "out", PAIRS + TOO_LONG)
     assert scores == pytest.approx(ours(tmp_path / "checkpoint", "cascade", exit or 3, PAIRS + TOO_LONG), abs=1e-4)
     assert np.ptp(scores) > 0.1
@@ -100,6 +101,37 @@ def test_every_family_goes_out_with_its_tokens_cut_or_not(tmp_path: Path, family
     assert torch.equal(batch["input_ids"][there], packed.ids)
     assert {True, False} == {*(here.cut > 0).tolist()}
     assert ("token_type_ids" in batch) == (family != "roberta")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_titles_and_neighbours_go_out_as_one_text_with_separators(
+    tmp_path: Path, pooling: Pooling, family: str, byte_pairs: Path
+) -> None:
+    of = model(FAMILIES[family], (2,))
+    of.reading = Reading(("sentence", "title", "previous", "next"), pooling)
+    source = byte_pairs if family == "roberta" else find_model(DEFAULT)
+    save(tmp_path / "checkpoint", "pointwise", of, Tokeniser(source, 62))
+    exported = export(tmp_path / "checkpoint", tmp_path / "out")
+    separator = "</s></s>" if family == "roberta" else "[SEP]"
+    assert exported.candidate == separator.join(["{sentence}", "{title}", "{previous}", "{next}"])
+    parts = [("It is.", "Rome", "He wrote.", ""), ("So.", "", "", "A night"), ("", "Rome", "", "")]
+    pairs = [("Who?", exported.candidate.format(**dict(zip(of.reading.context, each, strict=True)))) for each in parts]
+    made, tokeniser = load(tmp_path / "checkpoint", "pointwise")
+    tokens = tokeniser.pairs([("Who?", *each) for each in parts], of.reading.turns)
+    with torch.no_grad():
+        expected = made(tokens.pack(), 0).numpy()
+    assert not tokens.cut.any() and np.ptp(expected) > 0.01
+    assert theirs(tmp_path / "out", pairs) == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_mean_of_the_candidates_own_tokens_is_refused(tmp_path: Path) -> None:
+    of = model()
+    of.reading = Reading(pooling="candidate")
+    save(tmp_path / "checkpoint", "cascade", of, Tokeniser(find_model(DEFAULT), 64))
+    with pytest.raises(ValueError, match=r"pooling = 'candidate'.* train it with 'first' or 'mean'"):
+        export(tmp_path / "checkpoint", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) -> None:

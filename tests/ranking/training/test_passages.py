@@ -20,7 +20,7 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.peasi import peasi_model
 from ranking.peasi.calibration import Calibration
 from ranking.peasi.passage_reader import AskedPassage, Reader
-from ranking.peasi.peasi_model import PeasiModel, Variant, first
+from ranking.peasi.peasi_model import PeasiModel, Variant, encoding
 from ranking.plan import to_sentences
 from ranking.reranker import order_by
 from ranking.training.loop import Progress, Recipe, train
@@ -80,7 +80,7 @@ def save(with_tokeniser: Tokeniser, folder: Path, of: PeasiModel) -> None:
 
 
 def embedding(encoder: LayeredEncoder, *given: str) -> Tensor:
-    return first(encoder, tokeniser().pairs([given]).pack())[0]
+    return encoding(encoder, tokeniser().pairs([given]).pack())[0]
 
 
 def pr_loss(of: PeasiModel, beside: Callable[[LabelledPassage], list[Tensor]] = lambda row: []) -> float:
