@@ -21,6 +21,7 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.baselines.overlap import Overlap
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.cascade_model import save as save_cascade
+from ranking.entry import StageBefore
 from ranking.peasi import passage_reader
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Reader, windows
@@ -455,9 +456,11 @@ def test_below_the_threshold_nothing_is_returned() -> None:
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
     save(tmp_path, model("mtl1"), tokeniser())
     (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
-    assert load_reranker("peasi.easi", tmp_path, scores={"peasi.pr": "peasi.pr"}).rerank([by_pr])[0].candidates
+    assert load_reranker("peasi.easi", tmp_path, before=[StageBefore("peasi.pr", "peasi.pr")]).rerank([by_pr])[0].candidates
     assert (
-        not load_reranker("peasi.easi", tmp_path, threshold=1.0, scores={"peasi.pr": "peasi.pr"}).rerank([by_pr])[0].candidates
+        not load_reranker("peasi.easi", tmp_path, threshold=1.0, before=[StageBefore("peasi.pr", "peasi.pr")])
+        .rerank([by_pr])[0]
+        .candidates
     )
 
 
