@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from ranking.cascade.schedule import check
 from ranking.context import Pooling, Reading
-from ranking.transformer.encoder import LayeredEncoder, pool
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.pooling import pool
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 SENTENCE = Reading()

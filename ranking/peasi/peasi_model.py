@@ -28,8 +28,9 @@ from torch import Tensor, nn
 
 from ranking.context import Pooling, Reading
 from ranking.peasi.calibration import Calibration
-from ranking.transformer.encoder import LayeredEncoder, pool
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.pooling import pool
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 PASSAGE = Reading(("passage",), "first")

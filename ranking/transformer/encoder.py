@@ -29,7 +29,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ranking.checkpoint import load_weights
-from ranking.context import Pooling
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
@@ -207,24 +206,6 @@ def fast(device: torch.device | str) -> torch.dtype:
         return torch.bfloat16
     can = torch.cpu.get_capabilities()
     return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
-
-
-def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
-    """One encoding of each text's, [texts, d] in fp32: its first token's, the mean of all, or the mean of the candidate's own
-    tokens, which is 0 where it has none."""
-    if pooling == "first":
-        return hidden[tokens.starts[:-1].long()].float()
-    lengths = counts = torch.from_numpy(tokens.lengths).to(hidden.device)
-    if pooling == "candidate":
-        hidden = hidden * tokens.own[:, None]
-        own_before = F.pad(tokens.own.cumsum(0), (1, 0))[tokens.starts.long()]  # [texts + 1]
-        counts = own_before.diff().clamp(min=1)
-    if hidden.is_cuda:
-        sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
-    else:  # that one is slow on a processor
-        groups = [hidden[row : row + texts * length].view(texts, length, -1) for row, texts, length in tokens.groups]
-        sums = torch.cat([group.sum(1, dtype=torch.float32) for group in groups]) if groups else hidden.float()
-    return sums / counts[:, None]
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:

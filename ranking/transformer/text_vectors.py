@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder, pool
+from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.pooling import pool
 
 
 class PackedTransformer:

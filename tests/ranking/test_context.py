@@ -22,8 +22,9 @@ from ranking.peasi.peasi import PassageReranker
 from ranking.peasi.peasi_model import PASSAGE, PeasiModel
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.passages import PassageTask
-from ranking.transformer.encoder import LayeredEncoder, pool
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed
+from ranking.transformer.pooling import pool
 from schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 from tests.tiny import SHAPE, enlarged, tokeniser
 

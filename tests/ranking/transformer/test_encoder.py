@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from indexing.shards.dense import find_model
 from ranking.transformer import encoder as module
-from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast, pool
+from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast
 from ranking.transformer.huggingface import Shape, translated
 from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.pooling import pool
 
 TEXTS = [
     "Who wrote the opera about a barber in Seville?",

@@ -1,0 +1,28 @@
+"""From the encodings of a text's tokens to one of the text: what classifiers read, and what dense vectors are."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ranking.context import Pooling
+from ranking.transformer.packing import Packed
+
+
+def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
+    """One encoding of each text's, [texts, d] in fp32: its first token's, the mean of all, or the mean of the candidate's own
+    tokens, which is 0 where it has none."""
+    if pooling == "first":
+        return hidden[tokens.starts[:-1].long()].float()
+    lengths = counts = torch.from_numpy(tokens.lengths).to(hidden.device)
+    if pooling == "candidate":
+        hidden = hidden * tokens.own[:, None]
+        own_before = F.pad(tokens.own.cumsum(0), (1, 0))[tokens.starts.long()]  # [texts + 1]
+        counts = own_before.diff().clamp(min=1)
+    if hidden.is_cuda:
+        sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
+    else:  # that one is slow on a processor
+        groups = [hidden[row : row + texts * length].view(texts, length, -1) for row, texts, length in tokens.groups]
+        sums = torch.cat([group.sum(1, dtype=torch.float32) for group in groups]) if groups else hidden.float()
+    return sums / counts[:, None]
