@@ -135,9 +135,7 @@ class PairTask:
         if self._options.context_dropout:
             texts = self.model.reading.dropped(self._texts, self._options.context_dropout, [self._options.seed, epoch, 1])
             pairs = self._tokeniser.pairs(texts, self.model.reading.turns)
-        for step, (drawn, group_of_each) in enumerate(self._groups.epoch(random)):
-            by_length = np.argsort(pairs.lengths[drawn], kind="stable")
-            numbers, groups = drawn[by_length], group_of_each[by_length]
+        for step, (numbers, groups) in enumerate(self._groups.epoch(random)):
             yield PairBatch(
                 pairs.pack(numbers).to(device),
                 self._labels[numbers].to(device),
