@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -28,20 +29,30 @@ from ranking.transformer.packing import Packed
 
 BLOCK = 2_048
 """Texts that are computed before they are kept."""
+MANY = 100
 Rows = npt.NDArray[np.floating[Any]]
 Keys = npt.NDArray[np.uint64]
 
 
 class Memory:
-    """Rows of numbers by 64-bit keys, in a folder of files that are only added; several processes may use it at once."""
+    """Rows of numbers by 64-bit keys, in a folder of files; several processes may use it at once. Who opens a folder of more
+    than MANY files joins them."""
 
     def __init__(self, folder: Path, width: int, dtype: type = np.float64) -> None:
         self._folder = folder
         self._keys: Keys = np.empty(0, np.uint64)
         self._rows: Rows = np.empty((0, width), dtype)
-        for path in sorted(folder.glob("*.npz")):
-            with np.load(path, allow_pickle=False) as block:
-                self._merge(block["keys"], block["rows"])
+        paths = sorted(folder.glob("*.npz"))
+        blocks = []
+        for path in paths:
+            with suppress(FileNotFoundError), np.load(path, allow_pickle=False) as block:  # joined by another process
+                blocks.append((block["keys"], block["rows"]))
+        if blocks:
+            self._merge(np.concatenate([keys for keys, _ in blocks]), np.concatenate([rows for _, rows in blocks]))
+        if len(paths) > MANY:
+            self._write(self._keys, self._rows)
+            for path in paths:
+                path.unlink(missing_ok=True)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -53,12 +64,15 @@ class Memory:
         return known, self._rows[place[known]]
 
     def add(self, keys: Keys, rows: Rows) -> None:
+        self._write(keys, rows.astype(self._rows.dtype))
+        self._merge(keys, rows.astype(self._rows.dtype))
+
+    def _write(self, keys: Keys, rows: Rows) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f".{uuid.uuid4().hex}"
         with temporary.open("wb") as file:
-            np.savez(file, keys=keys, rows=rows.astype(self._rows.dtype))
+            np.savez(file, keys=keys, rows=rows)
         temporary.replace(self._folder / f"{temporary.name[1:]}.npz")
-        self._merge(keys, rows.astype(self._rows.dtype))
 
     def _merge(self, keys: Keys, rows: Rows) -> None:
         self._keys, first = np.unique(np.concatenate([self._keys, keys]), return_index=True)

@@ -82,6 +82,17 @@ def test_a_memory_is_of_all_who_added_to_it(tmp_path: Path) -> None:
     assert Memory(tmp_path / "none", 2).look_up(np.array([4], np.uint64))[0].tolist() == [False]
 
 
+def test_many_files_are_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.question_sets.memory.MANY", 2)
+    writer = Memory(tmp_path, 1)
+    for key in range(3):
+        writer.add(np.array([key], np.uint64), np.array([[10.0 * key]]))
+    assert len(list(tmp_path.iterdir())) == 3
+    for _ in range(2):
+        assert Memory(tmp_path, 1).look_up(np.arange(4, dtype=np.uint64))[1].tolist() == [[0], [10], [20]]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 class Encoder:
     """Counts what it is asked."""
 
