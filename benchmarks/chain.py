@@ -150,7 +150,9 @@ def rank_after(stage: str, outcome: Outcome, gold: frozenset[str]) -> int | None
         score.rank
         for c in everyone
         for score in c.stages
-        if score.stage == stage and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
+        if score.rank is not None
+        and score.stage == stage
+        and (c.candidate_id in gold or (stage == "peasi.pr" and holds(c, gold)))
     ]
     return min(ranks, default=None)
 

@@ -150,13 +150,13 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
 def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[RankedList, list[Departure]]:
     """The first `keep` candidates that a stage returned, and the others as departures, worst first.
 
-    Those that it did not return come after those that `keep` cut. A passage in whose place one of its sentences was returned
-    has not departed.
+    Those that left within the stage with a score come before those that `keep` cut, and those that it did not return at all
+    after them. A passage in whose place one of its sentences was returned has not departed.
     """
     kept = RankedList(returned.question, returned.candidates[: stage.keep])
-    known = {c.candidate_id for c in returned.candidates}
+    known = {c.candidate_id for c in (*returned.candidates, *returned.left)}
     known |= {c.hit.passage.passage_id for c in returned.candidates if c.sentence}
-    cut = [*reversed(returned.candidates[len(kept.candidates) :])]
+    cut = [*returned.left, *reversed(returned.candidates[len(kept.candidates) :])]
     cut += [c for c in reversed(incoming.candidates) if c.candidate_id not in known]
     return kept, [Departure(c, stage.name) for c in cut]
 
@@ -198,18 +198,18 @@ def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
     """The list with the stage's name, in place of its reranker's, on each candidate's last score: the one just given."""
     if stage.name == stage.reranker.name:
         return ranked
-    candidates = (
-        replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c
-        for c in ranked.candidates
+    candidates, left = (
+        tuple(replace(c, stages=(*c.stages[:-1], replace(c.stages[-1], stage=stage.name))) if c.stages else c for c in part)
+        for part in (ranked.candidates, ranked.left)
     )
-    return RankedList(ranked.question, tuple(candidates))
+    return RankedList(ranked.question, candidates, left)
 
 
 def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None:
     where = f"stage {stage.name}, question {before.question.question_id}"
     if after.question != before.question:
         raise RuntimeError(f"{where}: the list of question {after.question.question_id} came back")
-    ids = [c.candidate_id for c in after.candidates]
+    ids = [c.candidate_id for c in (*after.candidates, *after.left)]
     if len(set(ids)) != len(ids):
         raise RuntimeError(f"{where}: a candidate came back twice")
     known = {c.candidate_id for c in before.candidates}
@@ -217,6 +217,8 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
         known = {s.sentence_id for c in before.candidates for s in c.sentences}
     if not known.issuperset(ids):
         raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
+    if any(c.stages[-1].rank is not None for c in after.left):
+        raise RuntimeError(f"{where}: a candidate that left within the stage has a rank")
     scores = [c.stages[-1].score for c in after.candidates]
     if scores != sorted(scores, reverse=True):
         raise RuntimeError(f"{where}: the list is not sorted by score")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ranking.entry import StageBefore, StageSettings
-from schemas.ranked import RankedList, StageScore, Unit
+from schemas.ranked import Candidate, RankedList, StageScore, Unit
 
 Settings = TypeVar("Settings", bound=StageSettings)
 
@@ -140,8 +140,9 @@ class Reranker(Protocol):
     """R : Q × P(A) → P(A)  (Cascade Transformer §3.2), over a batch of questions.
 
     Each list comes in best first and leaves best first: a subset of its candidates (or, for an extractor, sentences of
-    them) with this stage's score added. The incoming order matters to list-wise models; ties keep it. A candidate's
-    score depends on its question's list alone, never on the other lists of the call.
+    them) with this stage's score added; `left` may name those that it scored and dropped. The incoming order matters to
+    list-wise models; ties keep it. A candidate's score depends on its question's list alone, never on the other lists of the
+    call.
     """
 
     name: ClassVar[str]
@@ -197,10 +198,13 @@ def rounded(scores: Iterable[float]) -> list[float]:
     return [round(float(score), SCORE_DECIMALS) for score in scores]
 
 
-def order_by(ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floating], stage: str) -> RankedList:
+def order_by(
+    ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floating], stage: str, exit: int | None = None
+) -> RankedList:
     """The list ordered by `scores` (one per candidate, in the list's order), which become the score of `stage`.
 
-    Higher is better; ties keep the incoming order. Raises ScoreNotFinite on a score that is NaN or infinite.
+    Higher is better; ties keep the incoming order. `exit`: that of the model which gave them, if it has several. Raises
+    ScoreNotFinite on a score that is NaN or infinite.
     """
     values = rounded(scores)
     if len(values) != len(ranked.candidates):
@@ -210,7 +214,12 @@ def order_by(ranked: RankedList, scores: Sequence[float] | npt.NDArray[np.floati
     check_finite(ranked, np.array(values, np.float64), stage)
     order = sorted(range(len(values)), key=lambda i: -values[i])
     candidates = (
-        replace(ranked.candidates[i], stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank)))
+        replace(ranked.candidates[i], stages=(*ranked.candidates[i].stages, StageScore(stage, values[i], rank, exit)))
         for rank, i in enumerate(order, 1)
     )
     return RankedList(ranked.question, tuple(candidates))
+
+
+def left_at(candidate: Candidate, score: float, stage: str, exit: int) -> Candidate:
+    """A candidate that leaves within a stage, with the score of the exit, counted from 1, at which it does."""
+    return replace(candidate, stages=(*candidate.stages, StageScore(stage, rounded([score])[0], None, exit)))

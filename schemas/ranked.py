@@ -39,7 +39,10 @@ class StageScore(Record):
 
     stage: str = column(pa.string(), "name of the stage; its reranker's name if the job gives none")
     score: float = column(pa.float64(), "higher is better; comparable within a question and stage only")
-    rank: int = column(pa.int32(), "rank in the list that the stage returned, from 1")
+    rank: int | None = column(pa.int32(), "rank in the list that the stage returned, from 1; null if it left within the stage")
+    exit: int | None = column(
+        pa.int32(), "number, from 1, of the model's exit that gave the score; null if the model has only one", None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,9 @@ class RankedList:
 
     question: Question
     candidates: tuple[Candidate, ...]
+    left: tuple[Candidate, ...] = ()
+    """Of a list that a stage returned: those that left within it with a score of it, whose rank is None; the first to leave is
+    the first. What a stage does not return and does not name here left without a score of it."""
 
 
 @record
@@ -115,4 +121,4 @@ class ScoredCandidate(Record):
     bm25_rank: int | None = column(pa.int32(), "Hit.bm25_rank")
     dense_score: float | None = column(pa.float64(), "Hit.dense_score")
     dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
-    stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that this candidate passed, in plan order")
+    stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that scored this candidate, in plan order")

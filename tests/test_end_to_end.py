@@ -127,10 +127,14 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     assert sorted(r.rank for r in of_question if r.rank) == [1, 2, 3, 4, 5]
     assert len({r.passage_id for r in kept}) == len(kept) == 5
     stages = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
-    passed = {"cosinet": 1, "complete": 1, "cascade": 2, "peasi.pr": 4}  # the cascade drops before it ranks
+    passed = {"cosinet": 1, "complete": 1, "cascade": 3, "peasi.pr": 4}
     for row in of_question:
         count = 6 if row.fate == "kept" else 3 if row.fate == "grouped" else passed[row.dropped_by or ""]
         assert [s.stage for s in row.stages] == stages[:count]
+        assert [s.rank is None for s in row.stages] == [
+            row.dropped_by == s.stage == "cascade" and s.exit != 5 for s in row.stages
+        ]
+        assert [s.exit is not None for s in row.stages] == [s.stage == "cascade" for s in row.stages]
 
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):

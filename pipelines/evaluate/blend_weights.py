@@ -89,7 +89,7 @@ def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list
         rows = list(group)
         unit = next((row.unit for row in rows if row.rank is not None), rows[0].unit)
         of_unit = [row for row in rows if row.unit == unit]
-        scored = [row for row in of_unit if {score.stage for score in row.stages}.issuperset(stages)]
+        scored = [row for row in of_unit if {score.stage for score in row.stages if score.rank is not None}.issuperset(stages)]
         left_out += len(of_unit) - len(scored)
         lists.append(RankedList(Question(rows[0].question_id, rows[0].question), tuple(_candidate(row) for row in scored)))
     return lists, left_out

@@ -77,7 +77,7 @@ def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -
         if by in (FINAL, "position"):
             yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])
             continue
-        scores = {stage["stage"]: stage["score"] for stage in row["stages"]}
+        scores = {stage["stage"]: stage["score"] for stage in row["stages"] if stage["rank"] is not None}
         stages.update(scores)
         weights = {by: 1.0} if by in scores else _weights(by)
         if weights.keys() <= scores.keys():

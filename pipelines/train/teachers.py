@@ -180,7 +180,7 @@ def _as_rows(
             where = f"{file}, row {number}"
             number += 1
             if "stages" in cells:
-                scores = {stage["stage"]: stage["score"] for stage in cells["stages"]}
+                scores = {stage["stage"]: stage["score"] for stage in cells["stages"] if stage["rank"] is not None}
             else:
                 scores = {name: _number(where, name, cells[name]) for name in columns}
             yield _Row(where, _pair(cells, ids), _folded(cells, texts), scores)

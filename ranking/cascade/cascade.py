@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from ranking.cascade.prior import Prior
 from ranking.cascade.schedule import check, dropped
 from ranking.context import Reading
 from ranking.fusion.weights import load_weights
-from ranking.reranker import Resources, check_finite, order_by, rounded
+from ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
 
@@ -33,7 +34,7 @@ GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 num
 
 
 class Cascade:
-    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before are not in the list returned."""
+    """Score = the last classifier's, a logit. Candidates that were dropped at an exit before left with that exit's score."""
 
     name: ClassVar[str] = "cascade"
     reads: ClassVar[Unit] = "sentence"
@@ -79,12 +80,19 @@ class Cascade:
         return self._model.depth
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        reranked = []
-        for ranked, passed in zip(lists, self._scored(lists, self.drops), strict=True):
-            kept = np.flatnonzero(passed.exits == len(self.exits))
-            survivors = RankedList(ranked.question, tuple(ranked.candidates[n] for n in kept))
-            reranked.append(order_by(survivors, passed.scores[kept, -1], self.name))
-        return reranked
+        scored = zip(lists, self._scored(lists, self.drops), strict=True)
+        return [self._reranked(ranked, passed) for ranked, passed in scored]
+
+    def _reranked(self, ranked: RankedList, passed: _Passed) -> RankedList:
+        last = len(self.exits)
+        kept = np.flatnonzero(passed.exits == last)
+        survivors = RankedList(ranked.question, tuple(ranked.candidates[n] for n in kept))
+        dropped = np.flatnonzero(passed.exits < last)
+        exits = passed.exits[dropped]
+        scores = passed.scores[dropped, exits - 1]
+        first_to_leave = np.lexsort((-dropped, scores, exits)).tolist()
+        left = tuple(left_at(ranked.candidates[dropped[n]], scores[n], self.name, int(exits[n])) for n in first_to_leave)
+        return replace(order_by(survivors, passed.scores[kept, -1], self.name, last if last > 1 else None), left=left)
 
     def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
         """Every candidate's score at every exit, without dropping: what `replay.replay` reads."""

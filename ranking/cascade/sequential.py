@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import ClassVar, Self
 
@@ -18,9 +19,9 @@ from ranking.cascade.cascade_model import load
 from ranking.cascade.schedule import check
 from ranking.checkpoint import CONFIG
 from ranking.context import Reading
-from ranking.reranker import Resources, order_by
+from ranking.reranker import Resources, left_at, order_by
 from schemas.model_files import SUMS
-from schemas.ranked import RankedList, Unit
+from schemas.ranked import Candidate, RankedList, Unit
 
 
 class Sequential:
@@ -58,15 +59,21 @@ class Sequential:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         remaining = list(lists)
-        for ranker, alpha in zip(self._rankers, (*self.drops, 0.0), strict=True):
+        left: list[list[Candidate]] = [[] for _ in lists]
+        for number, (ranker, alpha) in enumerate(zip(self._rankers, (*self.drops, 0.0), strict=True), 1):
             scores = [rows.scores[:, -1] for rows in ranker.exit_scores(remaining)]
             if ranker is self._rankers[-1]:
                 break
             for n, ranked in enumerate(remaining):
                 size = len(ranked.candidates)
                 stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
+                leaving = np.flatnonzero(~stay)
+                for i in leaving[np.lexsort((-leaving, scores[n][leaving]))].tolist():
+                    left[n].append(left_at(ranked.candidates[i], scores[n][i], self.name, number))
                 remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
-        return [order_by(ranked, values, self.name) for ranked, values in zip(remaining, scores, strict=True)]
+        last = len(self._rankers) if len(self._rankers) > 1 else None
+        ordered = (order_by(ranked, values, self.name, last) for ranked, values in zip(remaining, scores, strict=True))
+        return [replace(ranked, left=tuple(gone)) for ranked, gone in zip(ordered, left, strict=True)]
 
     def costs(self) -> Counter[str]:
         """As `Cascade.costs`, summed over the rankers, but for the candidates, which came in once."""

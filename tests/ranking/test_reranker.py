@@ -15,7 +15,7 @@ from ranking.baselines.overlap import Overlap
 from ranking.entry import StageBefore
 from ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
 from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker, Resources, ScoreNotFinite, order_by
+from ranking.reranker import Reranker, Resources, ScoreNotFinite, left_at, order_by
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
 from tests.tiny import SETTINGS, checkpoint
@@ -279,6 +279,54 @@ def test_sentences_that_come_back_from_their_passages_end_as_one_row_and_those_t
     ]
 
 
+class Exits(SentencesByLength):
+    """Drops the first two of a list within itself, at its exits 1 and 2, and ranks the others at 3."""
+
+    name = "exits"
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        made = []
+        for ranked in lists:
+            first, second, *others = ranked.candidates
+            left = left_at(first, 0.25, self.name, 1), left_at(second, 0.5, self.name, 2)
+            rest = RankedList(ranked.question, tuple(others))
+            made.append(replace(order_by(rest, [len(c.text) for c in others], self.name, 3), left=left))
+        return made
+
+
+def test_who_leaves_within_a_stage_keeps_the_score_that_it_left_with() -> None:
+    (outcome,) = run_stages([passages("d1", "d2", "d3")], [Stage("mine", Exits(), 2), Stage("long", SentencesByLength(), 1)])
+    rows = outcome.rows()
+    assert [(r.candidate_id, r.rank, r.dropped_by) for r in rows] == [
+        ("d2@0", 1, None),
+        ("d3@0", None, "long"),
+        ("d2@43", None, "mine"),  # cut by `keep`
+        ("d1@52", None, "mine"),
+        ("d1@30", None, "mine"),  # left at the second exit
+        ("d1@0", None, "mine"),
+    ]
+    assert rows[0].stages == (StageScore("mine", 42.0, 1, 3), StageScore("long", 42.0, 1))
+    assert rows[-2].stages == (StageScore("mine", 0.5, None, 2),)
+    assert rows[-1].stages == (StageScore("mine", 0.25, None, 1),)
+
+
+class Twice(Exits):
+    """Says of a candidate that it has left and that it is there."""
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [replace(r, left=(*r.left, left_at(r.candidates[0], 0.5, self.name, 1))) for r in super().rerank(lists)]
+
+
+class Ranked(Exits):
+    """Gives a candidate that has left a rank."""
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [
+            replace(r, left=order_by(RankedList(r.question, r.left), [1.0, 2.0], self.name).candidates)
+            for r in super().rerank(lists)
+        ]
+
+
 def test_an_extractor_that_brings_back_what_was_dropped_is_found_out() -> None:
     with pytest.raises(RuntimeError, match=r"unknown candidates, e\.g\. d2@43"):
         run_stages([passages("d2")], [Stage("first", SentencesByLength(), 1), Stage("last", LastSentence())])
@@ -335,7 +383,13 @@ class Unsorter(ByLength):
 
 @pytest.mark.parametrize(
     ("broken", "says"),
-    [(Inventor, "unknown candidates, e.g. d4#0"), (Doubler, "came back twice"), (Unsorter, "not sorted by score")],
+    [
+        (Inventor, "unknown candidates, e.g. d4#0"),
+        (Doubler, "came back twice"),
+        (Unsorter, "not sorted by score"),
+        (Twice, "came back twice"),
+        (Ranked, "a candidate that left within the stage has a rank"),
+    ],
 )
 def test_a_reranker_that_breaks_the_contract_is_found_out(broken: type[ByLength], says: str) -> None:
     with pytest.raises(RuntimeError, match=says):

@@ -106,6 +106,28 @@ def test_at_each_exit_the_share_of_each_question_leaves_that_has_the_lowest_scor
         assert len(here) == sizes(len(ranked.candidates), drops)[-1]
 
 
+def test_who_leaves_at_an_exit_keeps_that_exit_s_score() -> None:
+    made, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
+    came = lists(40, 1, 9, 0)
+    entering = 0
+    for ranked, exits, kept in zip(came, made.exit_scores(came), made.rerank(came), strict=True):
+        place = {c.candidate_id: n for n, c in enumerate(ranked.candidates)}
+        assert len(kept.candidates) + len(kept.left) == len(ranked.candidates)
+        left = [c.stages[-1] for c in kept.left]
+        assert [len([s for s in left if s.exit == n]) for n in (1, 2)] == [
+            a - b for a, b in zip(sizes(len(place), drops), sizes(len(place), drops)[1:], strict=False)
+        ]
+        assert [(s.exit, s.score) for s in left] == sorted((s.exit or 0, s.score) for s in left)  # the first to leave first
+        for c in kept.left:
+            assert c.stages[-1].rank is None and c.stages[-1].exit is not None
+            assert c.stages[-1].score == round(exits.scores[place[c.candidate_id], c.stages[-1].exit - 1], 6)
+        assert all(c.stages[-1].exit == 3 for c in kept.candidates)
+        entering += len(kept.left)
+    assert entering > 25
+    (whole,) = Pointwise(CascadeModel(model().encoder, (4,)), tokeniser()).rerank(lists(5))
+    assert {c.stages[-1].exit for c in whole.candidates} == {None} and not whole.left
+
+
 WEIGHTS = [{"exit": 1.0, "words": 2.0, "log_rank": 0.5}, {"exit": 0.5, "words": 1.0}]
 """Of the prior at the two exits but the last."""
 
