@@ -18,7 +18,7 @@ from pipelines.execution.step import code_version
 from pipelines.steps.job_plan import stage_models
 from ranking.fusion.fitting import FOLDS, METRICS, PENALTY, LabelledColumns, fit_columns
 from ranking.fusion.score_columns import RETRIEVAL
-from ranking.fusion.weights import Figure, FittedStage, WeightsFile
+from ranking.fusion.weights import Figure, WeightsFile
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 
@@ -78,8 +78,7 @@ def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOption
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
     models = stage_models(plan, folder.manifest.inputs)
-    fitted = {name: FittedStage(reranker=plan[name], model=models[name]) for name in sorted(stages)}
-    return Fitted(WeightsFile(stages=fitted, fits=[fit], revision=code_version()), left_out)
+    return Fitted(WeightsFile.of([fit], plan, models, code_version()), left_out)
 
 
 def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list[RankedList], int]:

@@ -69,8 +69,8 @@ def fit_exits(
     """Weights of the known scores `names` and of the exit's own, for each exit but the last.
 
     `exit_scores`: [candidates, exits] per list, as `Cascade.exit_scores` gives them. `drops`: α at each exit but the last, by
-    which candidates leave before the next exit is fitted; nobody leaves if it is empty. Raises ValueError as `fit`, or where
-    scores or drops do not fit.
+    which candidates leave before the next exit is fitted; nobody leaves if it is empty. `WeightsFile.of` makes a file of them.
+    Raises ValueError as `fit`, or where scores or drops do not fit.
     """
     table = LabelledColumns.of(lists, labels, [EXIT, *names])
     scores = np.concatenate(exit_scores)

@@ -7,7 +7,7 @@ the scores mean something else, and the weights nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -64,6 +64,24 @@ class WeightsFile(Section):
     fits: Annotated[list[Fit], Field(min_length=1)]
     """One; or one for each exit but the last."""
     revision: str
+
+    @classmethod
+    def of(
+        cls,
+        fits: Sequence[Fit],
+        rerankers: Mapping[str, str],
+        models: Mapping[str, str | None],
+        revision: str,
+        exit_of: str | None = None,
+    ) -> WeightsFile:
+        """From the plan's key → reranker, and key → digest of its model. `exit_of`: key of the stage whose exits are pruned."""
+        keys = {name: exit_of if name == EXIT else name for fit in fits for name in fit.weights}
+        stages = {
+            name: FittedStage(reranker=rerankers[key], model=models[key])
+            for name, key in sorted(keys.items())
+            if key is not None and key in rerankers
+        }
+        return cls(stages=stages, fits=list(fits), revision=revision)
 
     @classmethod
     def read(cls, file: Path) -> WeightsFile:

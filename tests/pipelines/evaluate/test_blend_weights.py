@@ -14,8 +14,20 @@ from pipelines.evaluate.blend_weights import fit_run
 from pipelines.execution.parquet_folder import Folder
 from ranking.fusion.weights import WeightsFile
 from schemas.ranked import ScoredCandidate
+from tests.tiny import checkpoint
 
-PLAN = '[[rerank.stages]]\nreranker = "overlap"\nname = "words"\n[[rerank.stages]]\nreranker = "similarity"\nkeep = 30\n'
+PLAN = """
+[[rerank.stages]]
+reranker = "overlap"
+name = "words"
+[[rerank.stages]]
+reranker = "cascade"
+checkpoint = "cascade"
+drop = [0.5]
+[[rerank.stages]]
+reranker = "similarity"
+keep = 30
+"""
 ENCODER = '[index]\nencoder = "{}"\n'
 BLEND = '[[rerank.stages]]\nreranker = "blend"\nweights_file = "weights.json"\n'
 NAMES = ("words", "similarity", "bm25")
@@ -34,6 +46,7 @@ def ranked(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("documents", "questions", "retrieved"):
         shutil.copytree(small_run / name, folder / "run" / name)
     (folder / "job.toml").write_text(ENCODER.format(small_run.parent / "encoder") + PLAN)
+    checkpoint("cascade", folder / "cascade")
     assert call("rerank", folder / "job.toml", "--out", folder / "run") == 0
     return folder
 
@@ -44,7 +57,7 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
     lines = capsys.readouterr().out.splitlines()
     content = WeightsFile.read(file)
     (fit,) = content.fits
-    assert set(fit.weights) == set(NAMES) and fit.questions > 10
+    assert set(fit.weights) == set(NAMES) and fit.questions > 5
     assert lines[0].startswith(f"{fit.questions:,} questions with a correct candidate among {fit.candidates:,}; ")
     assert [line.split()[0] for line in lines[4:]] == [*sorted(NAMES), "blend", "blend"]
     assert f"{100 * fit.blend['MRR'].value:.2f}" in lines[-2] and f"blend - {fit.best}" in lines[-1]
@@ -55,6 +68,7 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
 
     job, run = tmp_path / "job.toml", tmp_path / "run"
     shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers.jsonl"))
+    shutil.copytree(ranked / "cascade", tmp_path / "cascade")
     job.write_text((ranked / "job.toml").read_text() + BLEND)
     assert call("rerank", job, "--out", run) == 0
     blended = Folder.open(run / "scored", ScoredCandidate, "rerank").read()
@@ -62,7 +76,7 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
     job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete"') + BLEND)
     capsys.readouterr()
     assert call("rerank", job, "--out", tmp_path / "other") == 78
-    assert "rerank.stages.2: weights_file" in capsys.readouterr().err
+    assert "rerank.stages.3: weights_file" in capsys.readouterr().err
 
 
 def test_what_is_fitted_are_the_lists_that_every_named_stage_has_scored(ranked, small_run) -> None:
@@ -71,8 +85,12 @@ def test_what_is_fitted_are_the_lists_that_every_named_stage_has_scored(ranked, 
     both = fit_run(ranked / "run/scored", small_run / "labels/sentences", NAMES)
     (fit,) = both.file.fits
     assert fit.questions + fit.without_answer <= len(asked)
-    assert both.left_out == sum(row.unit == "sentence" and len(row.stages) < 2 for row in rows)
-    assert fit.candidates <= sum(len(row.stages) == 2 for row in rows)
+    scored = sum("similarity" in {score.stage for score in row.stages} for row in rows)
+    assert both.left_out == sum(row.unit == "sentence" for row in rows) - scored > 0
+    assert fit.candidates <= scored
+    cascade = fit_run(ranked / "run/scored", small_run / "labels/sentences", ["words", "cascade"])
+    assert cascade.left_out == both.left_out  # who left at an exit has that exit's score, which is not the stage's
+    assert sum(len(row.stages) == 2 and row.stages[-1].rank is None for row in rows) == both.left_out
 
 
 def test_what_cannot_be_fitted_is_refused(ranked, small_run, tmp_path, capsys) -> None:

@@ -18,6 +18,7 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.steps.job_plan import check_stages, load_plan, model_inputs, stage_models
 from ranking.cascade.prior import Prior
 from ranking.fusion.blend import Blend
+from ranking.fusion.weights import WeightsFile
 from ranking.registry import load_reranker
 from schemas.ranked import ScoredCandidate
 from tests.tiny import checkpoint
@@ -198,6 +199,9 @@ def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_pat
     named = (OVERLAP, f'{stage}drop = [0.5]\nweights_file = "weights.json"')
     digest = str(stage_models({"cascade": "cascade"}, model_inputs(load(job_file(tmp_path, *named))))["cascade"])
     exits_file(tmp_path, digest, {"exit": 1.0, "words": 0.5})
+    written = WeightsFile.read(tmp_path / "weights.json")
+    plan = {"words": "overlap", "cascade": "cascade"}, {"words": None, "cascade": digest}
+    assert WeightsFile.of(written.fits, *plan, "0", exit_of="cascade") == written
     (_, loaded) = load_plan(load(job_file(tmp_path, *named)))
     assert vars(loaded.reranker)["prior"] == Prior.of([{"exit": 1.0, "words": 0.5}], 1)
     exits_file(tmp_path, digest, *[{"exit": 1.0}] * 3)
