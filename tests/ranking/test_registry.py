@@ -65,7 +65,7 @@ def test_an_entry_refuses_settings_of_another_reranker() -> None:
     from ranking.reranker import Resources
 
     resources = Resources(find("cascade").stage(), None, lambda: pytest.fail("no encoder is needed"), Path)
-    with pytest.raises(TypeError, match="ExtractorStage expected, but the stage's settings are CascadeStage"):
+    with pytest.raises(TypeError, match="ExtractorStage expected, but the stage's settings are ExitStage"):
         resources.stage(ExtractorStage)
     with pytest.raises(ValueError, match="cascade needs a checkpoint"):
         resources.folder()
