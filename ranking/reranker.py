@@ -33,6 +33,10 @@ class SentenceEncoder(Protocol):
         """[n, d], one row a sentence."""
         ...
 
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:
+        """[n, d], one row a title with its text."""
+        ...
+
 
 class StoredCode(Protocol):
     """A sentence that was encoded when it was indexed."""

@@ -5,8 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ranking.baselines import SimilarityStage
 from ranking.baselines.similarity import Similarity
+from ranking.context import Reading
+from ranking.lists import ranked_list
 from schemas.corpus import Passage, Question, Sentence
+from schemas.labels import LabelledCandidate
 from schemas.ranked import Candidate, Hit, RankedList
 
 VECTORS = {"east": [2.0, 0.0], "north": [0.0, 3.0], "north-east": [1.0, 1.0], "west": [-1.0, 0.0], "nowhere": [0.0, 0.0]}
@@ -43,6 +47,47 @@ def test_the_score_is_the_cosine() -> None:
 def test_a_vector_of_length_zero_scores_zero() -> None:
     (left,) = Similarity(Compass()).rerank([ranked("east", "nowhere")])
     assert left.candidates[0].score == 0
+
+
+class Recorder(Compass):
+    """Keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+        self.passages: list[tuple[str, str]] = []
+
+    def encode_questions(self, texts: Sequence[str]) -> np.ndarray:
+        return np.ones((len(texts), 2), np.float32)
+
+    def encode_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        self.sentences += texts
+        return np.ones((len(texts), 2), np.float32)
+
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> np.ndarray:
+        self.passages += titles_and_texts
+        return np.ones((len(titles_and_texts), 2), np.float32)
+
+
+def test_with_a_context_titles_and_neighbours_are_encoded_too() -> None:
+    rows = [
+        LabelledCandidate("q", "Who?", f"c{n}", "d" if n < 2 else "e", "Opera" if n < 2 else "", n, text, 0)
+        for n, text in enumerate(["He wrote.", "It failed.", "No."])
+    ]
+    titled, between = Recorder(), Recorder()
+    by_title = Similarity(titled, Reading(("title", "sentence")))
+    by_title.rerank([ranked_list(rows)])
+    assert titled.passages == [("Opera", "He wrote."), ("Opera", "It failed."), ("", "No.")]
+    assert by_title.costs() == {"without_title": 1} and not by_title.costs()
+    Similarity(between, Reading(("previous", "sentence"))).rerank([ranked_list(rows)])
+    assert between.sentences == ["He wrote.", "He wrote. It failed.", "No."] and not between.passages
+
+
+@pytest.mark.parametrize(
+    ("context", "says"), [(["sentence", "title"], "the title comes first"), (["title"], "name the candidate")]
+)
+def test_a_context_that_is_none_is_refused(context: list[str], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        SimilarityStage(reranker="similarity", context=context)
 
 
 def test_each_different_sentence_is_encoded_once() -> None:
