@@ -56,7 +56,12 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
         ("WO", {"words": "letters"}, USAGE, "--words letters: unknown; known: cosinet, blanks"),
         ("WO", {"settings": ["drop=[0.2]"]}, SETTINGS, "WO is a rule and has no settings"),
         ("overlap", {"settings": ["drop=[0.2]"]}, SETTINGS, "overlap has no setting 'drop'; it has no settings"),
-        ("cascade", {"settings": ["keep=3"]}, SETTINGS, "cascade has no setting 'keep'; its settings: weights, weights_file, missing_context, drop"),
+        (
+            "cascade",
+            {"settings": ["keep=3"]},
+            SETTINGS,
+            "cascade has no setting 'keep'; its settings: weights, weights_file, missing_context, drop",
+        ),
         ("cascade", {"settings": ["drop"]}, SETTINGS, "--set drop: write key=value"),
         ("cascade", {"settings": ["drop=[1.5]"]}, SETTINGS, "--set drop.0: Input should be less than 1, not 1.5"),
         ("cascade", {"settings": ["drop=[0.1, 0.2]"]}, SETTINGS, "2 drops"),
