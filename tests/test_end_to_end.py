@@ -293,6 +293,8 @@ main()
 def test_a_run_killed_again_and_again_ends_with_the_same_rows_and_does_nothing_twice(small_run, tmp_path):
     """kill -9 when three of six blocks are reranked, then when two of propagate's six folders are committed."""
     job, run = small_run.parent / "job.toml", tmp_path / "run"
+    for folder in ("documents", "passages", "rejects", "shards"):
+        shutil.copytree(small_run / folder, run / folder)
     written = []
     for moment in ("rerank", "propagate"):
         code = f"MOMENT = {moment!r}\n{KILLED}"

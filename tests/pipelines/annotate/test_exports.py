@@ -234,7 +234,7 @@ def test_a_cell_is_never_a_formula_and_comes_back_as_it_was(cell: str) -> None:
 def long_list(tasks: int = 20) -> list[dict[str, Any]]:
     """Some records longer than what is read at once."""
     annotation = {"completed_by": 1, "result": [choice("correct")]}
-    return [label_studio_task(f"t{n}", annotation, pad='[{"\\é' * (n % 7) * CHUNK) for n in range(tasks)]
+    return [label_studio_task(f"t{n}", annotation, pad='[{"\\é' * (n % 7) * (CHUNK // 5)) for n in range(tasks)]
 
 
 @pytest.mark.parametrize("indent", [None, 2])

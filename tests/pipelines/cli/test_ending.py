@@ -177,10 +177,10 @@ def run(small_run, tmp_path):
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_file_that_may_not_grow_is_one_line_and_74(run, capfd, processes):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    settings = (f"workers.processes={processes}", "retrieve.block=10", "index.shards=2")
+    settings = ("retrieve.block=10", "index.shards=2")
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        code = call("index", run.parent / "job.toml", "--out", run, "--set", *settings)
+        code = call("index", run.parent / "job.toml", "--out", run, "--set", f"workers.processes={processes}", *settings)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     err = capfd.readouterr().err
