@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -173,13 +174,20 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
     kept = all_but_the_top(table[plain], dimension, dropped)
+    backend = tokenizer.backend_tokenizer
+    backend.no_truncation()
+    backend.no_padding()
     pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
 
     def encode(words: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(words), dimension), np.float32)
-        for n, numbers in enumerate(tokenizer(list(words), add_special_tokens=False)["input_ids"] if words else ()):
-            if numbers and tokenizer.unk_token_id not in numbers:
-                vectors[n] = pieces[numbers].mean(0)
+        numbers = [word.ids for word in backend.encode_batch(list(words), add_special_tokens=False)]
+        of_length: dict[int, list[int]] = defaultdict(list)
+        for n, of_word in enumerate(numbers):
+            if of_word and tokenizer.unk_token_id not in of_word:
+                of_length[len(of_word)].append(n)
+        for rows in of_length.values():  # words of as many pieces at once: a call of numpy's for each word takes longer
+            vectors[rows] = pieces[np.array([numbers[n] for n in rows])].mean(1)
         return vectors
 
     return encode
