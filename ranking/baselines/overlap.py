@@ -8,9 +8,11 @@ it does not count as words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import spacy
+from spacy.tokenizer import Tokenizer
 from spacy.util import compile_infix_regex, compile_suffix_regex
 
 from ranking.reranker import Resources, order_by
@@ -62,6 +64,12 @@ WORDS: Mapping[str, Callable[[], Words]] = {"cosinet": cosinet_words, "blanks": 
 """What can count as a word for the rule baselines."""
 
 
+@cache
+def _english() -> Tokenizer:
+    """spaCy's tokenizer, one for this process: it takes a tenth of a second to build."""
+    return spacy.blank("en").tokenizer
+
+
 class Overlap:
     """Score = how many different words of the question are in the candidate, lower-cased; punctuation is no word."""
 
@@ -70,7 +78,7 @@ class Overlap:
     writes: ClassVar[Unit] = "sentence"
 
     def __init__(self) -> None:
-        self._tokenizer = spacy.blank("en").tokenizer
+        self._tokenizer = _english()
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

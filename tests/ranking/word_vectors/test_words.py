@@ -89,6 +89,14 @@ def test_what_is_remembered_has_a_bound_and_forgetting_changes_nothing() -> None
     assert len(words._known) <= 3
 
 
+def test_a_tokenizer_serves_all_words_of_a_process_until_one_forgets() -> None:
+    first, second = Words(limit=1), Words()
+    before = first._tokenizer
+    assert second._tokenizer is before
+    first.tokens("One two")
+    assert first._tokenizer is Words()._tokenizer is not before
+
+
 def test_known_words_have_their_rows_and_unknown_ones_numbers_above_the_table() -> None:
     rows = lexicon("rome", "the").rows(["The Tiber, the Arno.", "Rome: Arno", ""])
     assert rows == [[2, 3, 4, 2, 5, 6], [1, 7, 5], []]
