@@ -280,7 +280,7 @@ def main() -> None:
     options = arguments("chain", __doc__ or "", paths=paths, choices={"set": SETS, "rows": ("all", "plans")})
     if options.smoke:
         peasi = small_checkpoint("peasi")
-        models = {"cascade": small_checkpoint("cascade"), "peasi.pr": peasi, "peasi.easi": peasi}
+        models = {name: small_checkpoint(name) for name in ("cosinet", "cascade")} | {"peasi.pr": peasi, "peasi.easi": peasi}
         places = {stage.reranker: n for n, stage in enumerate(load(SAMPLE).rerank.stages)}  # type: ignore[union-attr]
         settings = [f"index.encoder={small_encoder()}"]
         settings += [f"rerank.stages.{places[name]}.checkpoint={folder}" for name, folder in models.items() if name in places]

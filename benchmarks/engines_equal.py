@@ -51,9 +51,10 @@ def main() -> None:
         if options.smoke:
             write_small_job(Path(folder))
         job, first = copy_to(Path(folder)), Path(folder) / ways[0]
+        text, _, _ = job.read_text(encoding="utf-8").partition("[propagate]")
         if not options.smoke:
-            text, _, _ = job.read_text(encoding="utf-8").partition("[propagate]")
-            job.write_text(text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}"), encoding="utf-8")
+            text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
+        job.write_text(text, encoding="utf-8")
         for way in ways:
             start, settings = WAYS[way]
             taken: list[float] = []

@@ -31,7 +31,7 @@ from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.memory import RememberedEncoder
 from benchmarks.retrieval import is_right, questions
-from benchmarks.smoke_data import small_encoder
+from benchmarks.smoke_data import small_checkpoint, small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import dense_encoder
@@ -53,6 +53,7 @@ KEPT, ENCODER = 25, DEFAULT
 LENGTHS = {"200": 50, "425": 100}
 """Sentences in a list, roughly → passages of BM25."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
+COSINET: str | None = None  # the one that ships
 Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
 
 
@@ -184,7 +185,7 @@ def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
     result: dict[str, float | int | str] = {"set": name}
     for length, depth in LENGTHS.items():
         result |= lost(long, length, depth)
-    cosinet, overlap = load_reranker("cosinet", model=find_model), Overlap()
+    cosinet, overlap = load_reranker("cosinet", COSINET, model=find_model), Overlap()
     similarity = Similarity(RememberedEncoder(dense_encoder(ENCODER), work))
     sets = {name: labelled(data / path) for name, path in SETS.items()}
     sets["long"] = [(ranked, gold) for ranked, gold in (by_bm25(each, DEPTH) for each in long) if gold]
@@ -213,7 +214,7 @@ def main() -> None:
     paths = {"work": "folder that keeps lists and vectors; out/long_lists"}
     options = arguments("first_stage", __doc__ or "", paths=paths, choices={"set": SETS_OF_LISTS})
     if options.smoke:
-        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder())
+        shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder(), COSINET=small_checkpoint("cosinet"))
         small_lists()
     torch.set_num_threads(1)
     with work_folder(options, "long_lists") as work:

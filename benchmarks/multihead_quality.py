@@ -17,7 +17,7 @@ Keys: `<set>_map_<model>`, P@1 and MRR too, in percent, protocol `answerable`; o
 SQuAD-sent's test set, drawn by hash, to which nothing was adapted. `.._4` and `.._3` are students of fewer layers; without a
 number they have 6. The figures of students are means over SEEDS, `.._std` the deviations, and `.._first` the first seed's;
 teachers, and students that the first seed alone has, have one number. `p_..` are Wilcoxon's p of WikiQA's average precision,
-first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j.
+first seed; `agreement_<i>_<j>` is Fig. 3, head i with teacher j, left out of a head that answers no question rightly.
 
 Settings are small so that it can be had: `minutes` is what the run took, shorter where --work held trainings of an earlier
 one. A second of EPOCHS would take most of it again.
@@ -168,7 +168,8 @@ def trained_and_measured(trainer: Trainer, sets: dict[str, Questions]) -> dict[s
     by_head = beside(sets["wikiqa"], [future.result().scores for future in heads])
     by_teacher = beside(sets["wikiqa"], [measured[name, "wikiqa"].scores for name in TEACHERS])
     for (i, j), value in np.ndenumerate(agreement(by_head, by_teacher)):
-        result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
+        if not np.isnan(value):
+            result[f"agreement_{i + 1}_{TEACHERS[j]}"] = 100 * float(value)
     return result
 
 

@@ -50,8 +50,11 @@ def without_peasi(run: Path) -> dict[str, str]:
 
 
 def write_small_job(folder: Path) -> None:
-    """For --smoke: a job file with two stages of `overlap` and few passages, which `answermill sample` leaves as it is."""
+    """For --smoke: a job of two stages of `overlap`, few questions and passages, which `answermill sample` leaves as it is."""
+    from tests.tiny import ask_fewer
+
     text = sample.copy_to(folder).read_text(encoding="utf-8")
+    ask_fewer(folder, every=15)
     before, _, stages = text.partition("[[rerank.stages]]")
     _, propagate, labels = stages.rpartition("[propagate]")
     stage = '[[rerank.stages]]\nreranker = "overlap"\nname = "{}"\n'

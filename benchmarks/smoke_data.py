@@ -1,7 +1,7 @@
 """A token copy of the measuring data, and a token transformer, on which a benchmark takes seconds: what `--smoke` runs on.
 
-The copy has a few questions of each data set, the beginnings of those documents of corpus-wiki that they are about, and the
-smallest crawl files; everything else is linked. The files have the names and the form of the whole data.
+The copy has a few questions of each data set, a stretch of each document of corpus-wiki that they are about, and the smallest
+crawl files; everything else is linked. The files have the names and the form of the whole data.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 QUESTIONS = {"wikiqa": 6, "squad": 12, "selqa": 6, "qa-train/squad-train": 6, "qa-train/nq-qed": 6}
 """Questions of each set and split."""
-DOCUMENTS, LETTERS, LINES, ARTICLES, CRAWL_FILES = 30, 30_000, 3, 2, 2
+DOCUMENTS, LETTERS, LINES, POOL, ARTICLES, CRAWL_FILES, COLLECTED = 30, 6_000, 3, 20, 2, 2, 100
+COLLECTIONS = ("retrieval/cacm", "retrieval/cranfield")
 PREFIX = "answermill-smoke-"
 WIDTH = 16  # of the transformer
 SQUAD_TRAIN = "qa-train/squad-train/squad-train-v1.1.json.gz"
+PIECES = 10_000  # that its tokenizer knows: the default's first ones, with all letters
 TITLES = {"squad-sent-train": "squadshifts-new-wiki", "squad-sent-dev": "squad-dev", "squad-sent-test": "squad-dev"}
 
 
@@ -37,28 +41,30 @@ def small_data(data: Path) -> Path:
             (folder / source.name).mkdir()
             for file in sorted(source.iterdir()):
                 (folder / source.name / file.name).symlink_to(file.resolve())
-    for name in QUESTIONS:
+    for name in (*QUESTIONS, *COLLECTIONS):
         if (folder / name).is_symlink():  # a folder in a folder
             (folder / name).unlink()
             (folder / name).mkdir()
             for file in sorted((data / name).iterdir()):
                 (folder / name / file.name).symlink_to(file.resolve())
-    documents: set[str] = set()
+    documents: dict[str, str] = {}
     titles: set[str] = set()
     for name, questions in QUESTIONS.items():
         for file in sorted((data / name).glob("*.parquet")):
             table = some_questions(pq.read_table(file), questions)
             replace(folder / name / file.name, lambda path, table=table: pq.write_table(table, path))  # type: ignore[misc]
-            documents |= documents_of(file.stem, table)
+            documents = answers_of(file.stem, table) | documents
             titles |= set(table["document_title"].to_pylist())
     corpus = [json.loads(row) for row in rows(data / "corpus-wiki/documents.jsonl.gz")]
     corpus.sort(key=lambda row: row["doc_id"] not in documents)
     kept = corpus[: max(DOCUMENTS, len(documents))]
-    lines = [json.dumps(row | {"text": row["text"][:LETTERS]}) for row in kept]
+    lines = [json.dumps(row | {"text": stretch(row["text"], documents.get(row["doc_id"], ""))}) for row in kept]
     write_rows(folder / "corpus-wiki/documents.jsonl.gz", lines)
     for split in ("train", "dev", "test"):
         file = Path(f"insuranceqa-v1-partial/{split}.jsonl.gz")
-        write_rows(folder / file, rows(data / file)[:LINES])
+        asked = [json.loads(row) for row in rows(data / file)[:LINES]]
+        pools = [{"pool_ids": small_pool(row)} if "pool_ids" in row else {} for row in asked]  # train has none
+        write_rows(folder / file, [json.dumps(row | pool) for row, pool in zip(asked, pools, strict=True)])
     for file in sorted((data / "squad").glob("*.json.gz")):
         with gzip.open(file, "rt", encoding="utf-8") as source_file:
             articles = json.load(source_file)
@@ -67,6 +73,9 @@ def small_data(data: Path) -> Path:
         articles = json.load(source_file)
     asked = [article for article in articles["data"] if article["title"] in titles]
     write_rows(folder / SQUAD_TRAIN, [json.dumps(articles | {"data": asked})])
+    for name in COLLECTIONS:
+        for part in ("docs.jsonl.gz", "queries.jsonl.gz"):
+            write_rows(folder / name / part, rows(data / name / part)[:COLLECTED])
     for name, pattern in (("warc", "*.warc.gz"), ("web-html", "*.warc.gz")):
         files = sorted((data / name).glob(pattern), key=lambda file: file.stat().st_size)
         for file in (folder / name).iterdir():
@@ -89,20 +98,27 @@ def new_folder() -> Path:
 
 @cache
 def small_checkpoint(name: str) -> str:
-    """A folder with a random `cascade`, or a `peasi` that does both of its stages."""
+    """A folder with a random `cosinet`, `cascade`, or `peasi` that does both of its stages."""
     import torch
 
-    from indexing.shards.dense import DEFAULT, find_model
     from ranking.cascade import cascade_model
+    from ranking.cosinet.cosinet import CosinetModel
+    from ranking.cosinet.list_checkpoint import save_list_model
     from ranking.peasi import peasi_model
     from ranking.transformer.encoder import LayeredEncoder
     from ranking.transformer.huggingface import Shape
     from ranking.transformer.packing import Tokeniser
+    from ranking.word_vectors.embeddings import Embeddings
 
-    folder, tokeniser = new_folder(), Tokeniser(find_model(DEFAULT), 64)
+    folder, tokeniser = new_folder(), Tokeniser(Path(small_encoder()), 64)
     torch.manual_seed(0)
-    body = LayeredEncoder(Shape(layers=2, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=30_522, positions=64))
-    if name == "cascade":
+    body = LayeredEncoder(Shape(layers=2, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=PIECES, positions=64))
+    if name == "cosinet":
+        words = ("answer", "sentence", "the")
+        vectors = np.random.default_rng(0).normal(size=(1 + len(words), WIDTH)).astype(np.float32)
+        vectors[0] = 0
+        save_list_model(folder, CosinetModel(vectors, "pointwise", WIDTH), Embeddings(words, vectors))
+    elif name == "cascade":
         cascade_model.save(folder, name, cascade_model.CascadeModel(body, (1, 2)), tokeniser)
     else:
         peasi_model.save(folder, peasi_model.PeasiModel(body, "joint", 2), tokeniser)
@@ -111,18 +127,24 @@ def small_checkpoint(name: str) -> str:
 
 @cache
 def small_encoder() -> str:
-    """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and its tokenizer."""
+    """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and a small tokenizer."""
     import torch
-    import transformers
 
     from indexing.shards.dense import DEFAULT, find_model
+    from ranking.transformer.encoder import LayeredEncoder
+    from ranking.transformer.huggingface import Shape
 
-    folder = new_folder()
+    folder, default = new_folder(), find_model(DEFAULT)
     torch.manual_seed(0)
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH}
-    transformers.BertModel(transformers.BertConfig(vocab_size=30_522, **shape)).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json"):
-        shutil.copy(find_model(DEFAULT) / name, folder)
+    LayeredEncoder(Shape(layers=6, width=WIDTH, heads=2, inner=2 * WIDTH, vocabulary=PIECES)).save(folder)
+    tokenizer = json.loads((default / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    tokenizer["model"]["vocab"] = {piece: number for piece, number in vocabulary.items() if number < PIECES}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    with (default / "vocab.txt").open(encoding="utf-8") as pieces:
+        (folder / "vocab.txt").write_text("".join(islice(pieces, PIECES)), encoding="utf-8")
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copy(default / name, folder)
     return str(folder)
 
 
@@ -141,12 +163,33 @@ def spaced(questions: list[str], number: int) -> list[str]:
     return questions[:: max(1, len(questions) // number)][:number]
 
 
-def documents_of(name: str, table: pa.Table) -> set[str]:
-    """Ids in corpus-wiki of the documents that the questions are about."""
+def answers_of(name: str, table: pa.Table) -> dict[str, str]:
+    """Id in corpus-wiki of each document that the questions are about, and the first answer in it, empty if it has none."""
     if name in TITLES:
-        return {f"{TITLES[name]}:{title}" for title in table["document_title"].to_pylist()}
-    source = name.partition("-")[0]
-    return {f"{source}:{document}" for document in table["document_id"].to_pylist()} if source in ("wikiqa", "selqa") else set()
+        ids = [f"{TITLES[name]}:{title}" for title in table["document_title"].to_pylist()]
+    elif (source := name.partition("-")[0]) in ("wikiqa", "selqa"):
+        ids = [f"{source}:{document}" for document in table["document_id"].to_pylist()]
+    else:
+        return {}
+    answers = dict.fromkeys(ids, "")
+    for key, text, label in zip(ids, table["sentence"].to_pylist(), table["label"].to_pylist(), strict=True):
+        answers[key] = answers[key] or (text if label else "")
+    return answers
+
+
+def stretch(text: str, answer: str) -> str:
+    """LETTERS of a text: its beginning, or from the line of the answer if that is not there."""
+    first = text.find(answer)
+    begin = 0 if first + len(answer) < LETTERS else text.rfind("\n", 0, first) + 1
+    return text[begin : begin + LETTERS]
+
+
+def small_pool(row: dict[str, list[str]]) -> list[str]:
+    """The right answers of a question's pool, and others up to POOL in all."""
+    right = set(row["positive_ids"])
+    wrong = [answer for answer in row["pool_ids"] if answer not in right]
+    kept = {*right, *wrong[: max(0, POOL - len(right))]}
+    return [answer for answer in row["pool_ids"] if answer in kept]
 
 
 def rows(file: Path) -> list[str]:
@@ -163,6 +206,6 @@ def write_rows(file: Path, lines: list[str]) -> None:
 
 
 def replace(link: Path, write: Callable[[Path], object]) -> None:
-    """Write a file in place of a link."""
-    link.unlink()
+    """Write a file, in place of a link if there is one."""
+    link.unlink(missing_ok=True)
     write(link)

@@ -111,17 +111,21 @@ STAGES = ("cosinet", "cascade", "peasi.pr", "peasi.easi")
 """The sample job's stages that have checkpoints."""
 
 
+def ask_fewer(folder: Path, every: int) -> list[str]:
+    """Leave every n-th question of a copy of the sample, and its labels; returns the texts of these questions."""
+    lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[::every]
+    asked = {question["question_id"]: question["text"] for question in map(json.loads, lines)}
+    (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
+    header, *labels = (folder / "labels.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    kept = [line for line in labels if line.partition("\t")[0] in asked]
+    (folder / "labels.tsv").write_text(header + "".join(kept), encoding="utf-8")
+    return list(asked.values())
+
+
 def write_job(folder: Path, every: int = 3) -> Path:
     """The sample job on its whole web, with a third of its questions and with random models; returns the job file's path."""
     job = copy_to(folder)
-    lines = (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)[::every]
-    asked = [json.loads(line) for line in lines]
-    (folder / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
-    header, *labels = (folder / "labels.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    ids = {question["question_id"] for question in asked}
-    kept = [line for line in labels if line.partition("\t")[0] in ids]
-    (folder / "labels.tsv").write_text(header + "".join(kept), encoding="utf-8")
-    words = sorted({word.strip("?,.'").lower() for question in asked for word in question["text"].split()})
+    words = sorted({word.strip("?,.'").lower() for text in ask_fewer(folder, every) for word in text.split()})
     text = job.read_text(encoding="utf-8")
     for name in STAGES:
         checkpoint(name, folder / "checkpoints" / name, words)
