@@ -46,7 +46,7 @@ def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) ->
     """A Beam pipeline that runs when the block ends. Arguments and errors are those of `new_pipeline`.
 
     An error of a worker process is raised as that error, as it is where the work is done in this process. If the command is
-    stopped, an engine's job is cancelled.
+    stopped, the job server is asked to cancel the job, which Flink's answers and does not do.
     """
     root = new_pipeline(beam_options, processes, units)
     try:
@@ -95,17 +95,18 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
 def configure_logging() -> None:
     """Log to stderr, since stdout is for results. Removes the handler that importing Beam leaves at the root."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
-    for name in ("common", "worker", "portability.fn_api_runner"):
-        logging.getLogger(f"apache_beam.runners.{name}").setLevel(logging.CRITICAL)  # they log what is then raised
+    for name in ("runners.common", "runners.worker", "runners.portability.fn_api_runner", "utils.subprocess_server"):
+        logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)  # they log what is then raised, or that all is well
     for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):
         logger.addFilter(_is_news)
     vars(sdk_worker)["print"] = lambda *_values, **_options: None  # its only call prints a traceback of what is then raised
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """False for a job server's errors, which are raised as well, and for guesses at options before it has said its own."""
+    """False for a job server's errors, which are raised as well, for each second until it answers, and for guesses at options
+    before it has said its own."""
     is_error = record.funcName == "read_messages" and record.levelno >= logging.ERROR
-    return not is_error and not record.getMessage().startswith("Unparseable argument")
+    return not is_error and not record.getMessage().startswith(("Unparseable argument", "Waiting for grpc channel"))
 
 
 def carry(

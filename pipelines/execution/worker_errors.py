@@ -15,6 +15,8 @@ from pipelines.errors import IO, UNAVAILABLE, JobError
 
 _JOB_ERROR = re.compile(r"pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
 _JOB_SERVER = re.compile(r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL)
+_NOT_STARTED = "Service failed to start up with error "
+_NO_JAR = re.compile(r'Unable to parse jar URL "(.*?)"')
 _TRACEBACK = "Traceback (most recent call last):\n"
 _FRAMES = re.compile(r"\A(?:[ \t].*\n)*")
 _NEXT = re.compile(r"\n+(The above exception was the direct cause|During handling of the above exception).*", re.DOTALL)
@@ -35,7 +37,7 @@ def restored_errors() -> Iterator[None]:
 
     Restores JobError, the errors of `indexing`, `ranking` and `schemas` that have an exit code, and OSError; others stay as
     they are, but for what this process itself raised, which is restored whatever it is. A cluster's job server that Beam could
-    not fetch is a JobError (69); one that is gone, or an engine that lost its workers, is a JobError (74).
+    not fetch or start is a JobError (69); one that is gone, or an engine that lost its workers, is a JobError (74).
     """
     try:
         yield
@@ -48,6 +50,10 @@ def restored_errors() -> Iterator[None]:
         if error is None:
             raise
         raise error from None
+    except ValueError as e:
+        if (jar := _NO_JAR.match(str(e))) is None:
+            raise
+        raise JobError(f"{jar[1]}: no such file; a job server's jar is a file here, or a whole URL", UNAVAILABLE) from None
     except grpc.FutureTimeoutError:
         raise JobError("no job server answers; look at --job_endpoint, or give it more --job_server_timeout", IO) from None
     except grpc.RpcError as e:
@@ -59,6 +65,10 @@ def error_in(text: str) -> Exception | None:
     if match := _JOB_SERVER.search(text):
         advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
         return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
+    if text.startswith(_NOT_STARTED):
+        code = text.removeprefix(_NOT_STARTED)
+        advice = "start its jar by hand, `java -jar JAR`, to see why"
+        return JobError(f"Beam's job server ended with {code} before it could be asked; {advice}", UNAVAILABLE)
     if (failed := _ENGINE.match(text)) and _TRACEBACK not in text:
         return EngineEnded(f"the engine ended the job as {failed[1]}: {failed[2]}; {_AGAIN}", IO)
     return next((error for error in map(_known, _chain(text)) if error is not None), None)

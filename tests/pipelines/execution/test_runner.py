@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.worker import sdk_worker
 
 from pipelines.errors import UNAVAILABLE, USAGE, JobError
-from pipelines.execution.runner import new_pipeline, pipeline
+from pipelines.execution.runner import configure_logging, new_pipeline, pipeline
+from pipelines.execution.worker_errors import error_in
 
 
 def process_ids(processes: int, beam_options: Sequence[str] = ()) -> set[int]:
@@ -50,6 +52,27 @@ def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(tmp_p
     ):
         _ = root | beam.Create([1])
     assert e.value.code == UNAVAILABLE and "\n" not in str(e.value.args[0])
+
+
+def test_a_job_server_s_jar_that_is_missing_is_named(tmp_path):
+    flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={tmp_path}/absent.jar"]
+    with pytest.raises(JobError, match=r"/absent\.jar: no such file; ") as e, pipeline(flink) as root:
+        _ = root | beam.Create([1])
+    assert e.value.code == UNAVAILABLE
+
+
+def test_a_job_server_that_does_not_start_is_one_line():
+    error = error_in("Service failed to start up with error 1")
+    assert str(error).startswith("Beam's job server ended with 1 before it could be asked; ")
+    assert isinstance(error, JobError) and error.code == UNAVAILABLE
+
+
+def test_no_line_says_that_a_job_server_starts_or_is_waited_for(capfd):
+    configure_logging()
+    logging.getLogger("apache_beam.utils.subprocess_server").warning("Really starting service")
+    logging.warning("Waiting for grpc channel to be ready at %s.", "localhost:1")
+    logging.warning("Discarding unparseable args: %s", ["--colour"])
+    assert capfd.readouterr().err == "WARNING root: Discarding unparseable args: ['--colour']\n"
 
 
 def test_without_a_runner_a_pool_s_workers_are_the_only_others():
