@@ -61,8 +61,12 @@ class Flink:
             counts: dict[str, int] = json.load(answer)
         return counts
 
+    def log(self, name: str) -> str:
+        """What the process of that name has written so far."""
+        return (self._state / f"{name}.log").read_text(encoding="utf-8")
+
     def process(self, name: str) -> int:
-        """The id of the process of that name: jobmanager, taskmanager-1, pool."""
+        """The id of the process of that name: jobmanager, taskmanager-1, jobserver, pool."""
         lines = (self._state / "ids").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[0]) for line in lines if line.split()[1] == name)
 

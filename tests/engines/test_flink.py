@@ -170,14 +170,21 @@ def test_a_failed_job_shows_one_line_and_its_code(small_run: Path, begun: Path) 
 
 
 @pytest.mark.engines
-def test_a_stopped_command_cancels_its_job(small_run: Path, begun: Path) -> None:
+def test_a_stopped_command_asks_to_cancel_its_job_and_the_next_takes_over(
+    small_run: Path, in_process: Path, begun: Path
+) -> None:
+    """Beam's job server only stops waiting: Flink's job goes on, and the next command has its units, or does them itself."""
+    arguments = command(small_run, begun, (), "rerank")
     with started(1, 1) as engine:
-        child = subprocess.Popen(command(small_run, begun, engine.options("pool"), "rerank"), cwd=ROOT, stderr=subprocess.PIPE)
+        arguments += engine.options("pool")
+        child = subprocess.Popen(arguments, cwd=ROOT, stderr=subprocess.PIPE, text=True)
         while child.poll() is None and not children(engine.process("pool")):
             time.sleep(0.05)
         child.terminate()
-        child.wait()
-        assert child.returncode == 143
-        while engine.overview()["jobs-running"]:
-            time.sleep(0.1)
-        assert engine.overview()["jobs-cancelled"] == 1
+        _, err = child.communicate()
+        assert child.returncode == 143 and err.endswith("answermill: stopped; the same command goes on where it was\n"), err
+        assert "Canceling job invocation" in engine.log("jobserver")
+        done = call(arguments)
+        assert done.returncode == 0, done.stderr
+        assert engine.overview()["jobs-cancelled"] == 0
+    assert digests(begun) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
