@@ -5,11 +5,12 @@ answer is among the retrieved sentences; `…_of_asked` is of all that were `ask
 are of the list that a plan leaves, and a lost answer counts 0. `p1_lenient_…` takes every sentence of the gold document that
 holds a short answer for right.
 
-Plans: `default`, the sample job's; `full`, its second plan, if it has one; --plan FILE, the plan of another job, as `plan`;
-`without_<stage>`, the default plan with that stage left out (`without_peasi` with both of PEASI's); `similarity_all` and
-`cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all sentences of a list (on
-L-dev over the best 40 of Cosinet and BM25). `…_low` and `…_high` are bootstrapped 95 % intervals; `p_default_over_<plan>` is
-the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and `p1_gain_over_<plan>` the difference.
+Plans: `default`, the sample job's; `full`, its second plan; --plan FILE, the plan of another job, as `plan`;
+`without_<stage>`, the default plan with that stage left out: its score is weighed no more, the other weights stay, and what it
+keeps, the stage before keeps; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the last exit of the
+default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and BM25), of `whole_questions`: all,
+or --whole of them, drawn by hash. `…_low` and `…_high` are bootstrapped 95 % intervals; `p_default_over_<plan>` is the p of a
+paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and `p1_gain_over_<plan>` the difference.
 
 Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves its list; after
 `peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions whose last answer left there.
@@ -18,7 +19,7 @@ count as none, as an index can hold them. `questions_per_s`: the default plan on
 
 --work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or this one after a
 stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
-leaves out the rows `without_<stage>`.
+leaves out the rows `without_<stage>`, --rows stages those of all sentences.
 
 With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
 `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
@@ -27,6 +28,7 @@ from their bits as a store gives them; what making these took is `answers_encode
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -41,8 +43,8 @@ from benchmarks.first_stage import cosinet_and_bm25
 from benchmarks.harness import arguments, finish, say, seconds, shrink, work_folder
 from benchmarks.long_lists import SETS, LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
-from benchmarks.question_sets.memory import RememberedEncoder, remember
-from benchmarks.smoke_data import small_checkpoint, small_encoder
+from benchmarks.question_sets.memory import RememberedEncoder, copy_of, remember
+from benchmarks.smoke_data import small_plan
 from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
 from pipelines.config.job_file import Job, load
@@ -50,9 +52,11 @@ from pipelines.steps.job_plan import load_plan, load_stages
 from pipelines.steps.models import passage_encoder
 from ranking.baselines.similarity import Similarity
 from ranking.cascade.cascade import Cascade
+from ranking.cascade.prior import Prior
 from ranking.evaluation.metrics import Floats
 from ranking.evaluation.significance import compare
 from ranking.fusion.blend import Blend
+from ranking.fusion.score_columns import WeightedSum
 from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.hashing.hashing_model import load as load_hashing
 from ranking.plan import Outcome, Stage, run_stages
@@ -61,7 +65,6 @@ from schemas.ranked import Candidate, Unit
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 FULL = SAMPLE.with_name("full.toml")
-SETTINGS: Sequence[str] = ()  # that differ from the sample job's
 PEASI = ("peasi.pr", "peasi.easi")
 SPEED_QUESTIONS, DEV_DEPTH, AT_ONCE = 40, 40, 32
 Result = dict[str, float | int | str]
@@ -130,6 +133,27 @@ def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) ->
         f"similarity_{suffix}": [Stage("similarity", Similarity(encoder))],
         f"cross_encoder_{suffix}": remember(load_plan(Job.model_validate(alone)), work),
     }
+
+
+def with_whole_lists(
+    default: Sequence[Stage], encoder: Any, work: Path, options: argparse.Namespace, row: Row, lists: Sequence[LongList]
+) -> Result:
+    """Rankers of all sentences, beside the default plan, on all questions or on those that are drawn."""
+    names = set(drawn((each.asked.question_id for each in lists), int(options.whole or len(lists))))
+    here = np.array([each.asked.question_id in names for each in lists])
+    some = [each for each, chosen in zip(lists, here, strict=True) if chosen]
+    mine = Row(*(values[here] for values in (row.p1, row.mrr, row.lenient)))
+    whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
+    layer_tokens(default)
+    measured(default, some)
+    spent = layer_tokens(default)
+    result: Result = {"whole_questions": len(some), "p1_default_on_whole": 100 * float(mine.p1.mean())}
+    for name, plan in whole_lists(default, encoder, work, suffix).items():
+        other = measured(plan, whole, "sentence")
+        result |= figures(name, other, len(some)) | comparison(name, mine, other)
+        if name.startswith("cross_encoder"):
+            result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
+    return result
 
 
 def narrowed(lists: Sequence[LongList]) -> list[LongList]:
@@ -257,18 +281,36 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
 
 def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
     """The default plan without one of its stages, or without PEASI's two."""
-    for names in (*((stage.name,) for stage in plan[:-1]), PEASI):
+    for names in (*((stage.name,) for stage in plan), PEASI):
         if set(names) <= {stage.name for stage in plan}:
             label = "peasi" if names == PEASI else names[0].replace(".", "_")
-            yield f"without_{label}", [not_weighing(stage, names) for stage in plan if stage.name not in names]
+            yield f"without_{label}", left_out(plan, names)
+
+
+def left_out(plan: Sequence[Stage], names: Sequence[str]) -> list[Stage]:
+    """The plan without some of its stages: their scores are weighed no more, and how many they keep, the stage before keeps."""
+    shorter: list[Stage] = []
+    for stage in plan:
+        if stage.name not in names:
+            shorter.append(not_weighing(stage, names))
+        elif stage.keep is not None and shorter and shorter[-1].keep is None:
+            shorter[-1] = replace(shorter[-1], keep=stage.keep)
+    return shorter
 
 
 def not_weighing(stage: Stage, names: Sequence[str]) -> Stage:
-    """A blend without the scores of stages that are left out; another stage as it is."""
-    if not isinstance(stage.reranker, Blend):
-        return stage
-    weighed = zip(stage.reranker._sum.names, stage.reranker._sum.weights, strict=True)
-    return replace(stage, reranker=Blend({name: weight for name, weight in weighed if name not in names}))
+    """A stage that weighs no scores of stages that are left out; its other weights stay as they are."""
+
+    def fewer(weighed: WeightedSum) -> dict[str, float]:
+        return {name: weight for name, weight in zip(weighed.names, weighed.weights, strict=True) if name not in names}
+
+    if isinstance(stage.reranker, Blend):
+        return replace(stage, reranker=Blend(fewer(stage.reranker._sum)))
+    if isinstance(stage.reranker, Cascade) and stage.reranker.prior is not None:
+        cascade = copy_of(stage.reranker)
+        cascade.prior = Prior(tuple(WeightedSum.of(fewer(weighed)) for weighed in stage.reranker.prior.sums))
+        return replace(stage, reranker=cascade)
+    return stage
 
 
 def main() -> None:
@@ -277,17 +319,15 @@ def main() -> None:
         "plan": "job file whose plan is measured too",
         "hashing": "checkpoint of HAS, as hashing_quality trains it",
     }
-    options = arguments("chain", __doc__ or "", paths=paths, choices={"set": SETS, "rows": ("all", "plans")})
+    numbers = {"whole": "questions, drawn by hash, of whose lists all sentences are ranked; all of them if absent"}
+    options = arguments(
+        "chain", __doc__ or "", paths=paths, numbers=numbers, choices={"set": SETS, "rows": ("all", "plans", "stages")}
+    )
     if options.smoke:
-        peasi = small_checkpoint("peasi")
-        models = {name: small_checkpoint(name) for name in ("cosinet", "cascade")} | {"peasi.pr": peasi, "peasi.easi": peasi}
-        places = {stage.reranker: n for n, stage in enumerate(load(SAMPLE).rerank.stages)}  # type: ignore[union-attr]
-        settings = [f"index.encoder={small_encoder()}"]
-        settings += [f"rerank.stages.{places[name]}.checkpoint={folder}" for name, folder in models.items() if name in places]
-        shrink(globals(), SETTINGS=settings, SPEED_QUESTIONS=4, FULL=Path())
+        shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path())
         small_lists()
     torch.set_num_threads(1)
-    job = load(SAMPLE, SETTINGS)
+    job = load(SAMPLE)
     with work_folder(options, "long_lists") as work:
         asked = read_lists(options.data.resolve(), work, options.set)
         lists = [each for each in asked if each.gold]
@@ -296,7 +336,6 @@ def main() -> None:
         encoder = RememberedEncoder(passage_encoder(job), work)
         default = remember(load_stages(job, lambda: encoder), work)
         row, stages = stage_by_stage(default, lists)
-        spent = layer_tokens(default)
         result |= stages | figures("default", row, len(asked))
         compared: dict[str, Row] = {}
 
@@ -312,15 +351,12 @@ def main() -> None:
         result |= on_its_own(known.plan, default, known.some)
         if options.hashing:
             result |= with_hashing(known, lists, options.hashing, options.rounds)
-        whole, suffix = (lists, "all") if options.set == "test" else (narrowed(lists), f"of_{DEV_DEPTH}")
-        for name, plan in whole_lists(default, encoder, work, suffix).items():
-            compare_with(name, plan, whole, "sentence")
-            if name.startswith("cross_encoder"):
-                result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
-        for name, plan in others(default) if options.rows == "all" else ():
+        for name, plan in others(default) if options.rows != "plans" else ():
             compare_with(name, plan)
         for name, other in compared.items():
             result |= comparison(name, row, other)
+        if options.rows != "stages":
+            result |= with_whole_lists(default, encoder, work, options, row, lists)
     finish("chain" if options.set == "test" else "chain_dev", result, options.save)
 
 

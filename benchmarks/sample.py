@@ -1,6 +1,6 @@
 """The main job on the sample web, as a new user runs it: seconds, memory, and how many of its answers are right.
 
-`..._without_peasi`: with both of PEASI's stages left out of the plan.
+`..._full`: by the sample's full plan, with PEASI's two stages, over the same retrieved passages.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def answers(run: Path) -> dict[str, str]:
     return {row["question_id"]: row["answer"] or "" for row in rows}
 
 
-def without_peasi(run: Path) -> dict[str, str]:
-    """The best sentences that the plan finds if both of PEASI's stages are left out."""
-    plan = [stage for stage in load_plan(load(run.parent / "job.toml")) if not stage.name.startswith("peasi.")]
+def full_plan(run: Path) -> dict[str, str]:
+    """The best sentences that the full plan finds."""
+    plan = load_plan(load(run.parent / sample.PLANS["full"]))
     lists = list(ranked_lists(Folder.open(run / "retrieved", Hit, "retrieve").read()))
     kept = [outcome.kept for outcome in run_stages(lists, plan)]
     return {ranked.question.question_id: ranked.candidates[0].text for ranked in kept if ranked.candidates}
 
 
 def write_small_job(folder: Path) -> None:
-    """For --smoke: a job of two stages of `overlap`, few questions and passages, which `answermill sample` leaves as it is."""
+    """For --smoke: jobs of two stages of `overlap`, few questions and passages, which `answermill sample` leaves alone."""
     from tests.tiny import ask_fewer
 
     text = sample.copy_to(folder).read_text(encoding="utf-8")
@@ -66,7 +66,8 @@ def write_small_job(folder: Path) -> None:
         + propagate
         + labels
     )
-    (folder / "job.toml").write_text(small, encoding="utf-8")
+    for name in sample.PLANS.values():
+        (folder / name).write_text(small, encoding="utf-8")
 
 
 def main() -> None:
@@ -81,13 +82,13 @@ def main() -> None:
             with seconds(taken):
                 peak = max(peak, run_command("sample", "--out", folder, inline=options.smoke))
             run = Path(folder) / "run"
-            plans = [answers(run), without_peasi(run)] if len(taken) == options.rounds else []
+            plans = [answers(run), full_plan(run)] if len(taken) == options.rounds else []
     result: dict[str, float | int | str] = {
         "seconds": statistics.median(taken),
         "peak_gb": peak,
         "answerable": len(gold()),
     }
-    for name, best in zip(("", "_without_peasi"), plans, strict=True):
+    for name, best in zip(("", "_full"), plans, strict=True):
         result |= {f"right{name}": right(best), f"p1{name}": right(best) / len(gold())}
     finish("sample", result, options.save)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import gzip
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -146,6 +147,24 @@ def small_encoder() -> str:
     for name in ("tokenizer_config.json", "special_tokens_map.json"):
         shutil.copy(default / name, folder)
     return str(folder)
+
+
+def small_plan(fitted: bool) -> Path:
+    """The sample's job file with a random cascade and encoder. `fitted`: with the weights of the shipped files in it, which
+    belong to other models; else it names files in its own folder that are not there."""
+    from ranking.fusion.weights import WeightsFile
+
+    sample = Path(__file__).resolve().parents[1] / "pipelines/sample"
+    text = (sample / "job.toml").read_text(encoding="utf-8")
+    text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
+    text = text.replace('"cascade"', f'"cascade"\ncheckpoint = {json.dumps(small_checkpoint("cascade"))}')
+    for name in re.findall(r'weights_file = "([^"]+)"', text) if fitted else ():
+        weights = WeightsFile.read(sample / name).fits[-1].weights
+        table = ", ".join(f"{key} = {weight}" for key, weight in weights.items())
+        text = text.replace(f'weights_file = "{name}"', f"weights = {{{table}}}")
+    file = new_folder() / "job.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def some_questions(table: pa.Table, number: int) -> pa.Table:

@@ -88,7 +88,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
 
 
 def test_most_answers_of_the_sample_are_right(sample_run):
-    """54 or 55, as the processor rounds. Without one of its six stages, in order, the plan has 50, 46, 52, 53, 58 or 45."""
+    """62; another processor rounds otherwise, which may be worth an answer or two."""
     right = answerable = 0
     wanted = gold()
     for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
@@ -97,7 +97,7 @@ def test_most_answers_of_the_sample_are_right(sample_run):
             answerable += 1
             right += fold(answer["answer"]) in wanted[answer["question_id"]]
     assert answerable == 84
-    assert 53 < right < 57
+    assert 60 <= right <= 64
 
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):
@@ -120,16 +120,15 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     rows = scored(sample_run)
     assert len({(r.question_id, r.candidate_id) for r in rows}) == len(rows)
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
-    dropped = {("dropped", stage) for stage in ("cosinet", "complete", "cascade", "peasi.pr")}
-    assert set(by_fate) == {("kept", None), ("grouped", None)} | dropped  # grouped: left, and not extracted from its passage
+    dropped = {("dropped", stage) for stage in ("complete", "first", "cascade")}
+    assert set(by_fate) == {("kept", None)} | dropped
     of_question = [r for r in rows if r.question_id == "q01"]
     kept = [r for r in of_question if r.fate == "kept"]
-    assert sorted(r.rank for r in of_question if r.rank) == [1, 2, 3, 4, 5]
-    assert len({r.passage_id for r in kept}) == len(kept) == 5
-    stages = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
-    passed = {"cosinet": 1, "complete": 1, "cascade": 3, "peasi.pr": 4}
+    assert sorted(r.rank for r in of_question if r.rank) == [*range(1, len(kept) + 1)]
+    stages = ["cosinet", "complete", "first", "cascade", "similarity", "last"]
+    passed = {"complete": 1, "first": 3, "cascade": 4}
     for row in of_question:
-        count = 6 if row.fate == "kept" else 3 if row.fate == "grouped" else passed[row.dropped_by or ""]
+        count = 6 if row.fate == "kept" else passed[row.dropped_by or ""]
         assert [s.stage for s in row.stages] == stages[:count]
         assert [s.rank is None for s in row.stages] == [
             row.dropped_by == s.stage == "cascade" and s.exit != 5 for s in row.stages
@@ -138,7 +137,7 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
 
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
-    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("cosinet", "complete"))
+    came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete", "first"))
     counts = Folder.open(sample_run / "scored", ScoredCandidate, "rerank").manifest.counts
     assert counts["cascade_candidates"] == sum(came.values())
     assert counts["cascade_full_layer_candidates"] == 6 * sum(came.values())

@@ -122,11 +122,37 @@ def ask_fewer(folder: Path, every: int) -> list[str]:
     return list(asked.values())
 
 
+PLAN = """[[rerank.stages]]
+reranker = "cosinet"
+keep = 25
+
+[[rerank.stages]]
+reranker = "complete"
+
+[[rerank.stages]]
+reranker = "cascade"
+drop = [0.2]
+
+[[rerank.stages]]
+reranker = "peasi.pr"
+keep = 5
+
+[[rerank.stages]]
+reranker = "peasi.easi"
+
+[[rerank.stages]]
+reranker = "similarity"
+
+"""
+"""Every stage drops, but the last; sentences become passages, and passages sentences."""
+
+
 def write_job(folder: Path, every: int = 3) -> Path:
-    """The sample job on its whole web, with a third of its questions and with random models; returns the job file's path."""
+    """The sample job on its whole web, with a third of its questions, PLAN and random models; returns the job file's path."""
     job = copy_to(folder)
     words = sorted({word.strip("?,.'").lower() for text in ask_fewer(folder, every) for word in text.split()})
-    text = job.read_text(encoding="utf-8")
+    steps, _, plan = job.read_text(encoding="utf-8").partition("[[rerank.stages]]")
+    text = steps + PLAN + plan[plan.index("[propagate]") :]
     for name in STAGES:
         checkpoint(name, folder / "checkpoints" / name, words)
         text = text.replace(f'reranker = "{name}"', f'checkpoint = "checkpoints/{name}"\nreranker = "{name}"')

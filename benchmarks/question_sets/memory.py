@@ -142,6 +142,15 @@ class RememberedEncoder:
     def encode_sentences(self, texts: Sequence[str]) -> Vectors:
         return encoded(texts, self._sentences, self._encoder.encode_sentences)
 
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> Vectors:
+        """By (title, text); what it keeps are vectors of that pair."""
+        pairs = {f"{title}\0{text}": (title, text) for title, text in titles_and_texts}
+
+        def encode(keys: Sequence[str]) -> Vectors:
+            return self._encoder.encode_passages([pairs[key] for key in keys])
+
+        return encoded([f"{title}\0{text}" for title, text in titles_and_texts], self._sentences, encode)
+
 
 def encoded(texts: Sequence[str], memory: Memory, encode: Callable[[Sequence[str]], Vectors]) -> Vectors:
     """[texts, width]"""

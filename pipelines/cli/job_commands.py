@@ -63,17 +63,27 @@ def step_command(name: str, about: str) -> Callable[..., None]:
     return command
 
 
-def sample(*, out: Out = Path("sample"), settings: Overrides = (), beam_options: BeamOptions = ()) -> None:
-    """Write the sample web, its questions, labels and job file into --out, run the job there, and show three answers."""
-    from pipelines.sample import copy_to, edited
+def sample(
+    *,
+    out: Out = Path("sample"),
+    plan: Annotated[
+        Literal["default", "full"],
+        Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
+    ] = "default",
+    settings: Overrides = (),
+    beam_options: BeamOptions = (),
+) -> None:
+    """Write the sample web, its questions, labels and job files into --out, run a job there, and show three answers."""
+    from pipelines.sample import PLANS, copy_to, edited
 
-    job = copy_to(out)
+    job = copy_to(out).with_name(PLANS[plan])
+    run = out / ("run" if plan == "default" else f"run-{plan}")
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
-    _run(job, out / "run", settings, beam_options)
+    _run(job, run, settings, beam_options)
     from pipelines.sample.best_answers import best_answers
 
-    write_lines(best_answers(out / "run"))
+    write_lines(best_answers(run))
 
 
 def recipe(

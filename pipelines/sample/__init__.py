@@ -10,7 +10,10 @@ from pathlib import Path
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from schemas.atomic_files import replacing
 
-FILES = ("web.warc.gz", "questions.jsonl", "labels.tsv", "job.toml")
+PLANS = {"default": "job.toml", "full": "full.toml"}
+"""Name of a plan → its job file. The full one has PEASI's two stages too."""
+WEIGHTS = ("first", "exits", "last", "extracted")
+FILES = ("web.warc.gz", "questions.jsonl", "labels.tsv", *PLANS.values(), *(f"weights/{name}.json" for name in WEIGHTS))
 
 
 def copy_to(folder: Path) -> Path:
@@ -23,6 +26,7 @@ def copy_to(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if not (folder / name).exists():
+            (folder / name).parent.mkdir(exist_ok=True)
             with replacing(folder / name) as temporary:
                 temporary.write_bytes(_shipped(name))
     return folder / "job.toml"
@@ -34,4 +38,4 @@ def edited(folder: Path) -> list[Path]:
 
 
 def _shipped(name: str) -> bytes:
-    return Path(__file__).with_name(name).read_bytes()
+    return (Path(__file__).parent / name).read_bytes()

@@ -28,12 +28,12 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
     assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
 
 
-def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(sample_run):
-    rows = list(Folder.open(sample_run / "scored", ScoredCandidate, "rerank").read())
+def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(small_run):
+    rows = list(Folder.open(small_run / "scored", ScoredCandidate, "rerank").read())
     sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
     assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
     for by in ("final", "position", "cosinet", "cascade"):
-        found = read_scores(sample_run / "scored", by)
+        found = read_scores(small_run / "scored", by)
         ids = set(zip(found.question_id.to_pylist(), found.candidate_id.to_pylist(), strict=True))
         passed = {
             key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
@@ -42,7 +42,7 @@ def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_pa
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
-    known = "final, position, cascade, complete, cosinet, peasi.easi, peasi.pr, similarity"
+    known = "final, position, cascade, complete, cosinet, first, last, similarity"
     with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE

@@ -11,7 +11,8 @@ from pipelines.sample import FILES, copy_to, edited
 
 def test_a_second_copy_keeps_what_was_edited_and_brings_back_what_is_missing(tmp_path):
     assert copy_to(tmp_path) == tmp_path / "job.toml"
-    assert edited(tmp_path) == [] and sorted(FILES) == sorted(path.name for path in tmp_path.iterdir())
+    copied = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()]
+    assert edited(tmp_path) == [] and sorted(FILES) == sorted(copied)
     for name in FILES:
         (tmp_path / name).write_bytes(b"mine")
     (tmp_path / "labels.tsv").unlink()

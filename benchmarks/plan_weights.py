@@ -1,0 +1,128 @@
+"""The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in `weights_file`.
+
+Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of the
+scores in NAMES are fitted on what they leave, by `ranking.fusion.fitting` or, where exits decide, `ranking.cascade.prior`. So a
+second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each blend, held out in five folds, in percent,
+with 95 % intervals, `…_questions` that taught it, and the same of the best single score. Nothing here reads L-test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.harness import arguments, finish, say, shrink, work_folder
+from benchmarks.long_lists import LongList, read_lists, small_lists
+from benchmarks.question_sets.memory import RememberedEncoder, remember
+from benchmarks.smoke_data import small_plan
+from pipelines.config.job_file import Job, load
+from pipelines.execution.step import code_version
+from pipelines.steps.job_plan import load_stages, model_inputs, stage_models
+from pipelines.steps.models import passage_encoder
+from ranking.cascade import ExitStage
+from ranking.cascade.cascade import Cascade, alpha_per_exit
+from ranking.cascade.prior import fit_exits
+from ranking.entry import StageSettings
+from ranking.fusion import WeighedStage
+from ranking.fusion.fitting import fit
+from ranking.fusion.weights import Fit, WeightsFile
+from ranking.plan import Stage, run_stages
+from schemas.ranked import Unit
+
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample"
+NAMES = {
+    "first": ("cosinet", "bm25", "dense", "log_rank"),
+    "cascade": ("cosinet", "bm25", "dense"),
+    "last": ("cascade", "similarity", "cosinet", "bm25", "dense"),
+    "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
+}
+"""Key of a stage → the scores that it weighs."""
+PLANS = ("job.toml", "full.toml")
+
+
+class Fitting:
+    """Fits the weights of a job's stages, one after the other, each behind those before it."""
+
+    def __init__(self, job: Job, lists: Sequence[LongList], work: Path) -> None:
+        assert job.rerank is not None
+        self._job, self._work, self._plan = job, work, job.rerank
+        self._encoder = RememberedEncoder(passage_encoder(job), work)
+        self._gold = {each.asked.question_id: each.gold for each in lists}
+        self._lists, self._done = [each.passages for each in lists], 0
+        self._unit: Unit = "passage"
+
+    def files(self) -> Iterator[tuple[int, WeighedStage, Path]]:
+        """The stages that name a file of weights: number, settings, file."""
+        for n, stage in enumerate(self._plan.stages):
+            if isinstance(stage, WeighedStage) and stage.weights_file is not None:
+                yield n, stage, self._job.path(stage.weights_file)
+
+    def fit(self, number: int, stage: WeighedStage) -> list[Fit]:
+        """The tables of weights of stage `number`."""
+        self._run_until(number)
+        labels = [[int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates] for r in self._lists]
+        if not isinstance(stage, ExitStage):
+            return [fit(self._lists, labels, NAMES[stage.key])]
+        cascade = self._loaded([stage.model_copy(update={"weights_file": None})])[0].reranker
+        assert isinstance(cascade, Cascade)
+        scores = [rows.scores for rows in cascade.exit_scores(self._lists)]
+        drops = alpha_per_exit(stage.drop, len(cascade.exits) - 1)
+        return fit_exits(self._lists, labels, scores, NAMES[stage.key], drops)
+
+    def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
+        rerankers = {each.key: each.reranker for each in self._plan.stages}
+        models = stage_models(rerankers, model_inputs(self._job))
+        exit_of = stage.key if isinstance(stage, ExitStage) else None
+        return WeightsFile.of(fits, rerankers, models, code_version(), exit_of=exit_of)
+
+    def _run_until(self, number: int) -> None:
+        for stage in self._loaded(self._plan.stages[:number])[self._done :]:
+            self._lists = [outcome.kept for outcome in run_stages(self._lists, [stage], self._unit)]
+            self._unit = stage.reranker.writes
+        self._done = number
+
+    def _loaded(self, stages: Sequence[StageSettings]) -> list[Stage]:
+        job = self._job.model_copy(update={"rerank": self._plan.model_copy(update={"stages": list(stages)})})
+        return remember(load_stages(job, lambda: self._encoder), self._work) if stages else []
+
+
+def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
+    """Of a stage's last table."""
+    result: dict[str, float | int | str] = {f"{key}_questions": fit.questions}
+    for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
+        blend = fit.blend[metric]
+        result |= {f"{short}_{key}": 100 * blend.value}
+        result |= {f"{short}_{key}_low": 100 * blend.low, f"{short}_{key}_high": 100 * blend.high}
+        result[f"{short}_{key}_best_alone"] = 100 * fit.alone[fit.best][metric].value
+    return result
+
+
+def main() -> None:
+    options = arguments("plan_weights", __doc__ or "", paths={"work": "folder that keeps lists and scores; out/long_lists"})
+    if options.smoke:
+        small_lists()
+        shrink(globals(), SAMPLE=small_plan(fitted=False).parent, PLANS=PLANS[:1])
+    torch.set_num_threads(1)
+    result: dict[str, float | int | str] = {}
+    with work_folder(options, "long_lists") as work:
+        lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
+        done: set[Path] = set()
+        for name in PLANS:
+            job = load(SAMPLE / name)
+            fitting = Fitting(job, lists, work)
+            for number, stage, file in fitting.files():
+                if file in done:
+                    continue
+                fits = fitting.fit(number, stage)
+                fitting.file(stage, fits).write(file)
+                done.add(file)
+                result |= figures(stage.key, fits[-1])
+                weights = ", ".join(f"{score} {weight:.3f}" for score, weight in fits[-1].weights.items())
+                say(f"{file.name:<16}{weights}")
+    finish("plan_weights", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
