@@ -229,7 +229,7 @@ def contents(run: Path, step: Step, inputs: tuple[str, ...]) -> Contents:
     digests = {}
     for path in sorted(path for path in run.rglob("*") if path.is_file()):
         first, *_ = names = path.relative_to(run).parts
-        if first in inputs:
+        if first in inputs or names[-1].startswith("progress-"):  # how far an attempt is: the command removes it
             continue
         if first == "shards":
             names = (first, names[1].rpartition("-")[0], *names[2:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.chain import Row, comparison, figures, not_weighing, others, row_of
+from benchmarks.chain import Row, comparison, figures, left_out, not_weighing, others, row_of
 from benchmarks.long_lists import LongList, judged
 from benchmarks.question_sets.gold import Asked
 from ranking.baselines.overlap import Overlap
@@ -56,7 +56,15 @@ def test_a_blend_does_without_the_stage_that_is_left_out() -> None:
     assert {name: [stage.name for stage in plan] for name, plan in without.items()} == {
         "without_overlap": ["second", "blend"],
         "without_second": ["overlap", "blend"],
+        "without_blend": ["overlap", "second"],
     }
     blend = not_weighing(stages[-1], ["second"]).reranker
     assert isinstance(blend, Blend) and blend._sum.names == ("overlap",)
     assert run_stages([LISTS[0].passages], without["without_overlap"])[0].kept.candidates
+
+
+def test_what_a_stage_keeps_the_stage_before_keeps_if_it_is_left_out() -> None:
+    blend = Stage("blend", Blend({"overlap": 1.0}), keep=1)
+    stages = [Stage("overlap", Overlap()), blend, Stage("last", Overlap())]
+    assert [(stage.name, stage.keep) for stage in left_out(stages, ["blend"])] == [("overlap", 1), ("last", None)]
+    assert [(stage.name, stage.keep) for stage in left_out(stages, ["last"])] == [("overlap", None), ("blend", 1)]

@@ -117,7 +117,9 @@ def copy_until(run: Path, copy: Path, *folders: str) -> Path:
 
 def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, tmp_path: Path, loads: Counter[str]) -> None:
     run = copy_until(in_process, tmp_path, "documents", "passages")
-    shorter = job.model_copy(update={"index": job.index.model_copy(update={"encoder_tokens": 33})})  # no other test holds it
+    stages = [stage.model_copy(update={"drop": [0.4]} if stage.key == "cascade" else {}) for stage in job.rerank.stages]
+    changed = {"index": {"encoder_tokens": 33}, "rerank": {"stages": stages}}  # no other test holds these models
+    shorter = job.model_copy(update={name: getattr(job, name).model_copy(update=keys) for name, keys in changed.items()})
     for step in STEPS[1:]:
         loads.clear()
         list(run_steps(shorter, run, [step], THREADS))
