@@ -46,7 +46,7 @@ def shared_data() -> Path:
     return SHARED_DATA
 
 
-def made_once(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], object]) -> Path:
+def shared_folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Path], object]) -> Path:
     """The folder `name` in this session's temporary folder: the first process that asks for it fills it, others wait."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -71,7 +71,7 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job = load(copy_to(folder))
         list(run_steps(job, folder / "run", steps_of(job), ()))
 
-    return made_once(tmp_path_factory, "sample", fill) / "run"
+    return shared_folder(tmp_path_factory, "sample", fill) / "run"
 
 
 @pytest.fixture(scope="session")
@@ -85,4 +85,4 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         job = load(write_job(folder))
         list(run_steps(job, folder / "run", steps_of(job), ()))
 
-    return made_once(tmp_path_factory, "small", fill) / "run"
+    return shared_folder(tmp_path_factory, "small", fill) / "run"

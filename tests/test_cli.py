@@ -114,7 +114,7 @@ def test_an_unknown_beam_option_is_refused(finished, capsys):
 def test_a_step_whose_input_is_missing_names_the_step_to_run(folder, capsys):
     code, err = refused(capsys, "rerank", folder / "job.toml", "--out", folder / "run")
     assert code == 66
-    assert "run `answermill retrieve JOB.toml --out " in err
+    assert "ingest, index and retrieve must run first; `answermill run JOB.toml --out " in err
 
 
 def test_the_output_of_another_job_is_in_the_way(finished, capsys):
@@ -144,8 +144,9 @@ def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, cap
     content[-1] ^= 1
     weights.write_bytes(content)
     monkeypatch.setattr("pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder")
+    run = shutil.copytree(small_run, tmp_path / "run")
     for step in ("index", "retrieve", "rerank"):
-        code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", small_run)
+        code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", run)
         assert code == 73 and f"input encoder {small_run.parent / 'encoder'} has other content" in err
 
 
@@ -305,5 +306,5 @@ def test_dataset_prints_the_statistics_row(labelled, capsys):
 )
 def test_evaluation_is_refused_with_what_to_type(labelled, capsys, monkeypatch, arguments, code, says):
     monkeypatch.chdir(labelled)
-    found, err = refused(capsys, *arguments)
-    assert (found, says in err) == (code, True), err
+    exit_code, err = refused(capsys, *arguments)
+    assert (exit_code, says in err) == (code, True), err

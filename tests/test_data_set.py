@@ -74,13 +74,13 @@ def test_people_s_judgements_become_a_published_set_and_a_model_that_answers(fol
     positive = {p.passage_id for p in Folder.open(folder / "run/labels/passages", PassageLabel, "propagate").read() if p.label}
     assert 30 < len(positive) <= correct and len(list((folder / "run/labels/windows").glob("part-*.parquet"))) > 0
     call("passages", "run", "--out", "mine/data", "--negatives", "2", "--group", "center", "--split", "0.6", "0.2", "0.2")
-    made = json.loads((folder / "mine/data/passages.json").read_text())
-    used = made["labels_used"] + made.get("labels_left_out_document_of_another_split", 0)
-    assert used == made["labels"] == len(labels)
-    assert min(made[f"{name}_positives"] for name in ("train", "dev", "test")) > 0
+    counts = json.loads((folder / "mine/data/passages.json").read_text())
+    used = counts["labels_used"] + counts.get("labels_left_out_document_of_another_split", 0)
+    assert used == counts["labels"] == len(labels)
+    assert min(counts[f"{name}_positives"] for name in ("train", "dev", "test")) > 0
     call("publish", "mine/data", "--out", "set", "--run", "run", "--name", "Tides", "--licence", "Apache-2.0")
     tables = [pq.read_table(folder / f"set/passages/{name}.parquet") for name in ("train", "dev", "test")]
-    assert sum(map(len, tables)) == sum(made[f"{name}_passages"] for name in ("train", "dev", "test"))
+    assert sum(map(len, tables)) == sum(counts[f"{name}_passages"] for name in ("train", "dev", "test"))
     questions = [set(table["question_id"].to_pylist()) for table in tables]
     assert not (questions[0] & questions[1] or questions[0] & questions[2] or questions[1] & questions[2])
     card = (folder / "set/README.md").read_text(encoding="utf-8")

@@ -122,12 +122,12 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
     by_fate = Counter((r.fate, r.dropped_by) for r in rows)
     dropped = {("dropped", stage) for stage in ("complete", "first", "cascade")}
     assert set(by_fate) == {("kept", None)} | dropped
-    of_question = [r for r in rows if r.question_id == "q01"]
-    kept = [r for r in of_question if r.fate == "kept"]
-    assert sorted(r.rank for r in of_question if r.rank) == [*range(1, len(kept) + 1)]
+    question_rows = [r for r in rows if r.question_id == "q01"]
+    kept = [r for r in question_rows if r.fate == "kept"]
+    assert sorted(r.rank for r in question_rows if r.rank) == [*range(1, len(kept) + 1)]
     stages = ["cosinet", "complete", "first", "cascade", "similarity", "last"]
     passed = {"complete": 1, "first": 3, "cascade": 4}
-    for row in of_question:
+    for row in question_rows:
         count = 6 if row.fate == "kept" else passed[row.dropped_by or ""]
         assert [s.stage for s in row.stages] == stages[:count]
         assert [s.rank is None for s in row.stages] == [
@@ -176,11 +176,11 @@ def test_the_sentences_of_all_retrieved_passages_are_in_scored(sample_run):
 
 
 def test_raw_scores_and_ranks_of_both_indexes_stay_on_the_row(sample_run):
-    of_question = [h for h in hits(sample_run) if h.question_id == "q01"]
-    assert [h.rank for h in of_question] == list(range(1, len(of_question) + 1))
-    assert sorted(h.bm25_rank for h in of_question if h.bm25_rank) == list(range(1, 21))
-    assert sorted(h.dense_rank for h in of_question if h.dense_rank) == list(range(1, 21))
-    for h in of_question:
+    question_hits = [h for h in hits(sample_run) if h.question_id == "q01"]
+    assert [h.rank for h in question_hits] == list(range(1, len(question_hits) + 1))
+    assert sorted(h.bm25_rank for h in question_hits if h.bm25_rank) == list(range(1, 21))
+    assert sorted(h.dense_rank for h in question_hits if h.dense_rank) == list(range(1, 21))
+    for h in question_hits:
         ranks = [rank for rank in (h.bm25_rank, h.dense_rank) if rank]
         assert h.fused_score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
 
@@ -219,17 +219,17 @@ def test_beam_gives_what_the_functions_give(small_run):
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
     asked = shard_search.encode(block, dense_encoder(job.index.encoder))
-    found = [shard_search.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
-    best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in found), strict=True)] for source in found[0]}
+    by_shard = [shard_search.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
+    best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in by_shard), strict=True)] for source in by_shard[0]}
     fused = [fuse({source: best[source][n] for source in best}) for n in range(len(questions))]
     passages = shard_search.fetch(fused, lambda number: shards[number])
-    made = [
+    retrieved_hits = [
         shard_search.to_hit(question, rank, one, passages[one.passage_id])
         for question, ranked in zip(questions, fused, strict=True)
         for rank, one in enumerate(ranked, 1)
     ]
-    assert made == hits(small_run)
-    outcomes = run_stages(list(rerank.ranked_lists(iter(made))), job_plan.load_plan(job))
+    assert retrieved_hits == hits(small_run)
+    outcomes = run_stages(list(rerank.ranked_lists(iter(retrieved_hits))), job_plan.load_plan(job))
     assert [row for outcome in outcomes for row in outcome.rows()] == scored(small_run)
 
 

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill", "benchmarks")
+    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill", "benchmarks", "tests")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 PHRASES = re.compile(
@@ -20,6 +20,8 @@ PHRASES = re.compile(
     r"|an? [\w-]+ of (its|their|our|one's) own)\b",
     re.IGNORECASE,
 )
+THIS_FILE = "tests/test_plain_english.py"
+"""Which has the phrases as data."""
 NAMES = frozenset({"made", "found", "told", "given", "of", "at"})
 """Participles and prepositions. A noun of the domain says what the value is; `result` will do otherwise."""
 PUBLIC_NAMES = {("schemas/labels.py", "given")}
@@ -41,7 +43,7 @@ def names(text: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_has_none_of_the_banned_phrases(file: str) -> None:
-    assert phrases(FILES[file]) == []
+    assert phrases(FILES[file]) == [] or file == THIS_FILE
 
 
 @pytest.mark.parametrize("file", FILES)

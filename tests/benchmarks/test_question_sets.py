@@ -12,6 +12,7 @@ from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
 from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_answer
 from benchmarks.smoke_data import small_data
+from benchmarks.train_lists import without_test_answers
 from ranking.lists import ranked_list
 from ranking.plan import to_passages
 from schemas.labels import LabelledCandidate
@@ -81,6 +82,25 @@ def test_every_gold_document_is_in_the_corpus(data: Path) -> None:
 def test_a_list_names_its_answers() -> None:
     texts = ["It was built in 1889 .", "It opened in 1889.", "It is high."]
     rows = [LabelledCandidate("wikiqa:Q1", "When?", f"c{n}", "wikiqa:D1", "Tower", n, text, 0) for n, text in enumerate(texts)]
-    of_list = judged(ASKED, to_passages(ranked_list(rows)))
-    assert [c.text for c in of_list.ranked.candidates] == texts and len(of_list.passages.candidates) == 1
-    assert of_list.gold == {"c0"} and of_list.lenient == {"c0", "c1"}
+    judged_list = judged(ASKED, to_passages(ranked_list(rows)))
+    assert [c.text for c in judged_list.ranked.candidates] == texts and len(judged_list.passages.candidates) == 1
+    assert judged_list.gold == {"c0"} and judged_list.lenient == {"c0", "c1"}
+
+
+def test_training_shares_nothing_with_the_sets_that_choose_and_measure(data: Path, monkeypatch) -> None:
+    monkeypatch.setattr(draw, "DEV", dict.fromkeys(draw.DEV, 1))
+    monkeypatch.setattr(draw, "ARTICLES", dict.fromkeys(draw.ARTICLES, 1))
+    train = draw.train_set(data)
+    is_apart = apart_from([*(each for members in draw.test_pool(data).values() for each in members), *dev_set(data)])
+    assert len(train) > 3 and {each.source for each in train} == {"squad", "qed"} and all(map(is_apart, train))
+    monkeypatch.setattr(draw, "leaked", lambda data: {train[0].question_id})
+    monkeypatch.setattr(draw, "test_answers", lambda data: {canonical(train[1].gold[0][1])})
+    assert draw.train_set(data) == train[2:]
+    monkeypatch.setattr(draw, "TRAIN", {"squad": 1, "qed": 0})
+    assert len(draw.train_set(data)) == 1
+
+
+def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
+    texts = ["The  Tower is high.", "It is wide."]
+    rows = [LabelledCandidate("q", "?", f"c{n}", "d", "", n, text, n) for n, text in enumerate(texts)]
+    assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == rows[1:]

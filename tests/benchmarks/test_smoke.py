@@ -25,6 +25,7 @@ def apart(monkeypatch: pytest.MonkeyPatch):
     yield
     for name in [name for name in sys.modules if name.startswith("benchmarks.") and name != "benchmarks.smoke_data"]:
         del sys.modules[name]
+        vars(benchmarks).pop(name.removeprefix("benchmarks."), None)  # or `from benchmarks import …` has a former module
     os.environ.clear()
     os.environ.update(before)
     if threads is not None:

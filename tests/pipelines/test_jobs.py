@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pipelines.__main__ import main
@@ -10,6 +12,9 @@ from pipelines.config.training_file import TrainJob, load_job
 from pipelines.jobs import FOLDER
 from pipelines.steps.chain import steps_of
 from pipelines.steps.job_plan import plan_settings
+from pipelines.train.train import build
+from ranking.entry import SHIPPED
+from schemas.labels import LabelledCandidate
 
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
 
@@ -21,7 +26,7 @@ def call(*arguments: object) -> int:
 
 
 def test_there_are_recipes():
-    assert RECIPES == ["peasi", "wqa"]
+    assert RECIPES == ["adapt", "peasi", "wqa"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -29,7 +34,7 @@ def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
     assert call("recipe", name, "--out", tmp_path / "mine") == 0
     path = tmp_path / "mine" / f"{name}.toml"
     assert path.read_bytes() == (FOLDER / f"{name}.toml").read_bytes()
-    if name == "peasi":
+    if name != "wqa":
         assert isinstance(load_job(path), TrainJob)
         return
     job = load(path)
@@ -53,3 +58,14 @@ def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
     assert call("recipe", "wqa", "--out", tmp_path) == 73
     assert "exists already, with other content" in capsys.readouterr().err
     assert (tmp_path / "wqa.toml").read_text() == "# mine"
+
+
+def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
+    call("recipe", "adapt", "--out", tmp_path)
+    job = load_job(tmp_path / "adapt.toml")
+    rows = [LabelledCandidate("q", "Who sang it?", f"c{n}", "d", "", n, f"{name} sang it.", n) for n, name in enumerate("ab")]
+    built = build(job, [rows], [rows])
+    assert "begun with cascade" in built.description
+    assert list(built.task.model.exits) == json.loads((SHIPPED / "cascade/config.json").read_text())["exits"]
+    (tmp_path / "cascade").mkdir()
+    assert job.path("cascade") == tmp_path / "cascade", "a folder of that name is what its owner means"

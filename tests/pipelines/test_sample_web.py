@@ -19,13 +19,13 @@ MEMBER = b"\x1f\x8b\x08" + bytes(5)  # how each gzip member starts: no flags, no
 
 def records(archive: Path) -> list[bytes | None]:
     """The decompressed records of an archive; None for one that does not inflate."""
-    found: list[bytes | None] = []
+    contents: list[bytes | None] = []
     for rest in archive.read_bytes().split(MEMBER)[1:]:
         try:
-            found.append(zlib.decompress(MEMBER + rest, wbits=31))
+            contents.append(zlib.decompress(MEMBER + rest, wbits=31))
         except zlib.error:
-            found.append(None)
-    return found
+            contents.append(None)
+    return contents
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def pages() -> dict[str, Page]:
 @pytest.fixture(scope="module")
 def responses() -> dict[str, tuple[str, bytes]]:
     """Content type and body by URL, of all responses that can be read."""
-    found = {}
+    responses_read = {}
     for raw in records(SOURCES / "web.warc.gz"):
         for record in ArchiveIterator(io.BytesIO(raw or b"")):
             if record.headers["WARC-Type"] == "response":
-                found[record.headers["WARC-Target-URI"]] = (record.http_headers["Content-Type"], record.reader.read())
-    return found
+                responses_read[record.headers["WARC-Target-URI"]] = (record.http_headers["Content-Type"], record.reader.read())
+    return responses_read
 
 
 def test_the_committed_files_are_what_the_sources_give(tmp_path: Path) -> None:
@@ -58,15 +58,15 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_every_record_but_the_damaged_one_is_read_by_fastwarc() -> None:
-    found = records(SOURCES / "web.warc.gz")
+    archived = records(SOURCES / "web.warc.gz")
     kinds: Counter[str] = Counter()
-    for raw in found:
+    for raw in archived:
         for record in ArchiveIterator(io.BytesIO(raw or b""), parse_http=False):
             assert record.verify_block_digest(consume=False)
             kinds[record.headers["WARC-Type"]] += 1
     assert kinds == {"warcinfo": 1, "response": 69, "request": 2}
-    assert found.count(None) == 1
-    assert 10 < found.index(None) < len(found) - 10  # in the middle of the file
+    assert archived.count(None) == 1
+    assert 10 < archived.index(None) < len(archived) - 10  # in the middle of the file
 
 
 def test_the_web_has_at_least_40_html_pages(responses: dict[str, tuple[str, bytes]]) -> None:

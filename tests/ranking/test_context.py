@@ -64,13 +64,13 @@ def passages(title: str = "Opera") -> list[LabelledPassage]:
 
 def model(context: tuple[Part, ...] = ALL, pooling: Pooling = "mean") -> CascadeModel:
     torch.manual_seed(0)
-    made = enlarged(CascadeModel(LayeredEncoder(SHAPE), (1, 2)))
-    made.reading = Reading(context, pooling)
-    return made.eval()
+    reader = enlarged(CascadeModel(LayeredEncoder(SHAPE), (1, 2)))
+    reader.reading = Reading(context, pooling)
+    return reader.eval()
 
 
-def task(of: CascadeModel, questions: list[list[LabelledCandidate]], **options) -> PairTask:
-    return PairTask(of, tokeniser(), questions, lambda folder, made: None, PairOptions(**options))
+def task(reader: CascadeModel, questions: list[list[LabelledCandidate]], **options) -> PairTask:
+    return PairTask(reader, tokeniser(), questions, lambda folder, trained: None, PairOptions(**options))
 
 
 def words(tokens: Packed, text: int) -> str:
@@ -108,9 +108,9 @@ def test_by_default_the_tokens_are_those_of_question_and_sentence() -> None:
 
 
 def test_training_reads_what_serving_reads() -> None:
-    of = model()
-    (batch,) = task(of, [rows()]).batches(0)
-    served = Cascade(of, tokeniser())
+    reader = model()
+    (batch,) = task(reader, [rows()]).batches(0)
+    served = Cascade(reader, tokeniser())
     read: list[Packed] = []
     inner = served._model.encoder.embed
     served._model.encoder.embed = lambda tokens: (read.append(tokens), inner(tokens))[1]  # type: ignore[method-assign]
@@ -203,12 +203,12 @@ def test_poolings_give_different_scores_and_one_without_it_means_the_mean(tmp_pa
 
 
 def test_the_checkpoint_keeps_it_and_says_nothing_of_the_default(tmp_path: Path) -> None:
-    of = model(("sentence", "title"), "candidate")
-    cascade_model.save(tmp_path / "cascade", "cascade", of, tokeniser())
+    reader = model(("sentence", "title"), "candidate")
+    cascade_model.save(tmp_path / "cascade", "cascade", reader, tokeniser())
     config = json.loads((tmp_path / "cascade/config.json").read_text())
     assert (config["context"], config["pooling"]) == (["sentence", "title"], "candidate")
     again, _ = cascade_model.load(tmp_path / "cascade", "cascade")
-    assert again.reading == of.reading
+    assert again.reading == reader.reading
 
     cascade_model.save(tmp_path / "plain", "cascade", model(("sentence",)), tokeniser())
     assert list(json.loads((tmp_path / "plain/config.json").read_text())) == [
@@ -221,10 +221,10 @@ def test_the_checkpoint_keeps_it_and_says_nothing_of_the_default(tmp_path: Path)
     ]
     assert cascade_model.load(tmp_path / "plain", "cascade")[0].reading == SENTENCE
 
-    student = multihead.split_model(of, 2, 1)
+    student = multihead.split_model(reader, 2, 1)
     multihead.save(tmp_path / "heads", student, tokeniser())
-    assert multihead.load(tmp_path / "heads")[0].reading == of.reading == grown(of, (1, 2)).reading
-    assert student.with_exits((1,)).reading == of.reading
+    assert multihead.load(tmp_path / "heads")[0].reading == reader.reading == grown(reader, (1, 2)).reading
+    assert student.with_exits((1,)).reading == reader.reading
 
     peasi = PeasiModel(LayeredEncoder(SHAPE), "joint", 2)
     peasi_model.save(tmp_path / "plain_peasi", peasi, tokeniser())
@@ -289,14 +289,14 @@ def test_titles_and_neighbours_drop_out_at_random_and_the_same_at_each_attempt()
     assert epochs[0] != epochs[1] and len(epochs[0]) == 160
     titled = sum("[SEP] opera [SEP]" in text for text in epochs[0] + epochs[1])
     assert titled == pytest.approx(0.7 * 240, rel=0.15)
-    assert all(any(text.startswith(of.partition("[SEP]")[0]) for of in whole) for text in epochs[0])
+    assert all(any(text.startswith(known_text.partition("[SEP]")[0]) for known_text in whole) for text in epochs[0])
     sentences = {text.split("[SEP]")[1] for text in epochs[0]}
     assert sentences == {text.split("[SEP]")[1] for text in whole}  # the candidate itself stays
 
 
 def test_a_candidate_that_no_teacher_scored_is_still_a_neighbour() -> None:
     logits = np.array([[1.0], [np.nan], [2.0], [3.0]], np.float32)
-    learning = PairTask(model(), tokeniser(), [rows()], lambda folder, made: None, PairOptions(), [logits])
+    learning = PairTask(model(), tokeniser(), [rows()], lambda folder, trained: None, PairOptions(), [logits])
     (batch,) = learning.batches(0)
     assert sorted(batch.teachers.flatten().tolist()) == [1, 2, 3]
     assert sum("it failed at first" in words(batch.tokens, n) for n in range(3)) == 2
@@ -311,7 +311,7 @@ def test_training_on_data_without_any_title_is_refused() -> None:
     pr = PeasiModel(LayeredEncoder(SHAPE), "pr", 2)
     pr.reading = Reading(("passage", "title"), "mean")
     with pytest.raises(ValueError, match="none of 2 candidates has a title"):
-        PassageTask(pr, tokeniser(), [passages("")], [passages("")], lambda folder, made: None)
+        PassageTask(pr, tokeniser(), [passages("")], [passages("")], lambda folder, trained: None)
 
 
 def test_passages_without_what_is_read_are_refused_or_not() -> None:
@@ -330,15 +330,15 @@ def test_passages_without_what_is_read_are_refused_or_not() -> None:
 @pytest.mark.parametrize("pooling", ["first", "mean", "candidate"])
 def test_peasi_trains_and_serves_with_titles(pooling: Pooling) -> None:
     torch.manual_seed(0)
-    of = enlarged(PeasiModel(LayeredEncoder(SHAPE), "pr", 2)).eval()
-    of.reading = Reading(("passage", "title"), pooling)
-    learning = PassageTask(of, tokeniser(), [passages()], [passages()], lambda folder, made: None)
+    reranker = enlarged(PeasiModel(LayeredEncoder(SHAPE), "pr", 2)).eval()
+    reranker.reading = Reading(("passage", "title"), pooling)
+    learning = PassageTask(reranker, tokeniser(), [passages()], [passages()], lambda folder, trained: None)
     (batch,) = learning.batches(0)
     assert batch.passages is not None
-    served = PassageReranker(of, tokeniser())
+    served = PassageReranker(reranker, tokeniser())
     (ranked,) = served.rerank([ranked_passages(passages())])
     with torch.no_grad():
-        scores = of.passage_scores(of.passage_embedding(batch.passages)).tolist()
+        scores = reranker.passage_scores(reranker.passage_embedding(batch.passages)).tolist()
     assert [c.score for c in ranked.candidates] == pytest.approx(sorted(scores, reverse=True), abs=2e-2)
     assert all("[SEP] opera [SEP]" in words(batch.passages, n) for n in range(2))
     (other,) = served.rerank([ranked_passages(passages("Ballet"))])

@@ -40,10 +40,10 @@ class LetterEncoder:
 
 
 def make_hit(doc_id: str, rank: int, question: Question = QUESTION) -> Hit:
-    sentences, at = [], 0
+    sentences, start = [], 0
     for text in TEXTS[doc_id]:
-        sentences.append(Sentence(f"{doc_id}@{at}", at, at + len(text), text))
-        at += len(text) + 1
+        sentences.append(Sentence(f"{doc_id}@{start}", start, start + len(text), text))
+        start += len(text) + 1
     text = " ".join(TEXTS[doc_id])
     passage = Passage(f"{doc_id}#0", doc_id, f"https://{doc_id}.example/", doc_id, 0, len(text), text, tuple(sentences))
     return Hit(question.question_id, question.text, rank, 1 / (60 + rank), 10.0 - rank, rank, None, None, passage)
@@ -55,8 +55,8 @@ def passages(*doc_ids: str, question: Question = QUESTION) -> RankedList:
 
 def list_for(reranker: type[Reranker], *doc_ids: str, question: Question = QUESTION) -> RankedList:
     """Candidates of the reranker's unit, whose scores are those of a stage `overlap` before it."""
-    made = passages(*doc_ids, question=question)
-    (scored,) = Overlap().rerank([to_sentences(made) if reranker.reads == "sentence" else made])
+    retrieved = passages(*doc_ids, question=question)
+    (scored,) = Overlap().rerank([to_sentences(retrieved) if reranker.reads == "sentence" else retrieved])
     return scored
 
 
@@ -204,40 +204,40 @@ class LastSentence(ByLength):
     writes = "sentence"
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        made = []
+        reordered = []
         for ranked in lists:
             last = [(c, c.hit.passage.sentences[-1]) for c in ranked.candidates]
             chosen = tuple(Candidate(c.hit, s, c.position, c.stages) for c, s in last)
-            made.append(order_by(RankedList(ranked.question, chosen), [-c.position for c in chosen], self.name))
-        return made
+            reordered.append(order_by(RankedList(ranked.question, chosen), [-c.position for c in chosen], self.name))
+        return reordered
 
 
 def test_sentences_come_in_the_order_of_their_passages_and_know_their_position() -> None:
-    made = to_sentences(passages("d2", "d1"))
-    assert [(c.hit.passage.doc_id, c.position) for c in made.candidates] == [
+    candidates = to_sentences(passages("d2", "d1"))
+    assert [(c.hit.passage.doc_id, c.position) for c in candidates.candidates] == [
         ("d2", 0),
         ("d2", 1),
         ("d1", 2),
         ("d1", 3),
         ("d1", 4),
     ]
-    assert all(c.text == c.hit.passage.text[c.sentence.start : c.sentence.end] for c in made.candidates if c.sentence)
+    assert all(c.text == c.hit.passage.text[c.sentence.start : c.sentence.end] for c in candidates.candidates if c.sentence)
 
 
 def test_a_sentence_of_two_overlapping_passages_is_one_candidate_of_the_first() -> None:
     hit = make_hit("d1", 1)
     window = Passage("d1#1", "d1", "", "", 0, 0, "", hit.passage.sentences[1:])
     second = Hit("q1", QUESTION.text, 2, 0.1, None, None, None, None, window)
-    made = to_sentences(RankedList(QUESTION, (Candidate(second, None, 1), Candidate(hit, None, 0))))
-    assert [c.candidate_id for c in made.candidates] == ["d1@0", "d1@30", "d1@52"]
-    assert {c.hit.passage.passage_id for c in made.candidates} == {"d1#0"}
+    candidates = to_sentences(RankedList(QUESTION, (Candidate(second, None, 1), Candidate(hit, None, 0))))
+    assert [c.candidate_id for c in candidates.candidates] == ["d1@0", "d1@30", "d1@52"]
+    assert {c.hit.passage.passage_id for c in candidates.candidates} == {"d1#0"}
 
 
 def test_passages_come_back_in_the_order_of_their_best_sentence() -> None:
     (by_length,) = SentencesByLength().rerank([to_sentences(passages("d1", "d2", "d3"))])
-    made = to_passages(by_length)
-    assert ids(made) == ["d2#0", "d3#0", "d1#0"]
-    assert [c.position for c in made.candidates] == [1, 2, 0]
+    candidates = to_passages(by_length)
+    assert ids(candidates) == ["d2#0", "d3#0", "d1#0"]
+    assert [c.position for c in candidates.candidates] == [1, 2, 0]
 
 
 def test_every_candidate_ends_as_one_row_that_says_where_it_left() -> None:
@@ -285,13 +285,13 @@ class Exits(SentencesByLength):
     name = "exits"
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        made = []
+        reordered = []
         for ranked in lists:
             first, second, *others = ranked.candidates
             left = left_at(first, 0.25, self.name, 1), left_at(second, 0.5, self.name, 2)
             rest = RankedList(ranked.question, tuple(others))
-            made.append(replace(order_by(rest, [len(c.text) for c in others], self.name, 3), left=left))
-        return made
+            reordered.append(replace(order_by(rest, [len(c.text) for c in others], self.name, 3), left=left))
+        return reordered
 
 
 def test_who_leaves_within_a_stage_keeps_the_score_that_it_left_with() -> None:

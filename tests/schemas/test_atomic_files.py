@@ -42,6 +42,23 @@ def test_a_file_is_on_the_disk_before_it_has_its_name_and_so_is_its_name_in_the_
     assert synced == [(".tmp", False), (tmp_path.suffix, True)]
 
 
+def test_a_pipe_and_a_descriptor_are_written_to_and_never_replaced(tmp_path: Path) -> None:
+    pipe, name = tmp_path / "pipe", tmp_path / "name"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    name.symlink_to(f"/proc/self/fd/{os.open(pipe, os.O_WRONLY)}")
+    try:
+        for file in (pipe, name, name.readlink()):
+            assert write_text(file, "one")
+            assert os.read(reader, 100) == b"one"
+            with pytest.raises(FileExistsError, match="a device or a pipe"), replacing(file):
+                pass
+        assert pipe.is_fifo() and name.is_symlink()
+    finally:
+        for descriptor in (reader, int(name.readlink().name)):
+            os.close(descriptor)
+
+
 def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     for name, content in (("folder", "one"), ("new", "two"), ("newer", "three")):
         write_text(tmp_path / name / "deep" / content, content)

@@ -54,15 +54,15 @@ def test_krippendorff_s_example_of_two_observers_and_nominal_data() -> None:
 
 def test_krippendorff_s_example_of_four_observers_with_values_missing() -> None:
     votes = read("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 .")
-    found = krippendorff(votes.table())
-    assert found.value == pytest.approx(0.743, abs=5e-4)
-    assert (found.items, found.votes, len(votes.items)) == (11, 40, 41)  # the last unit has one value, which pairs with none
+    alpha = krippendorff(votes.table())
+    assert alpha.value == pytest.approx(0.743, abs=5e-4)
+    assert (alpha.items, alpha.votes, len(votes.items)) == (11, 40, 41)  # the last unit has one value, which pairs with none
 
 
 def test_fleiss_example_of_thirty_patients() -> None:
-    found = fleiss([[int(n) for n in row] for row in DIAGNOSES.split()])
-    assert found.value == pytest.approx(0.430, abs=5e-4)
-    assert (found.items, found.votes) == (30, 180)
+    kappa = fleiss([[int(n) for n in row] for row in DIAGNOSES.split()])
+    assert kappa.value == pytest.approx(0.430, abs=5e-4)
+    assert (kappa.items, kappa.votes) == (30, 180)
 
 
 def test_cohen_s_example_of_two_hundred_patients() -> None:
@@ -72,11 +72,11 @@ def test_cohen_s_example_of_two_hundred_patients() -> None:
 @given(votes_of_some)
 def test_coefficients_are_at_most_one_and_do_not_know_annotators_apart(said) -> None:
     votes, other = Votes.of(said), Votes.of((item, 4 - who, label) for item, who, label in said)
-    for of in (krippendorff, lambda table: fleiss(same_votes(table)[1])):
-        found = of(votes.table())
-        assert found == of(other.table())
-        assert found.value is None or -1 <= found.value <= 1
-        assert (found.value is None) == bool(found.reason)
+    for coefficient in (krippendorff, lambda table: fleiss(same_votes(table)[1])):
+        agreement = coefficient(votes.table())
+        assert agreement == coefficient(other.table())
+        assert agreement.value is None or -1 <= agreement.value <= 1
+        assert (agreement.value is None) == bool(agreement.reason)
     one, two = pairs(votes), pairs(other)
     assert {(4 - b, 4 - a) for a, b in one} == two.keys()
     for (a, b), kappa in one.items():
@@ -91,8 +91,8 @@ def test_perfect_agreement_is_one_and_of_one_class_undefined(said) -> None:
     paired = [row for row in agreed.table() if row.sum() >= 2]
     assume(paired)
     both = np.sum(paired, axis=0)
-    found = krippendorff(agreed.table())
-    assert found.value == (1 if (both > 0).all() and len(both) == 2 else None)
+    agreement = krippendorff(agreed.table())
+    assert agreement.value == (1 if (both > 0).all() and len(both) == 2 else None)
     for kappa in pairs(agreed).values():
         assert kappa.value is None or kappa.value == pytest.approx(1)
     alone = Votes.of((item, who, 1) for item, who, _ in said)
@@ -152,13 +152,13 @@ def test_fleiss_kappa_is_that_of_statsmodels(seed: int) -> None:
 def test_cohen_s_kappa_is_that_of_scikit_learn(seed: int) -> None:
     package = pytest.importorskip("sklearn.metrics")
     said = random_votes(seed)
-    of = [{item: label for item, who, label in said if who == n} for n in range(5)]
-    found = pairs(Votes.of(said))
-    assert list(found) == [(a, b) for a in range(5) for b in range(a + 1, 5)]
-    for (a, b), kappa in found.items():
-        common = sorted(of[a].keys() & of[b].keys())
+    votes = [{item: label for item, who, label in said if who == n} for n in range(5)]
+    kappas = pairs(Votes.of(said))
+    assert list(kappas) == [(a, b) for a in range(5) for b in range(a + 1, 5)]
+    for (a, b), kappa in kappas.items():
+        common = sorted(votes[a].keys() & votes[b].keys())
         assert kappa.items == len(common) > 20
-        expected = package.cohen_kappa_score([of[a][i] for i in common], [of[b][i] for i in common])
+        expected = package.cohen_kappa_score([votes[a][i] for i in common], [votes[b][i] for i in common])
         assert kappa.value == pytest.approx(expected, abs=1e-12)
 
 
@@ -166,12 +166,12 @@ def test_an_annotator_is_held_to_the_majority_of_the_others_and_to_the_controls(
     votes = read("1 1 0 1 0", "1 0 0 . 1", "1 0 1 . .")
     votes = Votes(votes.items, votes.annotators, votes.labels - ord("0"))
     expected = np.array([1, -1, -1, 0, 0])[votes.items]
-    found = annotators(votes, expected)
-    assert {who: of.items for who, of in found.items()} == {0: 5, 1: 4, 2: 3}
-    assert [found[n].positive for n in range(3)] == [3, 2, 2]
+    judged = annotators(votes, expected)
+    assert {who: annotator.items for who, annotator in judged.items()} == {0: 5, 1: 4, 2: 3}
+    assert [judged[n].positive for n in range(3)] == [3, 2, 2]
     # the first: items 0 and 1 have a majority of the others, item 2 is one to one, item 3 has none, item 4 has one other
-    assert found[0].with_others == Share(1, 3)
-    assert found[0].controls == Share(2, 3) and found[1].controls == Share(1, 2) and found[2].controls == Share(1, 1)
+    assert judged[0].with_others == Share(1, 3)
+    assert judged[0].controls == Share(2, 3) and judged[1].controls == Share(1, 2) and judged[2].controls == Share(1, 1)
     assert Share(0, 0).value is None and Share(0, 0).interval is None
 
 

@@ -56,8 +56,8 @@ def test_the_order_shown_tells_no_stratum():
         known = {f"d@{n}": 1 for n in range(10, 60)}
         for place, each in enumerate(choose(f"q{q}", ids(60), known, SamplingRules(8, 8, 1 / 3))):
             places[each.stratum].append(place)
-    assert all(len(of) > 2000 for of in places.values())
-    means = [np.mean(of) for of in places.values()]
+    assert all(len(slots) > 2000 for slots in places.values())
+    means = [np.mean(slots) for slots in places.values()]
     assert max(means) - min(means) < 0.5  # of 24 places; the first eight and the last eight would differ by 16
 
 
@@ -105,11 +105,11 @@ def draw_labels(seed: int) -> list[Row]:
 @pytest.fixture(scope="module")
 def draws() -> list[tuple]:
     """1,000 draws, estimated; with the share of correct ones among all that were judged."""
-    made = []
+    estimates = []
     for seed in range(1000):
         rows = draw_labels(seed)
-        made.append((*estimate(rows), np.mean([row.label for row in rows])))
-    return made
+        estimates.append((*estimate(rows), np.mean([row.label for row in rows])))
+    return estimates
 
 
 def check_unbiased(values: list[float], truth: float) -> None:
@@ -120,19 +120,19 @@ def check_unbiased(values: list[float], truth: float) -> None:
 
 def test_1_000_draws_give_prevalence_and_recall_without_bias(draws):
     correct, sentences = sum(labels.sum() for labels in LABELS), SIZES.sum()
-    found = sum(labels[: RULES.top].sum() for labels in LABELS)
-    assert 0.4 < found / correct < 0.7  # much is lost below the top
-    assert all(made.sentences == pytest.approx(sentences) for made, _, _ in draws)
-    check_unbiased([made.correct for made, _, _ in draws], correct)
-    check_unbiased([made.prevalence for made, _, _ in draws], correct / sentences)
-    check_unbiased([made.recall for made, _, _ in draws], found / correct)
+    correct_at_top = sum(labels[: RULES.top].sum() for labels in LABELS)
+    assert 0.4 < correct_at_top / correct < 0.7  # much is lost below the top
+    assert all(overall.sentences == pytest.approx(sentences) for overall, _, _ in draws)
+    check_unbiased([overall.correct for overall, _, _ in draws], correct)
+    check_unbiased([overall.prevalence for overall, _, _ in draws], correct / sentences)
+    check_unbiased([overall.recall for overall, _, _ in draws], correct_at_top / correct)
 
 
 def test_1_000_draws_give_the_prevalence_of_each_question_without_bias(draws):
     """|z| > 4 has a chance of 1 in 300 for the worst of them."""
     worst = 0.0
     for q, labels in enumerate(LABELS):
-        values = [of[f"q{q}"].prevalence for _, of, _ in draws]
+        values = [by_question[f"q{q}"].prevalence for _, by_question, _ in draws]
         error = np.std(values, ddof=1) / math.sqrt(len(values))
         if len(labels) <= RULES.top + RULES.random:
             assert values == pytest.approx([labels.mean()] * len(values)) and draws[0][1][f"q{q}"].prevalence_se == 0
@@ -143,8 +143,8 @@ def test_1_000_draws_give_the_prevalence_of_each_question_without_bias(draws):
 
 def test_the_standard_errors_are_those_of_the_draws(draws):
     for name in ("correct", "prevalence", "recall"):
-        spread = np.std([getattr(made, name) for made, _, _ in draws], ddof=1)
-        stated = math.sqrt(np.mean([getattr(made, f"{name}_se") ** 2 for made, _, _ in draws]))
+        spread = np.std([getattr(overall, name) for overall, _, _ in draws], ddof=1)
+        stated = math.sqrt(np.mean([getattr(overall, f"{name}_se") ** 2 for overall, _, _ in draws]))
         assert stated == pytest.approx(spread, rel=0.12), name
 
 
@@ -159,19 +159,19 @@ def test_a_worked_example():
     """Top of 2, one correct; 3 of 12 below judged, one correct: 4 of 12, variance 12² · (1 - 3/12) · (1/3) / 3 = 12."""
     rows = [Row("q", 1, "top", 1.0), Row("q", 0, "top", 1.0)]
     rows += [Row("q", label, "random", 0.25) for label in (1, 0, 0)] + [Row("q", 1, "control", 0.5)]
-    made, of = estimate(rows)
-    assert of == {"q": made}
-    assert (made.questions, made.sentences, made.correct) == (1, 14, 5)
-    assert made.correct_se == pytest.approx(math.sqrt(12))
-    assert (made.prevalence, made.prevalence_se) == pytest.approx((5 / 14, math.sqrt(12) / 14))
-    assert made.recall == pytest.approx(1 / 5 - 12 / 125)
-    assert made.recall_se == pytest.approx(math.sqrt(12) / 25)
+    overall, by_question = estimate(rows)
+    assert by_question == {"q": overall}
+    assert (overall.questions, overall.sentences, overall.correct) == (1, 14, 5)
+    assert overall.correct_se == pytest.approx(math.sqrt(12))
+    assert (overall.prevalence, overall.prevalence_se) == pytest.approx((5 / 14, math.sqrt(12) / 14))
+    assert overall.recall == pytest.approx(1 / 5 - 12 / 125)
+    assert overall.recall_se == pytest.approx(math.sqrt(12) / 25)
 
 
 def test_what_cannot_be_known_is_nan():
-    made, of = estimate([])
-    assert (made.questions, made.sentences, of) == (0, 0, {})
-    assert math.isnan(made.prevalence) and math.isnan(made.recall)
+    overall, by_question = estimate([])
+    assert (overall.questions, overall.sentences, by_question) == (0, 0, {})
+    assert math.isnan(overall.prevalence) and math.isnan(overall.recall)
     one, _ = estimate([Row("q", 0, "top", 1.0), Row("q", 1, "random", 0.1)])
     assert (one.correct, one.prevalence) == (pytest.approx(10), pytest.approx(10 / 11)) and math.isnan(one.prevalence_se)
     none, _ = estimate([Row("q", 0, "top", 1.0)])

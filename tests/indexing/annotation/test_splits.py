@@ -30,22 +30,22 @@ def test_questions_hang_together_over_others() -> None:
 
 @given(LINKS, st.integers(0, 5))
 def test_no_key_stands_in_two_splits_whatever_the_order(links, seed: int) -> None:
-    found = split(links, (0.6, 0.2, 0.2), seed)
-    assert found.keys() == links.keys()
-    assert all(found[one] == found[other] for one in links for other in links if links[one] & links[other])
-    assert split(shuffled(links, seed), (0.6, 0.2, 0.2), seed) == found
-    assert all(owner == found[q] for key, owner in owners(links, found).items() for q in links if key in links[q])
+    splits = split(links, (0.6, 0.2, 0.2), seed)
+    assert splits.keys() == links.keys()
+    assert all(splits[one] == splits[other] for one in links for other in links if links[one] & links[other])
+    assert split(shuffled(links, seed), (0.6, 0.2, 0.2), seed) == splits
+    assert all(owner == splits[q] for key, owner in owners(links, splits).items() for q in links if key in links[q])
 
 
 def test_shares_are_met_as_well_as_the_groups_allow() -> None:
     alone = {f"q{n}": [n] for n in range(1000)}
-    found = split(alone, (0.8, 0.1, 0.1))
-    assert [list(found.values()).count(name) for name in SPLITS] == [800, 100, 100]
-    assert split(alone, (0.8, 0.1, 0.1), seed=1) != found
+    splits = split(alone, (0.8, 0.1, 0.1))
+    assert [list(splits.values()).count(name) for name in SPLITS] == [800, 100, 100]
+    assert split(alone, (0.8, 0.1, 0.1), seed=1) != splits
     assert set(split(alone, (1, 0, 0)).values()) == {"train"}
     half = {f"q{n}": [min(n, 500)] for n in range(1000)}  # q500 and all after it hang together
-    found = split(half, (0.8, 0.1, 0.1))
-    assert [list(found.values()).count(name) for name in SPLITS] == [800, 100, 100] and found["q999"] == "train"
+    splits = split(half, (0.8, 0.1, 0.1))
+    assert [list(splits.values()).count(name) for name in SPLITS] == [800, 100, 100] and splits["q999"] == "train"
 
 
 def test_a_key_belongs_to_test_before_dev_before_train() -> None:
@@ -100,11 +100,11 @@ def test_near_duplicates_hang_together_over_others() -> None:
         "f": "???",
         "g": "!",
     }
-    found = near_duplicates(asked)
-    assert found == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "e", "f": "f", "g": "f"}
+    groups = near_duplicates(asked)
+    assert groups == {"a": "a", "b": "a", "c": "a", "d": "a", "e": "e", "f": "f", "g": "f"}
     assert jaccard(words_of(asked["a"]), words_of(asked["d"])) < 0.8  # over b
-    assert near_duplicates(dict(reversed(asked.items()))) == found
-    assert near_duplicates(asked, 1.0) == {**found, "b": "b", "d": "d"}
+    assert near_duplicates(dict(reversed(asked.items()))) == groups
+    assert near_duplicates(asked, 1.0) == {**groups, "b": "b", "d": "d"}
 
 
 @pytest.mark.parametrize("threshold", [0, -1, 1.01, float("nan")])

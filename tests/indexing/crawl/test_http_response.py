@@ -37,8 +37,8 @@ def brotli(content: bytes) -> bytes:
     ],
 )
 def test_content_encodings_are_undone(tmp_path: Path, encoding: str, body: bytes) -> None:
-    found = only(tmp_path, http(body, Content_Encoding=encoding))
-    assert isinstance(found, RawPage) and found.body == HTML
+    outcome = only(tmp_path, http(body, Content_Encoding=encoding))
+    assert isinstance(outcome, RawPage) and outcome.body == HTML
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_content_encodings_are_undone(tmp_path: Path, encoding: str, body: bytes
     ],
 )
 def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes | None) -> None:
-    found = only(tmp_path, http(body, Transfer_Encoding="chunked"))
+    outcome = only(tmp_path, http(body, Transfer_Encoding="chunked"))
     if expected is None:
-        assert isinstance(found, Rejected) and found.reason == "bad_encoding" and found.detail.startswith("chunked: ")
+        assert isinstance(outcome, Rejected) and outcome.reason == "bad_encoding" and outcome.detail.startswith("chunked: ")
     else:
-        assert isinstance(found, RawPage) and found.body == expected
+        assert isinstance(outcome, RawPage) and outcome.body == expected
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_chunked_bodies_are_joined(tmp_path: Path, body: bytes, expected: bytes 
     ],
 )
 def test_what_is_no_page_says_why(tmp_path: Path, block: bytes, reason: str, detail: str) -> None:
-    found = only(tmp_path, block)
-    assert outcomes([found]) == [reason]
-    assert reason == "page" or (isinstance(found, Rejected) and found.detail.startswith(detail))
+    outcome = only(tmp_path, block)
+    assert outcomes([outcome]) == [reason]
+    assert reason == "page" or (isinstance(outcome, Rejected) and outcome.detail.startswith(detail))
 
 
 def test_the_charset_is_the_http_headers_and_a_bad_date_is_no_date(tmp_path: Path) -> None:
-    found = only(tmp_path, http(content_type='text/html; Charset="Windows-1251"'), WARC_Date="2009-03-67T15:35:34-0700")
-    assert isinstance(found, RawPage) and (found.charset, found.date) == ("Windows-1251", "")
+    outcome = only(tmp_path, http(content_type='text/html; Charset="Windows-1251"'), WARC_Date="2009-03-67T15:35:34-0700")
+    assert isinstance(outcome, RawPage) and (outcome.charset, outcome.date) == ("Windows-1251", "")

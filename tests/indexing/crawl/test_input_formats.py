@@ -38,11 +38,11 @@ def test_lines_of_json_are_pages(tmp_path: Path, suffix: str) -> None:
         + '"}\n{"text": "last"}'
     )
     content = text.encode()
-    found, _ = read(
+    outcomes_read, _ = read(
         tmp_path / suffix, gzip.compress(content[:200]) + gzip.compress(content[200:]) if "gz" in suffix else content
     )
-    assert outcomes(found) == ["page"] * 3 + ["missing_text"] * 2 + ["broken_json"] * 3 + ["too_large", "page"]
-    pages = [one for one in found if isinstance(one, RawPage)]
+    assert outcomes(outcomes_read) == ["page"] * 3 + ["missing_text"] * 2 + ["broken_json"] * 3 + ["too_large", "page"]
+    pages = [one for one in outcomes_read if isinstance(one, RawPage)]
     assert [(one.doc_id, one.text, one.title, one.date) for one in pages] == [
         ("7", "one", "T", "2020-01-02"),
         ("b", "two \ufffd", "", ""),
@@ -50,7 +50,7 @@ def test_lines_of_json_are_pages(tmp_path: Path, suffix: str) -> None:
         ("", "last", "", ""),
     ]
     assert pages[0].source_record == "7" and pages[0].language == "en"
-    assert all(content[one.source_offset :].lstrip(b"\xef\xbb\xbf")[:1] in b"{[" for one in found)
+    assert all(content[one.source_offset :].lstrip(b"\xef\xbb\xbf")[:1] in b"{[" for one in outcomes_read)
 
 
 def test_a_broken_member_of_jsonl_costs_its_lines_only(tmp_path: Path) -> None:
@@ -58,28 +58,32 @@ def test_a_broken_member_of_jsonl_costs_its_lines_only(tmp_path: Path) -> None:
         gzip.compress(json.dumps({"id": n, "text": random.Random(n).randbytes(200).hex()}).encode() + b"\n") for n in range(3)
     ]
     members[1] = members[1][:100] + b"?" + members[1][101:]
-    found, _ = read(tmp_path / "a.jsonl.gz", b"".join(members))
-    assert outcomes(found) == ["page", "broken_record", "page"]
-    assert [one.doc_id for one in found if isinstance(one, RawPage)] == ["0", "2"]
+    records, _ = read(tmp_path / "a.jsonl.gz", b"".join(members))
+    assert outcomes(records) == ["page", "broken_record", "page"]
+    assert [one.doc_id for one in records if isinstance(one, RawPage)] == ["0", "2"]
 
 
 def test_dpr_tsv_and_parquet_are_read(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.tsv", b'id\ttext\ttitle\n1\t"He said ""no""."\tAaron\n2\ttoo few\n')
-    assert outcomes(found) == ["page", "broken_json"]
-    assert isinstance(found[0], RawPage) and (found[0].doc_id, found[0].text, found[0].title) == ("1", 'He said "no".', "Aaron")
+    records, _ = read(tmp_path / "a.tsv", b'id\ttext\ttitle\n1\t"He said ""no""."\tAaron\n2\ttoo few\n')
+    assert outcomes(records) == ["page", "broken_json"]
+    assert isinstance(records[0], RawPage) and (records[0].doc_id, records[0].text, records[0].title) == (
+        "1",
+        'He said "no".',
+        "Aaron",
+    )
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1, 2], "text": ["one", None], "other": [0, 0]}), path)
-    found = list(read_pages(path, "in", Counter()))
-    assert outcomes(found) == ["page", "missing_text"]
-    assert [one.source_offset for one in found] == [0, 1]
+    records = list(read_pages(path, "in", Counter()))
+    assert outcomes(records) == ["page", "missing_text"]
+    assert [one.source_offset for one in records] == [0, 1]
     path.write_bytes(path.read_bytes()[:-30])
     assert outcomes(list(read_pages(path, "in", Counter()))) == ["broken_record"]
 
 
 @pytest.mark.parametrize("magic", [b"filedesc://a.arc 0.0.0.0", b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd", b"PK\x03\x04"])
 def test_a_known_format_that_is_not_read_is_one_reject(tmp_path: Path, magic: bytes) -> None:
-    found, _ = read(tmp_path / "a.warc", magic + b"x" * 99)
-    assert outcomes(found) == ["unsupported_format"]
+    records, _ = read(tmp_path / "a.warc", magic + b"x" * 99)
+    assert outcomes(records) == ["unsupported_format"]
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

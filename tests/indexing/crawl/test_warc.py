@@ -31,10 +31,10 @@ def test_a_page_is_found_again_at_its_offset(tmp_path: Path, suffix: str) -> Non
     ]
     packed = [gzip.compress(r) for r in records] if suffix == "a.warc.gz" else records
     content = gzip.compress(b"".join(records)) if suffix == "whole.warc.gz" else b"".join(packed)
-    found, skipped = read(tmp_path / suffix, content)
-    assert outcomes(found) == ["page"] * 5
+    pages_read, skipped = read(tmp_path / suffix, content)
+    assert outcomes(pages_read) == ["page"] * 5
     assert skipped == {"warcinfo": 1, "request": 1}
-    for n, one in enumerate(found):
+    for n, one in enumerate(pages_read):
         assert isinstance(one, RawPage)
         assert (one.url, one.date, one.content_type) == (f"http://example.com/{n}", "2020-01-02T03:04:05Z", "text/html")
         assert one.source_record == "<urn:uuid:1>" and one.body.startswith(b"<html>")
@@ -48,18 +48,18 @@ def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: 
     broken = data.draw(st.integers(0, pages - 1))
     member = bytearray(members[broken])
     if lost == "byte":  # not in the time and system of its header and the last bits before its checksum: nothing reads them
-        at = data.draw(st.one_of(st.integers(0, 2), st.integers(10, len(member) - 10)))
-        member[at] ^= 1 << data.draw(st.integers(0, 7))
+        position = data.draw(st.one_of(st.integers(0, 2), st.integers(10, len(member) - 10)))
+        member[position] ^= 1 << data.draw(st.integers(0, 7))
     elif lost == "middle":
-        at = data.draw(st.integers(20, len(member) - 30))
-        del member[at : at + data.draw(st.integers(1, 25))]
+        position = data.draw(st.integers(20, len(member) - 30))
+        del member[position : position + data.draw(st.integers(1, 25))]
     else:
         del member[data.draw(st.integers(1, len(member) - 1)) :]
     members[broken] = bytes(member)
-    found, _ = read(tmp_path / "a.warc.gz", b"".join(members))
-    assert outcomes(found) == ["page"] * broken + ["broken_record"] + ["page"] * (pages - 1 - broken)
-    assert found[broken].source_offset == sum(map(len, members[:broken]))
-    assert [one.url for one in found if isinstance(one, RawPage)] == [
+    records, _ = read(tmp_path / "a.warc.gz", b"".join(members))
+    assert outcomes(records) == ["page"] * broken + ["broken_record"] + ["page"] * (pages - 1 - broken)
+    assert records[broken].source_offset == sum(map(len, members[:broken]))
+    assert [one.url for one in records if isinstance(one, RawPage)] == [
         f"http://example.com/{n}" for n in range(pages) if n != broken
     ]
 
@@ -70,32 +70,32 @@ def test_a_corrupt_gzip_member_costs_one_page(tmp_path: Path, pages: int, data: 
 @example(content=b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n", compressed=True, before=0)
 def test_any_bytes_are_read_to_their_end(tmp_path: Path, content: bytes, compressed: bool, before: int) -> None:
     first = page(0) * before
-    found, _ = read(tmp_path / "a.warc", gzip.compress(first) + content if compressed else first + content)
-    assert outcomes(found)[:before] == ["page"] * before
+    records, _ = read(tmp_path / "a.warc", gzip.compress(first) + content if compressed else first + content)
+    assert outcomes(records)[:before] == ["page"] * before
 
 
 @pytest.mark.parametrize("claimed", [5, 100_000, 10**15, "very long", "-3", ""])
 def test_a_wrong_length_costs_one_record(tmp_path: Path, claimed: object) -> None:
     wrong = record("response", http(), Content_Length=claimed)
     for content in (page(0) + wrong + page(2), b"".join(map(gzip.compress, (page(0), wrong, page(2))))):
-        found, _ = read(tmp_path / "a.warc", content)
-        assert outcomes(found) == ["page", "broken_record", "page"]
-        assert "Content-Length" in found[1].detail and found[1].url == "http://example.com/"  # type: ignore[union-attr]
+        records, _ = read(tmp_path / "a.warc", content)
+        assert outcomes(records) == ["page", "broken_record", "page"]
+        assert "Content-Length" in records[1].detail and records[1].url == "http://example.com/"  # type: ignore[union-attr]
 
 
 def test_a_truncated_file_keeps_its_whole_records(tmp_path: Path) -> None:
     plain = page(0) + page(1)
     packed = gzip.compress(page(0)) + gzip.compress(page(1))
     for content in (plain[:-60], packed[:-60]):
-        found, _ = read(tmp_path / "a.warc", content)
-        assert outcomes(found) == ["page", "broken_record"]
+        records, _ = read(tmp_path / "a.warc", content)
+        assert outcomes(records) == ["page", "broken_record"]
 
 
 def test_garbage_after_a_record_does_not_cost_the_record(tmp_path: Path) -> None:
-    found, _ = read(tmp_path / "a.warc", page(0) + b"The monkeys are coming!\r\n" * 9 + page(1))
-    assert outcomes(found) == ["page", "broken_record", "page"]
-    found, _ = read(tmp_path / "a.warc.gz", gzip.compress(page(0)) + b"\0" * 600 + gzip.compress(page(1)))
-    assert outcomes(found) == ["page", "page"]  # padding
+    records, _ = read(tmp_path / "a.warc", page(0) + b"The monkeys are coming!\r\n" * 9 + page(1))
+    assert outcomes(records) == ["page", "broken_record", "page"]
+    records, _ = read(tmp_path / "a.warc.gz", gzip.compress(page(0)) + b"\0" * 600 + gzip.compress(page(1)))
+    assert outcomes(records) == ["page", "page"]  # padding
 
 
 def test_a_bomb_is_refused_in_flat_memory(tmp_path: Path) -> None:
@@ -108,23 +108,23 @@ def test_a_bomb_is_refused_in_flat_memory(tmp_path: Path) -> None:
     path.write_bytes(bomb + inner + gzip.compress(page(2)))
     assert path.stat().st_size < 500_000
     tracemalloc.start()
-    found = list(read_pages(path, "in", Counter()))
+    records = list(read_pages(path, "in", Counter()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert outcomes(found) == ["too_large", "too_large", "page"]
+    assert outcomes(records) == ["too_large", "too_large", "page"]
     assert peak < 60_000_000
 
 
 def test_a_page_that_the_crawler_cut_is_refused_as_truncated(tmp_path: Path) -> None:
-    found = only(tmp_path, http(), WARC_Truncated="length")
-    assert isinstance(found, Rejected) and (found.reason, found.detail) == ("truncated", "WARC-Truncated: length")
+    outcome = only(tmp_path, http(), WARC_Truncated="length")
+    assert isinstance(outcome, Rejected) and (outcome.reason, outcome.detail) == ("truncated", "WARC-Truncated: length")
 
 
 def test_resources_and_wet_text_are_pages(tmp_path: Path) -> None:
     resource = record("resource", HTML, "text/html; charset=utf-8")
     wet = record("conversion", "Ünï".encode(), "text/plain")
-    found, skipped = read(tmp_path / "a.warc.wet", resource + wet + record("metadata", b"{}", "application/json"))
-    assert [(one.content_type, one.body) for one in found if isinstance(one, RawPage)] == [
+    records, skipped = read(tmp_path / "a.warc.wet", resource + wet + record("metadata", b"{}", "application/json"))
+    assert [(one.content_type, one.body) for one in records if isinstance(one, RawPage)] == [
         ("text/html", HTML),
         ("text/plain", "Ünï".encode()),
     ]

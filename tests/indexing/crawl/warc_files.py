@@ -38,11 +38,11 @@ def read(path: Path, content: bytes) -> tuple[list[RawPage | Rejected], Counter[
     return list(read_pages(path, "in", skipped)), skipped
 
 
-def outcomes(found: Sequence[RawPage | Rejected]) -> list[str]:
-    return [one.reason if isinstance(one, Rejected) else "page" for one in found]
+def outcomes(records: Sequence[RawPage | Rejected]) -> list[str]:
+    return [one.reason if isinstance(one, Rejected) else "page" for one in records]
 
 
 def only(tmp_path: Path, block: bytes, **more: str) -> RawPage | Rejected:
-    found, _ = read(tmp_path / "a.warc", record("response", block, "application/http; msgtype=response", **more))
-    assert len(found) == 1
-    return found[0]
+    records, _ = read(tmp_path / "a.warc", record("response", block, "application/http; msgtype=response", **more))
+    assert len(records) == 1
+    return records[0]

@@ -12,21 +12,21 @@ from indexing.documents.exact_duplicates import id_keys, losers, text_keys
 HASHES = st.lists(st.integers(0, 5).map(lambda n: f"{n:032x}"), max_size=12)
 
 
-def rows(found: dict[int, np.ndarray]) -> dict[int, list[int]]:
-    return {unit: lost.tolist() for unit, lost in found.items()}
+def rows(lost_rows: dict[int, np.ndarray]) -> dict[int, list[int]]:
+    return {unit: lost.tolist() for unit, lost in lost_rows.items()}
 
 
 def test_the_first_in_file_order_stays_and_the_others_go() -> None:
     a, b, c = (digit * 32 for digit in "abc")
-    found = losers([(0, text_keys([a, b, a])), (1, text_keys([c, b])), (2, text_keys([]))])
-    assert rows(found) == {0: [2], 1: [1], 2: []}
+    lost = losers([(0, text_keys([a, b, a])), (1, text_keys([c, b])), (2, text_keys([]))])
+    assert rows(lost) == {0: [2], 1: [1], 2: []}
 
 
 @given(st.lists(HASHES, min_size=1, max_size=6), st.randoms())
 def test_duplicates_do_not_depend_on_the_order_in_which_files_finish(files: list[list[str]], order: random.Random) -> None:
     units = [(n, text_keys(hashes)) for n, hashes in enumerate(files)]
     shuffled = order.sample(units, len(units))
-    found = rows(losers(shuffled))
+    lost = rows(losers(shuffled))
     seen: set[str] = set()
     for n, hashes in enumerate(files):
         expected = []
@@ -34,7 +34,7 @@ def test_duplicates_do_not_depend_on_the_order_in_which_files_finish(files: list
             if text_hash in seen:
                 expected.append(row)
             seen.add(text_hash)
-        assert found[n] == expected
+        assert lost[n] == expected
 
 
 def test_keys_that_differ_in_one_half_only_are_different() -> None:

@@ -19,8 +19,8 @@ NESTED = "<div>" * 20_000  # 100 KB, 5 s
 
 @pytest.fixture(scope="module")
 def extractor() -> Iterator[Extractor]:
-    with Extractor(deadline_s=0.5) as made:
-        yield made
+    with Extractor(deadline_s=0.5) as running:
+        yield running
 
 
 def test_paragraphs_are_lines_and_navigation_is_gone(extractor: Extractor) -> None:

@@ -30,8 +30,8 @@ RULES = DocumentRules()
 
 @pytest.fixture(scope="module")
 def extractor() -> Iterator[Extractor]:
-    with Extractor(deadline_s=0.5) as made:
-        yield made
+    with Extractor(deadline_s=0.5) as running:
+        yield running
 
 
 def html(
@@ -85,8 +85,8 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
     other = parse(row(ENGLISH.upper().replace(". ", ".\n\n"), url="http://b.example/"), RULES, extractor)
     assert isinstance(one, Document) and isinstance(other, Document)
     assert one.text_hash == other.text_hash and one.doc_id != other.doc_id
-    given = parse(row(ENGLISH, doc_id="x:1"), RULES, extractor)
-    assert isinstance(given, Document) and given.doc_id == given.source_record == "x:1"
+    identified = parse(row(ENGLISH, doc_id="x:1"), RULES, extractor)
+    assert isinstance(identified, Document) and identified.doc_id == identified.source_record == "x:1"
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
     ],
 )
 def test_a_refused_page_says_why(raw: RawPage, rules: DocumentRules, reason: str, detail: str, extractor: Extractor) -> None:
-    found = parse(raw, rules, extractor)
-    assert isinstance(found, Rejected)
-    assert found.reason == reason and found.detail.startswith(detail)
-    assert (found.source_file, found.source_offset, found.url) == (raw.source_file, raw.source_offset, raw.url)
+    outcome = parse(raw, rules, extractor)
+    assert isinstance(outcome, Rejected)
+    assert outcome.reason == reason and outcome.detail.startswith(detail)
+    assert (outcome.source_file, outcome.source_offset, outcome.url) == (raw.source_file, raw.source_offset, raw.url)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_words_are_counted_in_scripts_without_blanks_too() -> None:
 
 
 def test_a_given_language_counts_if_it_is_one() -> None:
-    assert [language_of(ENGLISH, given) for given in ("de", "DE-at", "", "unknown", "english")] == [
+    assert [language_of(ENGLISH, language) for language in ("de", "DE-at", "", "unknown", "english")] == [
         "de",
         "de",
         "en",

@@ -22,7 +22,7 @@ from indexing.passages.text import fold
 from schemas.corpus import Passage, Sentence
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
 
-Given = tuple[str, str | None, str | None, int]
+LabelRow = tuple[str, str | None, str | None, int]
 """Question, sentence id, text, label; its number is its place from 1."""
 
 
@@ -40,7 +40,7 @@ OVERLAPPING = [passage("d", 0, A, B), passage("d", 1, B, C), passage("e", 0, sen
 
 
 @dataclass
-class Made:
+class Propagation:
     sentences: list[SentenceLabel]
     passages: list[PassageLabel]
     documents: list[DocumentLabel]
@@ -50,14 +50,16 @@ class Made:
     repeated: set[int]
 
 
-def batch(labels: Sequence[Given], first: int = 1) -> pa.RecordBatch:
+def batch(labels: Sequence[LabelRow], first: int = 1) -> pa.RecordBatch:
     rows = [(first + n, *values) for n, values in enumerate(labels)]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     arrays = [pa.array(values, field.type) for values, field in zip(columns, GIVEN_LABEL, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=GIVEN_LABEL)
 
 
-def propagate(labels: Sequence[Given], passages: Sequence[Passage], same_text: bool = False, at_once: int = 100) -> Made:
+def propagate(
+    labels: Sequence[LabelRow], passages: Sequence[Passage], same_text: bool = False, at_once: int = 100
+) -> Propagation:
     """As the step does, some documents at a time."""
     by_document: dict[str, list[Passage]] = {}
     for each in passages:
@@ -65,7 +67,7 @@ def propagate(labels: Sequence[Given], passages: Sequence[Passage], same_text: b
     documents = list(by_document.values())
     chunks = [list(chain(*documents[n : n + at_once])) for n in range(0, len(documents), at_once)]
     sentences = [SentenceTable.read(Passage.table(chunk)) for chunk in chunks]
-    made = Made([], [], [], [], set(), set(), set())
+    outcome = Propagation([], [], [], [], set(), set(), set())
     with tempfile.TemporaryDirectory() as folder:
         ready = GivenLabels(Path(folder))
         cut = len(labels) // 2
@@ -75,72 +77,72 @@ def propagate(labels: Sequence[Given], passages: Sequence[Passage], same_text: b
         for chunk in sentences:
             labelled = label_sentences(chunk, ready)
             tables = labelled.tables()
-            made.sentences += SentenceLabel.rows(tables["sentences"])
-            made.passages += PassageLabel.rows(tables["passages"])
-            made.documents += DocumentLabel.rows(tables["documents"])
-            made.conflicts += conflicts(labelled)
-            made.used |= set(labelled.used.tolist())
-            made.changed |= set(labelled.changed.tolist())
-        made.repeated = set(ready.repeated()[0].tolist())
-    return made
+            outcome.sentences += SentenceLabel.rows(tables["sentences"])
+            outcome.passages += PassageLabel.rows(tables["passages"])
+            outcome.documents += DocumentLabel.rows(tables["documents"])
+            outcome.conflicts += conflicts(labelled)
+            outcome.used |= set(labelled.used.tolist())
+            outcome.changed |= set(labelled.changed.tolist())
+        outcome.repeated = set(ready.repeated()[0].tolist())
+    return outcome
 
 
 def test_a_label_reaches_every_passage_that_holds_its_sentence() -> None:
-    made = propagate([("q", "d@100", None, 1)], OVERLAPPING)
-    assert made.used == {1}
-    assert [(p.passage_id, p.label, p.sentence_ids) for p in made.passages] == [
+    outcome = propagate([("q", "d@100", None, 1)], OVERLAPPING)
+    assert outcome.used == {1}
+    assert [(p.passage_id, p.label, p.sentence_ids) for p in outcome.passages] == [
         ("d#0", 1, ("d@100",)),
         ("d#1", 1, ("d@100",)),
     ]
-    assert made.sentences == [SentenceLabel("q", "d@100", "d", B.text, 1, "given")]
+    assert outcome.sentences == [SentenceLabel("q", "d@100", "d", B.text, 1, "given")]
 
 
 def test_a_passage_is_positive_if_one_of_its_sentences_is() -> None:
-    made = propagate([("q", "d@0", None, 1), ("q", "d@100", None, 0)], OVERLAPPING)
-    assert made.passages == [
+    outcome = propagate([("q", "d@0", None, 1), ("q", "d@100", None, 0)], OVERLAPPING)
+    assert outcome.passages == [
         PassageLabel("q", "d#0", "d", 1, ("d@0", "d@100")),
         PassageLabel("q", "d#1", "d", 0, ("d@100",)),
     ]
-    assert made.documents == [DocumentLabel("q", "d", 1)] and not made.conflicts
+    assert outcome.documents == [DocumentLabel("q", "d", 1)] and not outcome.conflicts
 
 
 def test_a_label_by_text_holds_on_every_page_whatever_case_and_white_space() -> None:
-    made = propagate([("q", None, "sentence 100 of\td.", 1)], OVERLAPPING)
-    assert [(row.sentence_id, row.source) for row in made.sentences] == [("d@100", "text"), ("e@0", "text")]
-    assert made.used == {1}
+    outcome = propagate([("q", None, "sentence 100 of\td.", 1)], OVERLAPPING)
+    assert [(row.sentence_id, row.source) for row in outcome.sentences] == [("d@100", "text"), ("e@0", "text")]
+    assert outcome.used == {1}
 
 
 def test_where_id_and_text_disagree_the_id_holds_and_the_conflict_is_told() -> None:
-    made = propagate([("q", None, B.text, 1), ("q", "d@100", None, 0)], OVERLAPPING)
-    assert [(row.sentence_id, row.label) for row in made.sentences] == [("d@100", 0), ("e@0", 1)]
-    assert made.conflicts == [LabelConflict("q", "d", None, ("d@100",), B.text, 0, 1, 0, 1, 2, 0)]
+    outcome = propagate([("q", None, B.text, 1), ("q", "d@100", None, 0)], OVERLAPPING)
+    assert [(row.sentence_id, row.label) for row in outcome.sentences] == [("d@100", 0), ("e@0", 1)]
+    assert outcome.conflicts == [LabelConflict("q", "d", None, ("d@100",), B.text, 0, 1, 0, 1, 2, 0)]
 
 
 def test_labels_of_different_questions_do_not_meet() -> None:
-    made = propagate([("q1", "d@0", None, 1), ("q2", "d@0", None, 0)], OVERLAPPING)
-    assert [(p.question_id, p.label) for p in made.passages] == [("q1", 1), ("q2", 0)]
+    outcome = propagate([("q1", "d@0", None, 1), ("q2", "d@0", None, 0)], OVERLAPPING)
+    assert [(p.question_id, p.label) for p in outcome.passages] == [("q1", 1), ("q2", 0)]
 
 
 def test_a_label_of_a_sentence_that_is_nowhere_is_not_used() -> None:
-    made = propagate([("q", "x@0", None, 1), ("q", None, "Nowhere.", 1)], OVERLAPPING)
-    assert made == Made([], [], [], [], set(), set(), set())
+    outcome = propagate([("q", "x@0", None, 1), ("q", None, "Nowhere.", 1)], OVERLAPPING)
+    assert outcome == Propagation([], [], [], [], set(), set(), set())
 
 
 def test_a_label_whose_sentence_has_another_text_now_is_not_used() -> None:
-    made = propagate([("q", "d@0", "SENTENCE 0 of  d.", 1), ("q", "d@100", "Once it read so.", 1)], OVERLAPPING)
-    assert (made.used, made.changed, [row.sentence_id for row in made.sentences]) == ({1}, {2}, ["d@0"])
+    outcome = propagate([("q", "d@0", "SENTENCE 0 of  d.", 1), ("q", "d@100", "Once it read so.", 1)], OVERLAPPING)
+    assert (outcome.used, outcome.changed, [row.sentence_id for row in outcome.sentences]) == ({1}, {2}, ["d@0"])
 
 
 def test_a_label_that_says_the_same_again_is_noted_and_not_used() -> None:
-    made = propagate(
+    outcome = propagate(
         [("q", "d@0", None, 1), ("q", "d@0", None, 1), ("q", None, "It.", 0), ("q", None, " it. ", 0)], OVERLAPPING
     )
-    assert (made.used, made.repeated) == ({1}, {2, 4})
+    assert (outcome.used, outcome.repeated) == ({1}, {2, 4})
 
 
 @pytest.mark.parametrize("by", [("d@0", None), (None, "It is."), ("d@0", "It is.")])
 def test_labels_that_contradict_each_other_are_refused_with_both_lines(by) -> None:
-    labels: list[Given] = [("q", "d@9", None, 1), ("q", *by, 1), ("r", *by, 0), ("q", *by, 1), ("q", *by, 0)]
+    labels: list[LabelRow] = [("q", "d@9", None, 1), ("q", *by, 1), ("r", *by, 0), ("q", *by, 1), ("q", *by, 0)]
     with pytest.raises(Contradiction, match="labelled 0, but 1 in line 2") as e:
         propagate(labels, OVERLAPPING)
     assert e.value.number == 5
@@ -149,18 +151,18 @@ def test_labels_that_contradict_each_other_are_refused_with_both_lines(by) -> No
 
 
 def test_a_label_by_id_holds_for_the_same_text_elsewhere_where_that_is_asked_for() -> None:
-    labels: list[Given] = [("q", "d@100", None, 1)]
+    labels: list[LabelRow] = [("q", "d@100", None, 1)]
     assert [row.sentence_id for row in propagate(labels, OVERLAPPING).sentences] == ["d@100"]
-    made = propagate(labels, OVERLAPPING, same_text=True)
-    assert [(row.sentence_id, row.source) for row in made.sentences] == [("d@100", "given"), ("e@0", "same_text")]
+    outcome = propagate(labels, OVERLAPPING, same_text=True)
+    assert [(row.sentence_id, row.source) for row in outcome.sentences] == [("d@100", "given"), ("e@0", "same_text")]
 
 
 def test_between_texts_the_majority_holds_and_a_tie_leaves_the_sentence_out() -> None:
     many = [passage("d", n, sentence("d", 100 * n, "Yes.")) for n in range(4)]
-    labels: list[Given] = [("q", "d@0", None, 1), ("q", "d@100", None, 0), ("q", "d@200", None, 0)]
-    made = propagate(labels, many, same_text=True)
-    assert [(row.sentence_id, row.label, row.source) for row in made.sentences][3] == ("d@300", 0, "same_text")
-    assert [(c.sentence_ids, c.given, c.positive, c.negative, c.label) for c in made.conflicts] == [
+    labels: list[LabelRow] = [("q", "d@0", None, 1), ("q", "d@100", None, 0), ("q", "d@200", None, 0)]
+    outcome = propagate(labels, many, same_text=True)
+    assert [(row.sentence_id, row.label, row.source) for row in outcome.sentences][3] == ("d@300", 0, "same_text")
+    assert [(c.sentence_ids, c.given, c.positive, c.negative, c.label) for c in outcome.conflicts] == [
         (("d@0",), 1, 1, 2, 1),
         (("d@100",), 0, 1, 2, 0),
         (("d@200",), 0, 1, 2, 0),
@@ -176,39 +178,39 @@ def test_between_texts_the_majority_holds_and_a_tie_leaves_the_sentence_out() ->
 
 def test_one_text_labelled_both_ways_in_one_passage_is_told() -> None:
     twice = [passage("d", 0, sentence("d", 0, "Yes."), sentence("d", 50, "No."), sentence("d", 100, "yes."))]
-    made = propagate([("q", "d@0", None, 0), ("q", "d@50", None, 0), ("q", "d@100", None, 1)], twice)
-    assert made.conflicts == [LabelConflict("q", "d", "d#0", ("d@0", "d@100"), "Yes.", None, 1, 1, 3, 1, 1)]
-    assert made.passages[0].label == 1
+    outcome = propagate([("q", "d@0", None, 0), ("q", "d@50", None, 0), ("q", "d@100", None, 1)], twice)
+    assert outcome.conflicts == [LabelConflict("q", "d", "d#0", ("d@0", "d@100"), "Yes.", None, 1, 1, 3, 1, 1)]
+    assert outcome.passages[0].label == 1
 
 
 # The definition, in words: what is said above, of one sentence, passage and document at a time.
 
 
-def defined(labels: Sequence[Given], passages: Sequence[Passage], same_text: bool) -> Made:
+def defined(labels: Sequence[LabelRow], passages: Sequence[Passage], same_text: bool) -> Propagation:
     texts = {s.sentence_id: s.text for p in passages for s in p.sentences}
-    made = Made([], [], [], [], set(), set(), set())
+    expected = Propagation([], [], [], [], set(), set(), set())
     by_id: dict[tuple[str, str], tuple[int, int]] = {}
     votes: dict[tuple[str, str], list[tuple[int, int, str]]] = {}
     seen: set[object] = set()
     for number, (question, sentence_id, text, value) in enumerate(labels, 1):
         folded = None if text is None else fold(text)
         if (question, sentence_id, folded) in seen:
-            made.repeated.add(number)
+            expected.repeated.add(number)
         elif sentence_id is None:
             assert folded is not None
             votes.setdefault((question, folded), []).append((value, number, "text"))
-            made.used |= {number} if folded in {fold(text) for text in texts.values()} else set()
+            expected.used |= {number} if folded in {fold(text) for text in texts.values()} else set()
         elif sentence_id in texts and folded not in (None, fold(texts[sentence_id])):
-            made.changed.add(number)
+            expected.changed.add(number)
         elif sentence_id in texts:
-            made.used.add(number)
+            expected.used.add(number)
             if (question, sentence_id) not in by_id:
                 by_id[question, sentence_id] = (value, number)
                 if same_text:
                     votes.setdefault((question, fold(texts[sentence_id])), []).append((value, number, "same_text"))
         seen.add((question, sentence_id, folded))
     final: dict[tuple[str, str], int] = {}
-    for question in sorted({given_label[0] for given_label in labels}):
+    for question in sorted({row[0] for row in labels}):
         for sentence_id, text in texts.items():
             cast = votes.get((question, fold(text)), [])
             own = by_id.get((question, sentence_id))
@@ -218,7 +220,7 @@ def defined(labels: Sequence[Given], passages: Sequence[Passage], same_text: boo
             lines = {v: [vote[1] for vote in [*cast, *([own] if own else [])] if vote[0] == v] for v in (0, 1)}
             doc_id = sentence_id.partition("@")[0]
             if lines[0] and lines[1]:
-                made.conflicts.append(
+                expected.conflicts.append(
                     LabelConflict(
                         question, doc_id, None, (sentence_id,), text, own[0] if own else None,
                         len(ones), len(zeros), min(lines[1]), min(lines[0]), value,
@@ -227,23 +229,23 @@ def defined(labels: Sequence[Given], passages: Sequence[Passage], same_text: boo
             if value is not None:
                 final[question, sentence_id] = value
                 by = "given" if own else "text" if any(v == value and how == "text" for v, _, how in cast) else "same_text"
-                made.sentences.append(SentenceLabel(question, sentence_id, doc_id, text, value, by))
+                expected.sentences.append(SentenceLabel(question, sentence_id, doc_id, text, value, by))
         for p in passages:
             held = {s.sentence_id: final[question, s.sentence_id] for s in p.sentences if (question, s.sentence_id) in final}
             if held:
-                made.passages.append(PassageLabel(question, p.passage_id, p.doc_id, max(held.values()), tuple(held)))
+                expected.passages.append(PassageLabel(question, p.passage_id, p.doc_id, max(held.values()), tuple(held)))
             for text in sorted({fold(texts[s]) for s in held}):
                 same = [s for s in held if fold(texts[s]) == text]
                 if len({held[s] for s in same}) == 2:
-                    made.conflicts.append(
+                    expected.conflicts.append(
                         LabelConflict(question, p.doc_id, p.passage_id, tuple(same), texts[same[0]], None,
                                       sum(held[s] for s in same), sum(1 - held[s] for s in same), 0, 0, 1)
                     )  # fmt: skip
         for doc_id in dict.fromkeys(p.doc_id for p in passages):
             held = {s: v for (q, s), v in final.items() if q == question and s.startswith(f"{doc_id}@")}
             if held:
-                made.documents.append(DocumentLabel(question, doc_id, max(held.values())))
-    return made
+                expected.documents.append(DocumentLabel(question, doc_id, max(held.values())))
+    return expected
 
 
 def without_lines(rows: Iterable[LabelConflict]) -> list[str]:
@@ -270,23 +272,27 @@ def test_propagation_equals_its_definition(texts, cuts, by_id, by_text, said, or
     passages = []
     for doc_id in "def":
         inside = [sentence(doc_id, 50 * n, texts[doc_id, n]) for n in range(6) if (doc_id, n) in texts]
-        passages += [passage(doc_id, n, *inside[at : at + size]) for n, (at, size) in enumerate(cuts) if inside[at : at + size]]
+        passages += [
+            passage(doc_id, n, *inside[first : first + size])
+            for n, (first, size) in enumerate(cuts)
+            if inside[first : first + size]
+        ]
     if not passages:
         return
     by_fold: Mapping[tuple[str, str], tuple[str, int]] = {(q, fold(text)): (text, v) for (q, text), v in by_text.items()}
-    labels: list[Given] = [
+    labels: list[LabelRow] = [
         (q, f"{doc_id}@{50 * n}", text, v) for ((q, (doc_id, n)), v), text in zip(by_id.items(), said, strict=False)
     ]
     labels += [(q, None, text, v) for (q, _), (text, v) in by_fold.items()]
     labels += labels[::2]
     order.shuffle(labels)
-    made, wanted = propagate(labels, passages, same_text, at_once), defined(labels, passages, same_text)
-    assert sorted(made.sentences, key=str) == sorted(wanted.sentences, key=str)
-    assert sorted(made.passages, key=str) == sorted(wanted.passages, key=str)
-    assert sorted(made.documents, key=str) == sorted(wanted.documents, key=str)
-    assert without_lines(made.conflicts) == without_lines(wanted.conflicts)
-    assert (made.used, made.changed, made.repeated) == (wanted.used, wanted.changed, wanted.repeated)
-    for rows in (made.sentences, made.passages, made.documents):
+    outcome, wanted = propagate(labels, passages, same_text, at_once), defined(labels, passages, same_text)
+    assert sorted(outcome.sentences, key=str) == sorted(wanted.sentences, key=str)
+    assert sorted(outcome.passages, key=str) == sorted(wanted.passages, key=str)
+    assert sorted(outcome.documents, key=str) == sorted(wanted.documents, key=str)
+    assert without_lines(outcome.conflicts) == without_lines(wanted.conflicts)
+    assert (outcome.used, outcome.changed, outcome.repeated) == (wanted.used, wanted.changed, wanted.repeated)
+    for rows in (outcome.sentences, outcome.passages, outcome.documents):
         assert [row.doc_id for row in rows] == sorted(row.doc_id for row in rows)
-    assert made.sentences == sorted(made.sentences, key=lambda r: (r.doc_id, r.question_id, r.sentence_id))
-    assert made.passages == sorted(made.passages, key=lambda r: (r.doc_id, r.question_id, r.passage_id))
+    assert outcome.sentences == sorted(outcome.sentences, key=lambda r: (r.doc_id, r.question_id, r.sentence_id))
+    assert outcome.passages == sorted(outcome.passages, key=lambda r: (r.doc_id, r.question_id, r.passage_id))

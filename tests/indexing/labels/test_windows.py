@@ -25,7 +25,7 @@ def document(text: str) -> Document:
     return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 0, "", "")
 
 
-def of_words(limit: int):
+def word_limit(limit: int):
     return lambda text, start, end: len(text[start:end].split()) <= limit
 
 
@@ -54,13 +54,13 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 )
 def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(labelled, words, places, runs) -> None:
     assert [s.text.split()[0] for s in SENTENCES] == ["One", "Three", "Six.", "Seven", "Eleven"]
-    assert windows(labelled, lambda n: last_that_fits(TEXT, SENTENCES, n, of_words(words)), places) == runs
+    assert windows(labelled, lambda n: last_that_fits(TEXT, SENTENCES, n, word_limit(words)), places) == runs
 
 
 def test_a_window_is_a_passage_that_may_cross_a_line_end() -> None:
-    made = passage(document(TEXT), SENTENCES, (1, 3))
-    assert (made.passage_id, made.text) == ("d:9-30", "Three four five.\nSix.") and made.text == TEXT[9:30]
-    assert [s.sentence_id for s in made.sentences] == ["d@9", "d@26"] and made.title == "A title"
+    window = passage(document(TEXT), SENTENCES, (1, 3))
+    assert (window.passage_id, window.text) == ("d:9-30", "Three four five.\nSix.") and window.text == TEXT[9:30]
+    assert [s.sentence_id for s in window.sentences] == ["d@9", "d@26"] and window.title == "A title"
 
 
 def test_groups_are_all_the_one_with_the_sentence_in_the_middle_and_a_random_one() -> None:
@@ -69,9 +69,9 @@ def test_groups_are_all_the_one_with_the_sentence_in_the_middle_and_a_random_one
     assert choose(runs, 5, "center", "") == [(3, 8)]
     assert choose(runs[3:], 5, "center", "") == [(2, 7)]
     assert choose([(5, 7), (4, 6)], 5, "center", "") == [(5, 7)]  # as near to the middle: the first
-    found = [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
-    assert all(len(one) == 1 for one in found) and {one[0] for one in found} == set(runs)
-    assert found == [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
+    chosen = [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
+    assert all(len(one) == 1 for one in chosen) and {one[0] for one in chosen} == set(runs)
+    assert chosen == [choose(runs, 5, "random", f"0:q:{n}") for n in range(200)]
 
 
 @given(
@@ -91,10 +91,10 @@ def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_
     runs = windows(labelled, lambda n: last_that_fits(text, sentences, n, splitter(limit).fits), places)
     assert len(set(runs)) == len(runs) >= 1 and runs[0][0] == labelled
     for first, last in runs:
-        made = passage(document(text), sentences, (first, last))
-        assert made.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id and labelled - first < places
-        assert len(tokenizer()(made.text)) <= limit and made.text == text[made.start : made.end]
-        assert last == len(sentences) or len(tokenizer()(text[made.start : sentences[last].end])) > limit
+        window = passage(document(text), sentences, (first, last))
+        assert window.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id and labelled - first < places
+        assert len(tokenizer()(window.text)) <= limit and window.text == text[window.start : window.end]
+        assert last == len(sentences) or len(tokenizer()(text[window.start : sentences[last].end])) > limit
     for first in {max(0, labelled - place) for place in range(places)} - {first for first, _ in runs}:
         assert len(tokenizer()(text[sentences[first].start : sentences[labelled].end])) > limit
 
@@ -129,19 +129,19 @@ WORDS = [
     st.randoms(use_true_random=False),
 )
 def test_the_windows_of_many_sentences_at_once_are_those_of_each(words, limit, places, group, random) -> None:
-    texts = [" ".join(of) for of in words]
+    texts = [" ".join(page) for page in words]
     cut = [splitter(limit).sentences(f"d{n}", text) for n, text in enumerate(texts)]
     line, numbers = line_of(texts, cut), [(n, m) for n, sentences in enumerate(cut) for m in range(len(sentences))]
     labelled = sorted(random.sample(range(len(numbers)), min(len(numbers), 4)))
     if not labelled:
         return
-    at = np.array(labelled)
-    lasts = line.lasts(at, places, splitter(limit))
-    rows, firsts = choose_many(at, line.document, lasts, group, places, lambda row: f"key {row}")
+    sentence_numbers = np.array(labelled)
+    lasts = line.lasts(sentence_numbers, places, splitter(limit))
+    rows, firsts = choose_many(sentence_numbers, line.document, lasts, group, places, lambda row: f"key {row}")
     for row, number in enumerate(labelled):
-        of, place = numbers[number]
+        page, place = numbers[number]
         base = number - place
-        last = partial(last_that_fits, texts[of], cut[of], fits=splitter(limit).fits)
+        last = partial(last_that_fits, texts[page], cut[page], fits=splitter(limit).fits)
         runs = choose(windows(place, last, places), place, group, f"key {row}")
         mine = firsts[rows == row]
         assert list(zip((mine - base).tolist(), (lasts[mine] - base).tolist(), strict=True)) == runs
@@ -151,7 +151,7 @@ def line_of(texts, cut) -> SentenceLine:
     numbers = [[n] * len(sentences) for n, sentences in enumerate(cut)]
     flat = [s for sentences in cut for s in sentences]
     return SentenceLine(
-        np.array([n for of in numbers for n in of], np.int64),
+        np.array([n for page in numbers for n in page], np.int64),
         np.array([s.start for s in flat], np.int64),
         np.array([s.end for s in flat], np.int64),
         least_tokens(pa.array([s.text for s in flat], pa.string())),
@@ -166,8 +166,8 @@ def test_on_the_sample_s_pages_every_run_has_as_many_tokens_as_its_sentences_and
     line = line_of([d.text for d in documents], cut)
     assert len(line.start) > 500
     lasts = line.lasts(np.arange(len(line.start)), 5, splitter(60))
-    at = 0
+    offset = 0
     for d, sentences in zip(documents, cut, strict=True):
         for n in range(len(sentences)):
-            assert last_that_fits(d.text, sentences, n, splitter(60).fits) == lasts[at + n] - at
-        at += len(sentences)
+            assert last_that_fits(d.text, sentences, n, splitter(60).fits) == lasts[offset + n] - offset
+        offset += len(sentences)

@@ -49,14 +49,14 @@ def without_spaces(texts: list[str]) -> str:
 @example("x" * 5_000 + " y", (10, 5, "sentences"))
 @example("a.b!c? " * 400, (10, 5, "sentences"))
 @example("cannot gonna dont " * 30, (10, 5, "sentences"))
-def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str, made: tuple[int, int, str]) -> None:
-    split = splitter(*made)
+def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str, cutting: tuple[int, int, str]) -> None:
+    split = splitter(*cutting)
     sentences = split.sentences("d", text)
     for s in sentences:
         assert text[s.start : s.end] == s.text == s.text.strip() != ""
         assert s.sentence_id == f"d@{s.start}"
         assert "\n" not in s.text
-        assert len(tokenizer()(s.text)) <= made[0]
+        assert len(tokenizer()(s.text)) <= cutting[0]
     assert all(a.end <= b.start for a, b in pairwise(sentences))
     assert without_spaces([s.text for s in sentences]) == without_spaces([text])
 
@@ -65,9 +65,9 @@ def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(text: str
     assert all(text[p.start : p.end] == p.text == p.text.strip() != "" for p in passages)
     assert all(a.end <= b.start for a, b in pairwise(passages))
     assert [s for p in passages for s in p.sentences] == sentences
-    if made[2] == "sentences":
+    if cutting[2] == "sentences":
         assert all((p.start, p.end) == (p.sentences[0].start, p.sentences[-1].end) for p in passages)
-        assert all(len(tokenizer()(p.text)) <= made[0] for p in passages)
+        assert all(len(tokenizer()(p.text)) <= cutting[0] for p in passages)
     else:
         assert without_spaces([p.text for p in passages]) == without_spaces([text])
 

@@ -40,8 +40,8 @@ HIDDEN = [
 
 @pytest.mark.parametrize("character", HIDDEN, ids=lambda character: f"U+{ord(character):04X}")
 def test_control_characters_and_marks_of_direction_are_dropped(character: str) -> None:
-    for of_text in (normalise, one_line, visible):
-        assert of_text(f"a{character}b {character}c") == "ab c"
+    for clean in (normalise, one_line, visible):
+        assert clean(f"a{character}b {character}c") == "ab c"
 
 
 @pytest.mark.parametrize("character", ["\t", "\n", "\r\n", "\x85", "\u2028", "\u2029"])

@@ -74,11 +74,11 @@ def passages(texts: Sequence[str]) -> list[Passage]:
 
 
 def test_every_text_is_found_with_its_bits_and_stored_once(tmp_path: Path) -> None:
-    made = written(tmp_path, TEXTS[:100], TEXTS[50:250], [], TEXTS[:10])
-    assert made.name.answers == 250 and made.name.answers_cut > 20
-    found = AnswerCodes([made]).find(TEXTS)
-    assert [answer is None for answer in found] == [False] * 250 + [True] * 50
-    for text, answer in zip(TEXTS[:250], found, strict=False):
+    shard_codes = written(tmp_path, TEXTS[:100], TEXTS[50:250], [], TEXTS[:10])
+    assert shard_codes.name.answers == 250 and shard_codes.name.answers_cut > 20
+    answers = AnswerCodes([shard_codes]).find(TEXTS)
+    assert [answer is None for answer in answers] == [False] * 250 + [True] * 50
+    for text, answer in zip(TEXTS[:250], answers, strict=False):
         alone = Words().encode([text])
         assert answer is not None
         assert (answer.bits == alone.bits).all() and answer.cut == alone.cut[0]
@@ -117,9 +117,9 @@ def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: 
     assert {name for name in files if name.startswith("codes/")} == {
         f"codes/{model}/{file}" for model in (Words.model, Other.model) for file in (answer_codes.ANSWERS, answer_codes.BITS)
     }
-    found = stored_codes([built / n for n in "012"], Words.model)
-    assert found is not None and len(found.shards) == 2
-    assert [answer is None for answer in found.find(TEXTS)] == [False] * 161 + [True] * 139
+    codes = stored_codes([built / n for n in "012"], Words.model)
+    assert codes is not None and len(codes.shards) == 2
+    assert [answer is None for answer in codes.find(TEXTS)] == [False] * 161 + [True] * 139
     assert stored_codes([built / "2"], Words.model) is None
 
 

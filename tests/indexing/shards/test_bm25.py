@@ -81,45 +81,45 @@ def passages(count: int, seed: int = 0, longest: int = 60) -> list[tuple[str, st
     ]
 
 
-def index(folder: Path, given: Sequence[tuple[str, str]]) -> Bm25Index:
-    assert build(given, folder) == len(given)
+def index(folder: Path, texts: Sequence[tuple[str, str]]) -> Bm25Index:
+    assert build(texts, folder) == len(texts)
     return Bm25Index(folder)
 
 
 def test_row_is_document_number(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", f"word{row}") for row in range(5_000)])
+    bm25 = index(tmp_path, [("", f"word{row}") for row in range(5_000)])
     asked = list(range(0, 5_000, 7))
-    found = made.search([f"word{row}" for row in asked], 3, None)
-    assert [rows.tolist() for rows, _ in found] == [[row] for row in asked]
+    hits = bm25.search([f"word{row}" for row in asked], 3, None)
+    assert [rows.tolist() for rows, _ in hits] == [[row] for row in asked]
 
 
 def test_the_title_is_searched_with_the_text(tmp_path: Path) -> None:
-    made = index(tmp_path, [("Glacier cave", "within the ice"), ("", "circular motion")])
-    assert made.search(["glacier", "motion"], 5, None)[0][0].tolist() == [0]
-    assert made.statistics().tokens == 6  # all words but "the"
+    bm25 = index(tmp_path, [("Glacier cave", "within the ice"), ("", "circular motion")])
+    assert bm25.search(["glacier", "motion"], 5, None)[0][0].tolist() == [0]
+    assert bm25.statistics().tokens == 6  # all words but "the"
 
 
 def test_scores_are_the_formula_of_bm25(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", "ice ice cave"), ("", "cave wind"), ("", "wind")])
+    bm25 = index(tmp_path, [("", "ice ice cave"), ("", "cave wind"), ("", "wind")])
     k1, b, average = 0.9, 0.4, 6 / 3
     idf = np.log(1 + (3 - 1 + 0.5) / (1 + 0.5))
     wanted = idf * 2 / (2 + k1 * (1 - b + b * 3 / average))
-    [(rows, scores)] = made.search(["ice"], 3, None)
+    [(rows, scores)] = bm25.search(["ice"], 3, None)
     assert rows.tolist() == [0]
     assert scores[0] == pytest.approx(wanted, abs=6e-5)
-    assert made.search(["ice ice"], 3, None)[0][1][0] == pytest.approx(2 * wanted, abs=6e-5)  # asked twice counts twice
+    assert bm25.search(["ice ice"], 3, None)[0][1][0] == pytest.approx(2 * wanted, abs=6e-5)  # asked twice counts twice
 
 
 @pytest.mark.parametrize("sizes", [(1_200,), (1_000, 150, 49, 1), (300, 300, 300, 300)])
 def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], tmp_path: Path) -> None:
     draw = random.Random(5)
     # Lengths differ from shard to shard, which BM25's average length would notice.
-    given = [p for n, size in enumerate(sizes) for p in passages(size, seed=n, longest=(5, 90, 20, 200)[n])]
-    ids = [f"p{row:04d}" for row in range(len(given))]
+    corpus = [p for n, size in enumerate(sizes) for p in passages(size, seed=n, longest=(5, 90, 20, 200)[n])]
+    ids = [f"p{row:04d}" for row in range(len(corpus))]
     questions = [" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(40)] + ["nothing of this is known zzz", "?"]
-    whole = index(tmp_path / "whole", given)
+    whole = index(tmp_path / "whole", corpus)
     starts = np.cumsum([0, *sizes])
-    parts = [index(tmp_path / str(n), given[starts[n] : starts[n + 1]]) for n in range(len(sizes))]
+    parts = [index(tmp_path / str(n), corpus[starts[n] : starts[n + 1]]) for n in range(len(sizes))]
     total = reduce(add, [part.share(questions) for part in parts], GlobalStatistics())
     assert total == whole.share(questions)
     depth, uncorrected = 100, 0
@@ -127,62 +127,62 @@ def test_shards_give_what_one_index_gives(sizes: tuple[int, ...], tmp_path: Path
     alone = [part.search(questions, depth, None) for part in parts]
     for n, (rows, scores) in enumerate(whole.search(questions, depth, None)):
         wanted = merge([Best.of(0, rows, [ids[row] for row in rows], scores)], depth)
-        merged = merge([_named(found[n], ids, start) for found, start in zip(by_part, starts, strict=False)], depth)
+        merged = merge([_named(hits[n], ids, start) for hits, start in zip(by_part, starts, strict=False)], depth)
         assert merged.ids.tolist() == wanted.ids.tolist()
         assert merged.scores.tolist() == wanted.scores.tolist()  # to the bit
-        naive = merge([_named(found[n], ids, start) for found, start in zip(alone, starts, strict=False)], depth)
+        naive = merge([_named(hits[n], ids, start) for hits, start in zip(alone, starts, strict=False)], depth)
         uncorrected += int((naive.ids != wanted.ids).sum())
     assert uncorrected > 100 or len(sizes) == 1  # the case is not trivial
 
 
-def _named(found: tuple[np.ndarray, np.ndarray], ids: list[str], start: int) -> Best:
-    rows, scores = found
+def _named(hits: tuple[np.ndarray, np.ndarray], ids: list[str], start: int) -> Best:
+    rows, scores = hits
     return Best.of(0, rows, [ids[start + row] for row in rows], scores)
 
 
 def test_every_hit_that_ties_with_the_last_is_returned(tmp_path: Path) -> None:
-    given = [("", "ice cave")] * 2 + [("", "ice wind")] * 300 + [("", "ice wind storm lake valley")] * 50
-    made = index(tmp_path, given)
-    [(rows, scores)] = made.search(["ice cave"], 3, None)
+    corpus = [("", "ice cave")] * 2 + [("", "ice wind")] * 300 + [("", "ice wind storm lake valley")] * 50
+    bm25 = index(tmp_path, corpus)
+    [(rows, scores)] = bm25.search(["ice cave"], 3, None)
     assert rows.tolist() == list(range(302))
     assert len(set(scores.tolist())) == 2
-    assert made.search(["ice cave"], 2, None)[0][0].tolist() == [0, 1]  # nothing ties with the second
-    assert len(made.search(["ice cave"], 303, None)[0][0]) == 352
+    assert bm25.search(["ice cave"], 2, None)[0][0].tolist() == [0, 1]  # nothing ties with the second
+    assert len(bm25.search(["ice cave"], 303, None)[0][0]) == 352
 
 
 def test_no_character_of_a_question_has_a_meaning(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", "who wrote AND OR NOT"), ("", "wind"), ("", "naïve 😀")])
+    bm25 = index(tmp_path, [("", "who wrote AND OR NOT"), ("", "wind"), ("", "naïve 😀")])
     for question in ('"wind', "wind AND", "wind?*~^2 (", "contents: wind", "+wind -wind \\", "wind\0", "wind \ud800"):
-        assert 1 in made.search([question], 5, None)[0][0].tolist(), question
-    assert made.search(["", "?!", "the"], 5, None)[0][0].tolist() == []
-    assert made.search(["😀"], 5, None)[0][0].tolist() == [2]
+        assert 1 in bm25.search([question], 5, None)[0][0].tolist(), question
+    assert bm25.search(["", "?!", "the"], 5, None)[0][0].tolist() == []
+    assert bm25.search(["😀"], 5, None)[0][0].tolist() == [2]
 
 
 def test_a_question_of_three_thousand_words_is_no_error(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", f"word{row}") for row in range(3_000)])
-    [(rows, _)] = made.search([" ".join(f"word{row}" for row in range(3_000))], 5, None)
+    bm25 = index(tmp_path, [("", f"word{row}") for row in range(3_000)])
+    [(rows, _)] = bm25.search([" ".join(f"word{row}" for row in range(3_000))], 5, None)
     assert len(rows) == 3_000  # all tied
 
 
 def test_an_empty_shard_finds_nothing_and_adds_nothing(tmp_path: Path) -> None:
-    made = index(tmp_path, [])
-    assert made.rows == 0
-    assert made.share(["ice caves"]) == GlobalStatistics(0, 0, {"ic": 0, "cave": 0})
-    assert made.search(["ice"], 5, None)[0][0].tolist() == []
+    bm25 = index(tmp_path, [])
+    assert bm25.rows == 0
+    assert bm25.share(["ice caves"]) == GlobalStatistics(0, 0, {"ic": 0, "cave": 0})
+    assert bm25.search(["ice"], 5, None)[0][0].tolist() == []
 
 
 def test_passages_without_words_are_rows_but_no_documents_of_the_statistics(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", "ice"), ("", "???"), ("", ""), ("", "cave")])
-    assert (made.rows, made.statistics().documents) == (4, 2)
-    assert made.search(["cave"], 5, None)[0][0].tolist() == [3]
+    bm25 = index(tmp_path, [("", "ice"), ("", "???"), ("", ""), ("", "cave")])
+    assert (bm25.rows, bm25.statistics().documents) == (4, 2)
+    assert bm25.search(["cave"], 5, None)[0][0].tolist() == [3]
 
 
 def test_statistics_of_other_questions_are_refused(tmp_path: Path) -> None:
-    made = index(tmp_path, [("", "ice cave")])
+    bm25 = index(tmp_path, [("", "ice cave")])
     with pytest.raises(ValueError, match="'cave'"):
-        made.search(["cave"], 5, made.share(["ice"]))
+        bm25.search(["cave"], 5, bm25.share(["ice"]))
     with pytest.raises(ValueError, match="depth is 0"):
-        made.search(["cave"], 0, None)
+        bm25.search(["cave"], 0, None)
 
 
 def test_a_folder_without_an_index_is_refused(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_build_that_fails_leaves_no_index(tmp_path: Path) -> None:
 def test_scores_are_those_of_anserinis_own_searcher(tmp_path: Path) -> None:
     from jnius import autoclass
 
-    made = index(tmp_path, passages(2_000, seed=3))
+    bm25 = index(tmp_path, passages(2_000, seed=3))
     # Anserini's searcher reports a stored id, which our index does not have; so it stops at Lucene's own document number.
     similarity = autoclass("org.apache.lucene.search.similarities.BM25Similarity")(0.9, 0.4)
     query = autoclass("io.anserini.search.query.BagOfWordsQueryGenerator")()
@@ -215,7 +215,7 @@ def test_scores_are_those_of_anserinis_own_searcher(tmp_path: Path) -> None:
     searcher.setSimilarity(similarity)
     for question in ("glacier caves in winter", "who sang the song of the king of kings?", "satellite orbit orbit"):
         theirs = searcher.search(query.buildQuery("contents", analyzer, question), 50).scoreDocs
-        rows, scores = made.search([question], 50, None)[0]
+        rows, scores = bm25.search([question], 50, None)[0]
         assert sorted(round(hit.score, 4) for hit in theirs) == pytest.approx(sorted(scores[:50].tolist()), abs=1e-4)
         clear = [hit.doc for hit in theirs if hit.score > scores[49] + 1e-4]
         assert set(clear) <= set(rows.tolist())
@@ -232,11 +232,11 @@ def test_cacm_reaches_the_published_map(tmp_path: Path) -> None:
         documents = [json.loads(line) for line in file]
     with gzip.open(folder / "queries.jsonl.gz", "rt") as file:
         questions = [json.loads(line) for line in file]
-    made = index(tmp_path, [("", document["text"]) for document in documents])
+    bm25 = index(tmp_path, [("", document["text"]) for document in documents])
     run = [
         ir_measures.ScoredDoc(question["query_id"], documents[row]["doc_id"], score - rank * 1e-9)
         for question, (rows, scores) in zip(
-            questions, made.search([question["text"] for question in questions], 1_000, None), strict=True
+            questions, bm25.search([question["text"] for question in questions], 1_000, None), strict=True
         )
         for rank, (row, score) in enumerate(zip(rows[:1_000].tolist(), scores.tolist(), strict=False))
     ]
@@ -253,8 +253,8 @@ def test_two_threads_search_and_build_as_one_does(tmp_path: Path) -> None:
 
     def wrong(n: int) -> int:
         """How many of 2,000 searches differ from those of one thread."""
-        found = (indexes[n].search(questions[k % 20], 10, None) for k in range(2_000))
-        return sum(not _same(hits, wanted[n][k % 20]) for k, hits in enumerate(found))
+        searches = (indexes[n].search(questions[k % 20], 10, None) for k in range(2_000))
+        return sum(not _same(hits, wanted[n][k % 20]) for k, hits in enumerate(searches))
 
     with ThreadPoolExecutor(3) as pool:
         built = pool.submit(build, passages(2_000, seed=2), tmp_path / "built")

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from indexing.shards.fusion import Best, fuse, merge
 
 SCORES = st.sampled_from([0.0, 0.5, 0.5001, 1.0, 2.0])  # few, so that most are tied
-FOUND = st.dictionaries(st.text("ab0#é中😀", min_size=1, max_size=3), st.tuples(st.integers(0, 3), SCORES), max_size=20)
+SCORED = st.dictionaries(st.text("ab0#é中😀", min_size=1, max_size=3), st.tuples(st.integers(0, 3), SCORES), max_size=20)
 
 
-def best_of(found: dict[str, tuple[int, float]]) -> list[Best]:
+def best_of(scored: dict[str, tuple[int, float]]) -> list[Best]:
     """One Best per shard, for passages {id: (shard, score)}."""
     parts = []
     for shard in range(4):
-        here = [(passage_id, score) for passage_id, (s, score) in found.items() if s == shard]
+        here = [(passage_id, score) for passage_id, (s, score) in scored.items() if s == shard]
         ids, scores = [passage_id for passage_id, _ in here], np.array([score for _, score in here])
         parts.append(merge([Best.of(shard, np.arange(len(here)), ids, scores)], 100))
     return parts
@@ -28,14 +28,14 @@ def as_tuples(best: Best) -> list[tuple[float, str, int, int]]:
     return list(zip(best.scores.tolist(), ids, best.shards.tolist(), best.rows.tolist(), strict=True))
 
 
-@given(FOUND, st.integers(1, 25), st.permutations(range(4)))
+@given(SCORED, st.integers(1, 25), st.permutations(range(4)))
 def test_merging_in_any_order_and_grouping_is_one_global_sort(
-    found: dict[str, tuple[int, float]], depth: int, order: list[int]
+    scored: dict[str, tuple[int, float]], depth: int, order: list[int]
 ) -> None:
-    parts = best_of(found)
+    parts = best_of(scored)
     at_once = as_tuples(merge(parts, depth))
     assert [(-score, passage_id) for score, passage_id, _, _ in at_once] == sorted(
-        (-score, passage_id) for passage_id, (_, score) in found.items()
+        (-score, passage_id) for passage_id, (_, score) in scored.items()
     )[:depth]
     a, b, c, d = (parts[n] for n in order)
     assert as_tuples(merge([merge([a, b], depth), merge([c, d], depth)], depth)) == at_once

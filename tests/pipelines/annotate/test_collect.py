@@ -124,9 +124,9 @@ def test_the_majority_gives_labels_a_tie_stays_open_and_controls_have_none(run: 
     lines = list(collect(run, [sheet(tmp_path, "x.csv", THREE)]))
     assert labels(run) == {"a": 1, "b": 0, "d": 0}
     assert conflicts(run) == {"b": (("anna=1", "bo=0", "cy=0"), 0), "c": (("anna=1", "bo=0"), None)}
-    made = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
-    assert (made["q-b"].votes, made["q-b"].positive) == (3, pytest.approx(1 / 3))
-    assert (made["q-b"].sentence_id, made["q-b"].stratum, made["q-b"].probability) == ("d-b@0", "top", 1.0)
+    rows = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
+    assert (rows["q-b"].votes, rows["q-b"].positive) == (3, pytest.approx(1 / 3))
+    assert (rows["q-b"].sentence_id, rows["q-b"].stratum, rows["q-b"].probability) == ("d-b@0", "top", 1.0)
     assert "7 tasks = 3 labelled + 1 open + 2 control + 0 too few votes + 1 not judged; 2 conflicts" in lines[1]
     assert figures(run)["counts"]["controls_judged"] == 2
 
@@ -150,10 +150,10 @@ def test_weighted_votes_follow_who_is_right_on_controls(run: Path, tmp_path: Pat
     rows = [*THREE, ("b", "wrong", "dee"), ("e", "wrong", "bo")]
     list(collect(run, [sheet(tmp_path, "x.csv", rows)], ResolutionRules("weighted")))
     assert labels(run) == {"a": 1, "b": 1, "c": 1}
-    weights = {name: of["weight"] for name, of in figures(run)["annotators"].items()}
+    weights = {name: figure["weight"] for name, figure in figures(run)["annotators"].items()}
     assert weights == {"anna": pytest.approx(1.0986, abs=1e-4), "bo": 0, "cy": 0, "dee": pytest.approx(0.3662, abs=1e-4)}
-    made = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
-    assert made["q-b"].positive == pytest.approx(0.75) and made["q-b"].votes == 4
+    resolved = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
+    assert resolved["q-b"].positive == pytest.approx(0.75) and resolved["q-b"].votes == 4
     assert {name: label for name, (_, label) in conflicts(run).items()} == {"b": 1, "c": 1, "d": None, "e": None}
 
 
@@ -204,8 +204,8 @@ def test_what_is_no_vote_is_kept_with_its_reason(run: Path, tmp_path: Path) -> N
     studio = tmp_path / "studio.json"
     studio.write_text(json.dumps([{"data": {"task_id": "a"}, "annotations": [result]}]))
     list(collect(run, [sheet(tmp_path, "x.csv", rows, b="another"), studio]))
-    found = {(r.source_record, r.reason) for r in rejects(run)}
-    assert found == {
+    reasons = {(r.source_record, r.reason) for r in rejects(run)}
+    assert reasons == {
         ("a", "duplicate"),
         ("b", "text_changed"),
         ("other", "unknown_task"),
@@ -268,7 +268,7 @@ def test_the_same_exports_give_the_same_bytes_and_others_replace_them(run: Path,
 def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = sheet(tmp_path, "x.csv", THREE), sheet(tmp_path, "y.csv", THREE[:3])
     list(collect(run, [first]))
-    before, of_labels = content(run), LabelSource.of(Job.model_validate({"propagate": {}}), run).digest()
+    before, labels_digest = content(run), LabelSource.of(Job.model_validate({"propagate": {}}), run).digest()
     rename = Path.rename
 
     def killed(path: Path, target: Path) -> Path:
@@ -280,7 +280,7 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
         patch.setattr(Path, "rename", killed)
         list(collect(run, [second]))
     assert not (run / "collected").exists()
-    assert LabelSource.of(Job.model_validate({"propagate": {}}), run).digest() == of_labels
+    assert LabelSource.of(Job.model_validate({"propagate": {}}), run).digest() == labels_digest
     assert content(run) == before  # a reader brings the earlier one back
     (tmp_path / "cut.csv").write_text("task_id,label,annotator\na,corr")
     with pytest.raises(JobError, match=r"cut\.csv:2: the file ends"):
@@ -292,8 +292,8 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
 
 def test_status_knows_the_folders(run: Path, tmp_path: Path) -> None:
     list(collect(run, [sheet(tmp_path, "x.csv", THREE)]))
-    found = {folder: (rows, state) for step, folder, rows, state in status(run) if step == "collect"}
-    assert found.keys() == OUTPUTS.keys() and found["collected/labels"] == ("3", "complete, 1 part")
+    states = {folder: (rows, state) for step, folder, rows, state in status(run) if step == "collect"}
+    assert states.keys() == OUTPUTS.keys() and states["collected/labels"] == ("3", "complete, 1 part")
 
 
 def test_a_collect_that_fails_leaves_the_earlier_one(run: Path, tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ def test_the_command_tells_what_was_made_of_it(run: Path, tmp_path: Path, capsys
         main(["collect", str(run), *files, "--resolve", "weighted", "--min-votes", "2"])
     out = capsys.readouterr().out
     assert e.value.code == 0
-    for told in (
+    for line in (
         "3 exports: 14 annotations = 14 used + 0 rejects; 0 records unanswered",
         "top: 2 labels, 2 correct (100.0%)",
         "Krippendorff's alpha",
@@ -362,7 +362,7 @@ def test_the_command_tells_what_was_made_of_it(run: Path, tmp_path: Path, capsys
         "100.0% (34.2% to 100.0%)    1.10",
         "anna and bo: ",
     ):
-        assert told in out, told
+        assert line in out, line
     with pytest.raises(SystemExit) as e:
         main(["collect", str(run), *files, "--resolve", "loudest"])
     assert e.value.code != 0

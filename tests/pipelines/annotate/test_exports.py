@@ -61,7 +61,7 @@ LABEL_STUDIO = [
     ),
     label_studio_task("t3", predictions=[{"result": [choice("correct")], "score": 0.9}]),
 ]
-OF_LABEL_STUDIO: list[Said] = [
+LABEL_STUDIO_ANSWERS: list[Said] = [
     ("t1", "hash-t1", "5", 1, ""),
     ("t1", "hash-t1", "bo@example.org", 0, ""),
     ("t1", "hash-t1", "7", None, "cancelled"),
@@ -74,7 +74,7 @@ OF_LABEL_STUDIO: list[Said] = [
 
 def test_label_studio_s_json(tmp_path: Path) -> None:
     export = Export(written(tmp_path, LABEL_STUDIO))
-    assert export.form == "label-studio" and said(export) == OF_LABEL_STUDIO
+    assert export.form == "label-studio" and said(export) == LABEL_STUDIO_ANSWERS
     assert (export.records, export.unanswered) == (3, 1)  # a model's prediction is no annotation
     assert [g.changed_at for g in export.read()][:2] == [1767323045.5, None]
 
@@ -172,7 +172,7 @@ PRODIGY = [
     {"task_id": "t8", "answer": "reject"},
     {"task_id": "t9", "options": []},
 ]
-OF_PRODIGY: list[Said] = [
+PRODIGY_ANSWERS: list[Said] = [
     ("t1", "h1", "anna", 1, ""),
     ("t2", "h2", "set-bo", 0, ""),
     ("t3", "", "set-bo", None, "skipped"),
@@ -186,7 +186,7 @@ OF_PRODIGY: list[Said] = [
 
 def test_prodigy_s_choices_and_its_accept_and_reject(tmp_path: Path) -> None:
     export = Export(written(tmp_path, "\n".join(map(json.dumps, PRODIGY)), "jsonl"))
-    assert export.form == "prodigy" and said(export) == OF_PRODIGY
+    assert export.form == "prodigy" and said(export) == PRODIGY_ANSWERS
     assert (export.records, export.unanswered) == (9, 1)
     assert [g.record for g in export.read()] == list(range(1, 9))
 
@@ -283,12 +283,12 @@ def test_json_that_was_cut_anywhere_is_an_error_or_ends_with_a_whole_line(tmp_pa
         file = tmp_path / name
         file.write_text(text[:end], encoding="utf-8")
         try:
-            found = list(Export(file).read())
+            labels = list(Export(file).read())
         except JobError as e:
             assert e.code == BAD_DATA and str(file) in str(e) and "export it again" in str(e)
             refused += 1
         else:
-            assert end in whole and found
+            assert end in whole and labels
     assert refused > len(text) / 4
 
 
@@ -320,7 +320,7 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
 def test_gzip_and_text_that_break_off_are_errors_with_the_place(tmp_path: Path) -> None:
     packed = tmp_path / "anna.jsonl.gz"
     packed.write_bytes(gzip.compress(SOURCES["prodigy.jsonl"].encode()))
-    assert said(Export(packed)) == OF_PRODIGY
+    assert said(Export(packed)) == PRODIGY_ANSWERS
     packed.write_bytes(gzip.compress(json.dumps(long_list(3)).encode())[:-9])
     with pytest.raises(JobError, match=r"record \d: the gzip breaks off here"):
         list(Export(packed).read())

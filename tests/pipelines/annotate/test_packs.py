@@ -70,11 +70,11 @@ def prodigy(folder: Path) -> list[dict]:
 
 
 def spreadsheet(folder: Path) -> list[dict]:
-    made = []
+    rows = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8-sig", newline="") as file:
-            made += csv.DictReader(file)
-    return made
+            rows += csv.DictReader(file)
+    return rows
 
 
 def ids(folder: Path) -> list[list[str]]:
@@ -99,8 +99,8 @@ def test_every_pack_holds_every_task_once_in_its_order(tmp_path):
 
 def test_no_pack_tells_stratum_probability_expected_label_or_rank(tmp_path):
     tasks = [task(n) for n in range(6)]
-    told = [replace(each, stratum="top", probability=1.0, expected=None, rank=1) for each in tasks]
-    first, second = write(tmp_path / "a", tasks), write(tmp_path / "b", told)
+    others = [replace(each, stratum="top", probability=1.0, expected=None, rank=1) for each in tasks]
+    first, second = write(tmp_path / "a", tasks), write(tmp_path / "b", others)
     files = [path.relative_to(first) for path in first.rglob("*") if path.is_file()]
     assert len(files) >= 12
     for file in files:
@@ -132,14 +132,14 @@ def test_tasks_for_one_and_for_several_annotators_are_projects_of_their_own(tmp_
 def test_label_studio_s_tasks_have_what_its_configuration_reads(tmp_path):
     folder = write(tmp_path, [task(1)]) / "label-studio"
     root = ET.fromstring((folder / "config.xml").read_text(encoding="utf-8"))
-    (made,) = label_studio(folder)
+    (shown,) = label_studio(folder)
     assert {"$question", "$sentence", "$context"} == {
         each.get("value") for each in root.iter() if (each.get("value") or "").startswith("$")
     }
-    assert {"question", "sentence", "context", "task_id", "text_hash"} <= made["data"].keys()
+    assert {"question", "sentence", "context", "task_id", "text_hash"} <= shown["data"].keys()
     (choices,) = root.iter("Choices")
     assert tuple(each.get("value") for each in choices) == LABELS
-    (prediction,) = made["predictions"]
+    (prediction,) = shown["predictions"]
     assert (prediction["score"], prediction["model_version"]) == (0.25, MODEL.name)
     (result,) = prediction["result"]
     assert (result["from_name"], result["to_name"]) == (choices.get("name"), choices.get("toName")) == ("answer", "sentence")
@@ -149,8 +149,8 @@ def test_label_studio_s_tasks_have_what_its_configuration_reads(tmp_path):
 def test_label_studio_s_data_is_the_same_in_every_export(tmp_path):
     """By equal data its Remove Duplicated Tasks knows a task again; so no score is in it."""
     first, second = task(1), replace(task(1), score=0.75, stratum="random", annotators=1)
-    made = [label_studio(write(tmp_path / name, [each]) / "label-studio") for name, each in (("a", first), ("b", second))]
-    assert made[0] != made[1] and made[0][0]["data"] == made[1][0]["data"]
+    exports = [label_studio(write(tmp_path / name, [each]) / "label-studio") for name, each in (("a", first), ("b", second))]
+    assert exports[0] != exports[1] and exports[0][0]["data"] == exports[1][0]["data"]
 
 
 def test_html_of_a_page_is_text_in_tools_that_render_html(tmp_path):
@@ -180,11 +180,11 @@ def test_a_cell_is_no_formula(tmp_path):
 
 def test_prodigy_knows_a_task_again_and_asks_anew_where_its_text_is_another(tmp_path):
     other = replace(task(1), text_hash="f" * 16)
-    made = prodigy(write(tmp_path, [task(1), replace(task(1), score=0.5), other, task(2)]) / "prodigy")
-    hashes = [each["_task_hash"] for each in made]
+    shown = prodigy(write(tmp_path, [task(1), replace(task(1), score=0.5), other, task(2)]) / "prodigy")
+    hashes = [each["_task_hash"] for each in shown]
     assert hashes[0] == hashes[1] and len(set(hashes)) == 3
-    assert all(0 < each["_task_hash"] < 2**53 and each["_input_hash"] == each["_task_hash"] for each in made)
-    assert [option["id"] for option in made[0]["options"]] == list(LABELS) and "accept" not in made[0]
+    assert all(0 < each["_task_hash"] < 2**53 and each["_input_hash"] == each["_task_hash"] for each in shown)
+    assert [option["id"] for option in shown[0]["options"]] == list(LABELS) and "accept" not in shown[0]
 
 
 def test_without_predictions_no_pack_holds_a_score(tmp_path):
@@ -198,9 +198,9 @@ def test_without_predictions_no_pack_holds_a_score(tmp_path):
 
 def test_scores_of_a_prediction_lie_within_0_and_1_in_their_order():
     scores = (-800.0, -2.0, 0.0, 0.5, 3.0, 800.0)
-    made = [Model("m", unbounded=True).score(replace(task(1), score=score)) for score in scores]
-    assert made == sorted(made) and made[0] == 0 and made[2] == 0.5 and made[-1] == 1
-    assert made[1] == pytest.approx(1 / (1 + math.e**2), abs=1e-6)
+    shares = [Model("m", unbounded=True).score(replace(task(1), score=score)) for score in scores]
+    assert shares == sorted(shares) and shares[0] == 0 and shares[2] == 0.5 and shares[-1] == 1
+    assert shares[1] == pytest.approx(1 / (1 + math.e**2), abs=1e-6)
     assert Model("m", unbounded=False).score(replace(task(1), score=0.3)) == 0.3
 
 
@@ -221,9 +221,9 @@ def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_
     folder = write(tmp_path, [task(n) for n in range(6)]) / "label-studio"
     interface = interfaces.LabelInterface((folder / "config.xml").read_text(encoding="utf-8"))
     interface.validate()
-    for made in label_studio(folder):
-        assert interface.validate_task({"data": made["data"]})
-        assert interface.validate_prediction(made["predictions"][0], return_errors=True) == []
+    for shown in label_studio(folder):
+        assert interface.validate_task({"data": shown["data"]})
+        assert interface.validate_prediction(shown["predictions"][0], return_errors=True) == []
 
 
 def test_argilla_s_own_models_take_settings_and_records(tmp_path):
@@ -236,7 +236,7 @@ def test_argilla_s_own_models_take_settings_and_records(tmp_path):
     dataset = DatasetModel(**json.loads((folder / ".argilla/dataset.json").read_text(encoding="utf-8")))
     assert dataset.distribution.min_submitted == 1
     assert LabelQuestionSettings(**settings["questions"][0]["settings"]).options[2]["value"] == "cannot tell"
-    for made in argilla(folder):
-        model = Record.from_dict(made).api_model()
-        assert isinstance(model, RecordModel) and model.external_id == made["id"]
+    for shown in argilla(folder):
+        model = Record.from_dict(shown).api_model()
+        assert isinstance(model, RecordModel) and model.external_id == shown["id"]
         assert model.suggestions[0].score == 0.25

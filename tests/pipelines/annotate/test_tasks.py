@@ -62,30 +62,30 @@ def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run)
 def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run, run):
     annotate(job(sample_run), run)
     hits = {(h.question_id, h.passage.passage_id): h.passage for h in Folder.open(run / "retrieved", Hit, "retrieve").read()}
-    made = tasks(run)
-    for each in made:
+    asked = tasks(run)
+    for each in asked:
         assert each.passage[each.start : each.end] == each.sentence
         assert each.passage == hits[each.question_id, each.passage_id].text
         assert each.task_id == text_digest(each.question_id, each.sentence_id)
         assert each.text_hash == text_digest(each.question, each.sentence)
-    assert len({each.task_id for each in made}) == len(made) == 1530
-    groups = [each.question_id for n, each in enumerate(made) if n == 0 or made[n - 1].question_id != each.question_id]
+    assert len({each.task_id for each in asked}) == len(asked) == 1530
+    groups = [each.question_id for n, each in enumerate(asked) if n == 0 or asked[n - 1].question_id != each.question_id]
     assert len(groups) == 90 == len(set(groups))
 
 
 def test_known_labels_are_controls_and_blind(sample_run, run):
-    given = [row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()]
+    known_rows = [row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()]
     control = ("annotate.controls=labels.tsv", "annotate.control_share=0.2", "annotate.top=3", "annotate.tools=['csv']")
     annotate(job(sample_run, *control), run)
-    known = {(g["question_id"], fold(g["text"])): g["label"] for g in given}
-    made = tasks(run)
-    for each in made:
+    known = {(g["question_id"], fold(g["text"])): g["label"] for g in known_rows}
+    asked = tasks(run)
+    for each in asked:
         assert each.expected == known.get((each.question_id, fold(each.sentence)))
-    strata = Counter((each.stratum, each.expected is not None) for each in made)
+    strata = Counter((each.stratum, each.expected is not None) for each in asked)
     assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 50
-    assert all(0 < each.probability <= 1 for each in made if each.stratum == "control")
+    assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
     counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
-    assert counts["controls_given"] == len(given) == counts["controls_found"] + counts["controls_not_found"]
+    assert counts["controls_given"] == len(known_rows) == counts["controls_found"] + counts["controls_not_found"]
     pack = (run / "packs/csv/tasks-00001.csv").read_text(encoding="utf-8")
     assert not any(word in pack.splitlines()[0] for word in ("stratum", "expected", "rank", "probability"))
 
@@ -95,8 +95,8 @@ def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(s
     controls = run.parent / "controls.jsonl"
     controls.write_text(json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n")
     annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
-    (found,) = [each for each in tasks(run) if each.expected is not None]
-    assert (found.sentence_id, found.expected) == (row.candidate_id, 1)
+    (control,) = [each for each in tasks(run) if each.expected is not None]
+    assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
     controls.write_text(json.dumps({"question_id": "q05", "sentence_id": "other@1", "label": 1}) + "\n")
@@ -124,11 +124,11 @@ def test_the_strata_of_the_sample_estimate_what_its_labels_say(sample_run, run):
         )
         for each in tasks(run)
     ]
-    made, of = estimate(rows)
-    assert made.sentences == pytest.approx(len(population)) and len(of) == 90
+    overall, by_question = estimate(rows)
+    assert overall.sentences == pytest.approx(len(population)) and len(by_question) == 90
     truth = sum(population) / len(population)
-    assert 0.2 < truth < 0.8 and 0 < made.prevalence_se < 0.03
-    assert abs(made.prevalence - truth) < 3 * made.prevalence_se
+    assert 0.2 < truth < 0.8 and 0 < overall.prevalence_se < 0.03
+    assert abs(overall.prevalence - truth) < 3 * overall.prevalence_se
 
 
 def test_overlap_goes_to_a_share_of_the_tasks(sample_run, run):
@@ -153,16 +153,16 @@ def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_pat
     assert all((run / file).read_bytes() == (again / file).read_bytes() for file in files)
 
 
-def _annotate_and_stop(made: Job, run: Path) -> None:
+def _annotate_and_stop(run_job: Job, run: Path) -> None:
     from pipelines.annotate.known_labels import KnownLabels
     from pipelines.annotate.tasks import annotate_step, settings_of, write_part
 
-    step = annotate_step(made, run)
+    step = annotate_step(run_job, run)
     step.begin()
     scored_parts = Folder.open(run / "scored", ScoredCandidate, "rerank").parts
     hits = Folder.open(run / "retrieved", Hit, "retrieve").parts
     assert len(scored_parts) == 2
-    write_part(0, scored_parts[0], hits[0], settings_of(made), KnownLabels(None), step)
+    write_part(0, scored_parts[0], hits[0], settings_of(run_job), KnownLabels(None), step)
     raise IndexError
 
 

@@ -241,7 +241,7 @@ def children(process: int) -> list[int]:
     """The worker processes of a process."""
     tasks = Path(f"/proc/{process}/task")
     try:
-        found = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+        processes = [child for task in tasks.iterdir() for child in (task / "children").read_text().split()]
     except FileNotFoundError:
         return []
-    return [int(child) for child in found if b"worker_process" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in processes if b"worker_process" in Path(f"/proc/{child}/cmdline").read_bytes()]

@@ -35,8 +35,8 @@ def answers(*commands: list[str]) -> tuple[list[tuple[int, str]], set[str]]:
     command = [sys.executable, "-c", CODE, json.dumps(commands)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stderr == ""
-    found, modules = json.loads(done.stdout)
-    return [tuple(answer) for answer in found], set(modules)
+    ends, modules = json.loads(done.stdout)
+    return [tuple(answer) for answer in ends], set(modules)
 
 
 def test_what_needs_no_model_loads_none(tmp_path):
@@ -75,8 +75,8 @@ def test_what_needs_no_model_loads_none(tmp_path):
         (["compare", absent, labels], 66, missing),
         (["ensemble", absent, "--labels", labels, "--stages", "a", "b"], 66, missing),
     ]
-    told, modules = answers(*(arguments for arguments, _, _ in cases))
-    for (arguments, code, says), (got, err) in zip(cases, told, strict=True):
+    ends, modules = answers(*(arguments for arguments, _, _ in cases))
+    for (arguments, code, says), (got, err) in zip(cases, ends, strict=True):
         assert got == code and says in " ".join(err.split()), (arguments, err)
     assert "pyarrow" in modules
     assert HEAVY & modules == set()

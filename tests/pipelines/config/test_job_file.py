@@ -45,6 +45,16 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(tmp_path):
     assert "unknown key rerank.stages.0.kep; did you mean 'keep'?" in refused(tmp_path, GOOD.replace("keep", "kep"))
 
 
+def test_a_byte_order_mark_is_passed_over(tmp_path):
+    assert job(tmp_path, "\ufeff" + GOOD) == job(tmp_path, GOOD)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 50_000, "a = " + "9" * 5_000])
+def test_toml_that_python_cannot_hold_is_refused(text, tmp_path):
+    assert "not valid TOML" in refused(tmp_path, text)
+    assert "index.shards: Input should be a valid integer" in refused(tmp_path, GOOD, f"index.shards={text[4:]}")
+
+
 def test_every_mistake_is_told_at_once(tmp_path):
     says = refused(tmp_path, GOOD, "ingest.min_words=many", "index.b=2", "workers.processes=-1").splitlines()
     assert len(says) == 3

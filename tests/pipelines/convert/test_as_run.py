@@ -34,9 +34,9 @@ def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: 
 
 
 def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: Path) -> None:
-    given = dataset(tmp_path, questions=QUESTIONS + 2)
-    told = write_candidates([given], tmp_path / "run")
-    assert told.startswith(f"candidates set.parquet: {QUESTIONS + 2} questions, {5 * (QUESTIONS + 2):,} candidates")
+    data_set = dataset(tmp_path, questions=QUESTIONS + 2)
+    summary = write_candidates([data_set], tmp_path / "run")
+    assert summary.startswith(f"candidates set.parquet: {QUESTIONS + 2} questions, {5 * (QUESTIONS + 2):,} candidates")
     asked = Folder.open(tmp_path / "run" / "questions", Question, "candidates").read()
     assert [row.question_id for row in asked] == [f"q{n}" for n in range(QUESTIONS + 2)]
     job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
@@ -46,41 +46,41 @@ def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: P
     assert len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (QUESTIONS + 2)
     assert {row.candidate_id: row.position for row in rows} == {f"c{i}": i for i in range(5)}
     assert all(row.text.endswith(f" sang {row.position}.") and row.stages[0].stage == "words" for row in rows)
-    by_run = evaluate(str(tmp_path / "run" / "scored"), given, metrics=("MAP",)).means
-    assert by_run == evaluate("overlap", given, metrics=("MAP",)).means
+    by_run = evaluate(str(tmp_path / "run" / "scored"), data_set, metrics=("MAP",)).means
+    assert by_run == evaluate("overlap", data_set, metrics=("MAP",)).means
     assert rerank.summary(tmp_path / "run")
 
 
 def test_what_is_complete_is_not_written_again_and_another_s_place_not_taken(tmp_path: Path) -> None:
-    given, other = dataset(tmp_path), dataset(tmp_path, "other.parquet", first=10)
-    write_candidates([given], tmp_path / "run")
-    assert write_candidates([given], tmp_path / "run").endswith("(complete)")
+    data_set, other = dataset(tmp_path), dataset(tmp_path, "other.parquet", first=10)
+    write_candidates([data_set], tmp_path / "run")
+    assert write_candidates([data_set], tmp_path / "run").endswith("(complete)")
     with pytest.raises(JobError, match="holds the output of another job") as e:
-        write_candidates([given, other], tmp_path / "run")
+        write_candidates([data_set, other], tmp_path / "run")
     assert e.value.code == OUTPUT_EXISTS
-    assert "6 questions, 30 candidates" in write_candidates([given, other], tmp_path / "both")
+    assert "6 questions, 30 candidates" in write_candidates([data_set, other], tmp_path / "both")
 
 
 def test_a_run_that_another_process_writes_is_left_alone(tmp_path: Path) -> None:
-    given = dataset(tmp_path)
+    data_set = dataset(tmp_path)
     with claimed(tmp_path / "run"), pytest.raises(JobError, match="another process is writing here"):
-        write_candidates([given], tmp_path / "run")
-    assert "3 questions" in write_candidates([given], tmp_path / "run")
+        write_candidates([data_set], tmp_path / "run")
+    assert "3 questions" in write_candidates([data_set], tmp_path / "run")
 
 
 def test_of_two_data_sets_of_one_name_a_change_of_either_is_seen(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    given = [dataset(tmp_path / "a"), dataset(tmp_path, first=10)]
-    write_candidates(given, tmp_path / "run")
+    data_sets = [dataset(tmp_path / "a"), dataset(tmp_path, first=10)]
+    write_candidates(data_sets, tmp_path / "run")
     dataset(tmp_path / "a", questions=4)
     with pytest.raises(JobError, match="holds the output of another job"):
-        write_candidates(given, tmp_path / "run")
+        write_candidates(data_sets, tmp_path / "run")
 
 
 def test_a_question_id_of_two_data_sets_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    given, same = dataset(tmp_path), dataset(tmp_path, "same.parquet")
+    data_set, same = dataset(tmp_path), dataset(tmp_path, "same.parquet")
     with pytest.raises(JobError, match=r"same.parquet: question id 'q0' is in .*set.parquet already") as e:
-        write_candidates([given, same], tmp_path / "run")
+        write_candidates([data_set, same], tmp_path / "run")
     assert e.value.code == BAD_DATA
     with pytest.raises(JobError, match=r"absent.tsv: no such file") as e:
         write_candidates([tmp_path / "absent.tsv"], tmp_path / "run")

@@ -17,11 +17,15 @@ def candidates(labels):
 
 
 def test_answerable_has_a_positive_and_clean_has_a_negative_too():
-    found = statistics_of(candidates([[0, 0, 0], [1], [0, 1], [1, 1]]))
-    counts = {of: (t.questions, t.candidates, t.positives) for of in ("all", "answerable", "clean") for t in [found.over(of)]}
+    statistics = statistics_of(candidates([[0, 0, 0], [1], [0, 1], [1, 1]]))
+    counts = {
+        subset: (t.questions, t.candidates, t.positives)
+        for subset in ("all", "answerable", "clean")
+        for t in [statistics.over(subset)]
+    }
     assert counts == {"all": (4, 8, 4), "answerable": (3, 5, 4), "clean": (1, 2, 1)}
-    assert found.over("all").answered == 75
-    assert found.over("all").average_candidates == 2
+    assert statistics.over("all").answered == 75
+    assert statistics.over("all").average_candidates == 2
 
 
 def test_lengths_are_means_over_questions_and_over_candidates():
@@ -31,12 +35,12 @@ def test_lengths_are_means_over_questions_and_over_candidates():
 
 
 def test_sums_can_be_asked_for_at_any_time():
-    found = DatasetStatistics("blanks")
-    assert found.over("all").average_candidates == found.over("all").answered == 0
+    statistics = DatasetStatistics("blanks")
+    assert statistics.over("all").average_candidates == statistics.over("all").answered == 0
     seen = []
     for candidate in candidates([[0, 1], [0]]):
-        found.add(candidate)
-        seen.append((found.over("all").questions, found.over("all").candidates, found.over("clean").candidates))
+        statistics.add(candidate)
+        seen.append((statistics.over("all").questions, statistics.over("all").candidates, statistics.over("clean").candidates))
     assert seen == [(1, 1, 0), (1, 2, 2), (2, 3, 2)]
 
 
@@ -61,33 +65,33 @@ def test_the_table_prints_what_is_published_beside_what_is_counted():
     ],
 )
 def test_wikiqa_has_its_published_counts(shared_data, split, counts, clean):
-    found = statistics_of(read_dataset(shared_data / f"wikiqa/wikiqa-{split}.parquet"), "blanks")
-    everything, answerable = found.over("all"), found.over("answerable")
+    statistics = statistics_of(read_dataset(shared_data / f"wikiqa/wikiqa-{split}.parquet"), "blanks")
+    everything, answerable = statistics.over("all"), statistics.over("answerable")
     assert (everything.questions, everything.candidates, everything.positives, everything.answerable) == counts
-    assert found.over("clean").questions == clean
+    assert statistics.over("clean").questions == clean
     published = next(row for row in PUBLISHED["wikiqa", split] if row.source == "MHS T1")
     for column in ("questions", "candidates", "positives"):
         assert getattr(answerable, column) == getattr(published, column)
 
 
 def test_wikiqa_has_cosinets_lengths_in_spacys_tokens(shared_data):
-    found = statistics_of(read_dataset(shared_data / "wikiqa/wikiqa-test.parquet")).over("all")
+    statistics = statistics_of(read_dataset(shared_data / "wikiqa/wikiqa-test.parquet")).over("all")
     published = PUBLISHED["wikiqa", "test"][0]
-    assert round(found.answered, 2) == published.answered
-    assert round(found.average_candidates, 2) == published.average_candidates
-    assert round(found.question_length, 2) == published.question_length
-    assert found.candidate_length == pytest.approx(25.381, abs=0.001)  # published 25.36
+    assert round(statistics.answered, 2) == published.answered
+    assert round(statistics.average_candidates, 2) == published.average_candidates
+    assert round(statistics.question_length, 2) == published.question_length
+    assert statistics.candidate_length == pytest.approx(25.381, abs=0.001)  # published 25.36
 
 
 def test_squad_sent_has_cosinets_lengths_in_words_between_blanks(shared_data):
-    found = statistics_of(read_dataset(shared_data / "squad/squad-sent-test.parquet"), "blanks").over("all")
+    statistics = statistics_of(read_dataset(shared_data / "squad/squad-sent-test.parquet"), "blanks").over("all")
     published = PUBLISHED["squad-sent", "test"][0]
-    assert round(found.question_length, 2) == published.question_length
-    assert found.candidate_length == pytest.approx(published.candidate_length, abs=0.01)
+    assert round(statistics.question_length, 2) == published.question_length
+    assert statistics.candidate_length == pytest.approx(published.candidate_length, abs=0.01)
 
 
 def test_counting_word_by_word_is_what_spacy_counts(shared_data):
     tokenizer = spacy.blank("en").tokenizer
-    found = list(read_dataset(shared_data / "selqa/selqa-dev.parquet"))
-    expected = sum(not token.is_space for candidate in found for token in tokenizer(candidate.text))
-    assert statistics_of(found).over("all").candidate_tokens == expected > 200_000
+    candidates_read = list(read_dataset(shared_data / "selqa/selqa-dev.parquet"))
+    expected = sum(not token.is_space for candidate in candidates_read for token in tokenizer(candidate.text))
+    assert statistics_of(candidates_read).over("all").candidate_tokens == expected > 200_000

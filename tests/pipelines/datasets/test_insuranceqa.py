@@ -24,8 +24,8 @@ def original(tmp_path):
 
 def test_the_candidates_of_an_original_file_are_its_pool_in_order_without_repeats(original):
     counted: Counter[str] = Counter()
-    found = list(read_dataset(original / "question.dev.label.token_idx.pool", counted=counted))
-    assert [(c.question_id, c.question, c.candidate_id, c.text, c.label) for c in found] == [
+    rows = list(read_dataset(original / "question.dev.label.token_idx.pool", counted=counted))
+    assert [(c.question_id, c.question, c.candidate_id, c.text, c.label) for c in rows] == [
         ("insuranceqa-00000", "what be", "3", "be", 1),
         ("insuranceqa-00000", "what be", "1", "insurance be car", 1),
         ("insuranceqa-00000", "what be", "2", "car", 0),
@@ -41,8 +41,8 @@ def test_the_candidates_of_an_original_file_are_its_pool_in_order_without_repeat
 
 
 def test_train_has_the_right_answers_alone(original):
-    found = list(read_dataset(original / "question.train.token_idx.label"))
-    assert [(c.question, c.candidate_id, c.label) for c in found] == [("what be", "3", 1), ("what be", "1", 1), ("car", "2", 1)]
+    rows = list(read_dataset(original / "question.train.token_idx.label"))
+    assert [(c.question, c.candidate_id, c.label) for c in rows] == [("what be", "3", 1), ("what be", "1", 1), ("car", "2", 1)]
 
 
 def test_answers_and_vocabulary_may_lie_elsewhere_and_packed(original, tmp_path):
@@ -78,8 +78,8 @@ def test_what_is_wrong_is_said_with_its_line(original, name, text, says):
     ("split", "questions", "pairs"), [("train", 2_533, None), ("dev", 1_000, 500_000), ("test", 1_000, 500_000)]
 )
 def test_the_partial_set_has_its_counts(shared_data, split, questions, pairs):
-    found = read_dataset(shared_data / f"insuranceqa-v1-partial/{split}.jsonl.gz")
-    sums = [(len(labels), sum(labels)) for labels in ([c.label for c in g] for _, g in groupby(found, lambda c: c.question_id))]
+    rows = read_dataset(shared_data / f"insuranceqa-v1-partial/{split}.jsonl.gz")
+    sums = [(len(labels), sum(labels)) for labels in ([c.label for c in g] for _, g in groupby(rows, lambda c: c.question_id))]
     assert len(sums) == questions
     assert all(positives for _, positives in sums)
     assert pairs is None or sum(candidates for candidates, _ in sums) == pairs

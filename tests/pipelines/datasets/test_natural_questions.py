@@ -60,12 +60,12 @@ def test_the_spans_of_the_page_are_what_they_should_be():
 
 
 def test_nq_la_has_the_top_level_paragraphs_and_no_table_or_list(tmp_path):
-    found = list(read_dataset(put(tmp_path / "nq.jsonl.gz", example(chose(2)))))
-    assert [(c.candidate_id, c.text, c.label) for c in found] == [
+    rows = list(read_dataset(put(tmp_path / "nq.jsonl.gz", example(chose(2)))))
+    assert [(c.candidate_id, c.text, c.label) for c in rows] == [
         ("0", "Snow is ice . It falls in winter .", 0),
         ("2", "In winter it is cold . It melts at 3 < 4 .", 1),
     ]
-    assert {(c.question_id, c.question, c.doc_id, c.title) for c in found} == {
+    assert {(c.question_id, c.question, c.doc_id, c.title) for c in rows} == {
         ("7", "when does snow fall", "https://en.wikipedia.org/?title=Snow", "Snow")
     }
 
@@ -99,9 +99,9 @@ def test_a_long_answer_that_is_no_paragraph_leaves_the_question_unanswered_and_i
 
 def test_asnq_has_the_sentences_of_the_whole_page_in_four_classes(tmp_path):
     counted: Counter[str] = Counter()
-    found = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (10, 12)))), "nq-asnq", counted=counted))
+    rows = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (10, 12)))), "nq-asnq", counted=counted))
     assert TOKENS[10:12] == ["in", "winter"]
-    assert [(c.text, c.label) for c in found] == [
+    assert [(c.text, c.label) for c in rows] == [
         ("Snow", 0),
         ("Snow is ice .", 0),
         ("It falls in winter .", 1),
@@ -110,24 +110,24 @@ def test_asnq_has_the_sentences_of_the_whole_page_in_four_classes(tmp_path):
         ("It melts at 3 < 4 .", 0),
         ("rain", 0),
     ]
-    assert [TOKENS[int(c.candidate_id)] for c in found] == [c.text.split()[0] for c in found]
+    assert [TOKENS[int(c.candidate_id)] for c in rows] == [c.text.split()[0] for c in rows]
     assert counted == {"class 4": 1, "class 3": 1, "class 1": 5, "questions without candidates": 0}
 
 
 def test_class_2_holds_the_short_answer_outside_the_long_one(tmp_path):
     counted: Counter[str] = Counter()
-    found = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (11, 12)))), "nq-asnq", counted=counted))
-    assert [c.text for c in found if c.label] == ["It falls in winter ."]
+    rows = list(read_dataset(put(tmp_path / "nq.gz", example(chose(0, (11, 12)))), "nq-asnq", counted=counted))
+    assert [c.text for c in rows if c.label] == ["It falls in winter ."]
     assert counted["class 2"] == 2  # the table's row and the second paragraph's first sentence
 
 
 def test_pages_come_one_at_a_time(tmp_path):
     path = tmp_path / "nq.jsonl"
     path.write_text(json.dumps(example(chose(0))) + "\n{broken\n")
-    found = pages(path)
-    assert next(found).title == "Snow"
+    rows = pages(path)
+    assert next(rows).title == "Snow"
     with pytest.raises(JobError, match=r"nq.jsonl:2: not JSON"):
-        next(found)
+        next(rows)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,6 @@ def test_files_of_other_columns_or_none_are_refused(tmp_path):
     ],
 )
 def test_the_shared_sets_have_their_counts(shared_data, name, questions, pairs, positives):
-    found = list(read_dataset(shared_data / f"{name}.parquet"))
-    assert (len({c.question_id for c in found}), len(found), sum(c.label for c in found)) == (questions, pairs, positives)
-    assert sum(not c.text for c in found) == {"selqa/selqa-dev": 42, "selqa/selqa-test": 84}.get(name, 0)
+    rows = list(read_dataset(shared_data / f"{name}.parquet"))
+    assert (len({c.question_id for c in rows}), len(rows), sum(c.label for c in rows)) == (questions, pairs, positives)
+    assert sum(not c.text for c in rows) == {"selqa/selqa-dev": 42, "selqa/selqa-test": 84}.get(name, 0)

@@ -83,9 +83,9 @@ def test_no_other_file_of_ours_is_taken_for_a_data_set(shared_data):
     assert {path.name for path in sample.iterdir() if recognise(path)} == set()
     folders = {"wikiqa", "squad", "selqa", "questions", "insuranceqa-v1-partial", "retrieval", "corpus-wiki", "embeddings"}
     files = sorted(path for folder in folders for path in (shared_data / folder).rglob("*") if path.is_file())
-    found = {str(path.relative_to(shared_data)): form for path in files if (form := recognise(path)) is not None}
+    forms = {str(path.relative_to(shared_data)): form for path in files if (form := recognise(path)) is not None}
     assert len(files) > 40
-    assert found == (
+    assert forms == (
         {f"wikiqa/wikiqa-{split}.parquet": "parquet" for split in ("train", "dev", "test")}
         | {f"squad/squad-sent-{split}.parquet": "parquet" for split in ("train", "dev", "test")}
         | {f"selqa/selqa-{split}.parquet": "parquet" for split in ("dev", "test")}

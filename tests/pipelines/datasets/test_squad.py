@@ -29,13 +29,13 @@ def squad(path, *questions, context=CONTEXT):
 
 def test_a_paragraph_is_cut_into_sentences_and_the_one_with_the_answer_is_positive(tmp_path):
     path = squad(tmp_path / "s.json", asked("a", answer("1850")), asked("b", is_impossible=True))
-    found = list(read_dataset(path))
-    assert [(c.question_id, c.candidate_id, c.text, c.label) for c in found[:3]] == [
+    rows = list(read_dataset(path))
+    assert [(c.question_id, c.candidate_id, c.text, c.label) for c in rows[:3]] == [
         ("a", "Snow#1@0", "Ice melts.", 0),
         ("a", "Snow#1@11", "Dr. Snow left in 1850 and came back.", 1),
         ("a", "Snow#1@48", "He died.", 0),
     ]
-    assert [(c.question_id, c.doc_id, c.title, c.position, c.label) for c in found[3:]] == [
+    assert [(c.question_id, c.doc_id, c.title, c.position, c.label) for c in rows[3:]] == [
         ("b", "Snow#1", "Snow", n, 0) for n in range(3)
     ]
 
@@ -116,12 +116,12 @@ def test_squad_sent_comes_out_close_to_the_paper(
 ):  # Cosinet Table 2: 63,959 sentences, 49.92 %, P@1 30.54, MAP 53.53
     counted: Counter[str] = Counter()
     path = shared_data / "squad/squad-dev-v2.0.json.gz"
-    found = list(read_dataset(path, splitter=splitter, counted=counted))
-    labels = [[c.label for c in group] for _, group in groupby(found, lambda c: c.question_id)]
-    assert (len(labels), len(found)) == (11_873, sentences)
+    rows = list(read_dataset(path, splitter=splitter, counted=counted))
+    labels = [[c.label for c in group] for _, group in groupby(rows, lambda c: c.question_id)]
+    assert (len(labels), len(rows)) == (11_873, sentences)
     assert counted == {"answered across sentences": across, "questions without candidates": 0}
-    positives = {c.question_id: c for c in found if c.label}
-    assert len(positives) == sum(c.label for c in found) == 5_928
+    positives = {c.question_id: c for c in rows if c.label}
+    assert len(positives) == sum(c.label for c in rows) == 5_928
     ranks = [c.position + 1 for c in positives.values()]
     assert 100 * ranks.count(1) / len(ranks) == pytest.approx(p1, abs=0.005)
     assert 100 * sum(1 / rank for rank in ranks) / len(ranks) == pytest.approx(mean_average_precision, abs=0.005)

@@ -49,8 +49,8 @@ def test_only_a_line_feed_ends_a_row(tmp_path):
 
 def test_a_question_of_asnq_is_a_run_of_its_text_and_is_named_by_its_place(tmp_path):
     counted: Counter[str] = Counter()
-    found = list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted))
-    assert [(c.question_id, c.position, c.candidate_id, c.label) for c in found] == [
+    rows = list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted))
+    assert [(c.question_id, c.position, c.candidate_id, c.label) for c in rows] == [
         ("asnq-00000", 0, "0", 0),
         ("asnq-00000", 1, "1", 1),
         ("asnq-00001", 0, "0", 0),
@@ -69,8 +69,8 @@ def test_a_question_of_asnq_is_a_run_of_its_text_and_is_named_by_its_place(tmp_p
 def test_a_list_of_questions_cuts_asnq_and_ids_stay_those_of_the_whole_file(tmp_path, name, text, split):
     counted: Counter[str] = Counter()
     options = {"questions": put(tmp_path / name, text), "split": split}
-    found = list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted, **options))
-    assert [(c.question_id, c.text) for c in found] == [("asnq-00001", "Five six.")]
+    rows = list(read_dataset(put(tmp_path / "a.tsv", ASNQ), counted=counted, **options))
+    assert [(c.question_id, c.text) for c in rows] == [("asnq-00001", "Five six.")]
     assert counted == {"class 1": 1, "rows of questions not listed": 3, "listed questions not found": 0}
 
 
@@ -112,10 +112,10 @@ def test_a_list_without_the_split_or_a_split_without_a_list_is_refused(tmp_path)
     ],
 )
 def test_plain_tables_are_read_with_and_without_header_and_ids(tmp_path, rows, ids):
-    found = list(read_dataset(put(tmp_path / "t.tsv", "\n".join(rows)), "tsv"))
-    assert [(c.question_id, c.candidate_id) for c in found] == ids
-    assert [(c.text, c.label, c.position) for c in found] == [("One two.", 0, 0), ("Three.", 1, 1)]
-    assert {c.question for c in found} == {"who is a"}
+    candidates_read = list(read_dataset(put(tmp_path / "t.tsv", "\n".join(rows)), "tsv"))
+    assert [(c.question_id, c.candidate_id) for c in candidates_read] == ids
+    assert [(c.text, c.label, c.position) for c in candidates_read] == [("One two.", 0, 0), ("Three.", 1, 1)]
+    assert {c.question for c in candidates_read} == {"who is a"}
 
 
 def wiki(*rows):
@@ -173,10 +173,10 @@ def test_the_first_candidate_comes_before_the_rest_is_read(tmp_path):
     path = tmp_path / "a.tsv"
     with path.open("w") as file:
         file.writelines(["who is a\tOne.\t1\n"] * 100_000 + ["broken\n"])
-    found = read_dataset(path, "asnq")
-    assert next(found).text == "One."
+    rows = read_dataset(path, "asnq")
+    assert next(rows).text == "One."
     with pytest.raises(JobError, match=r":100001: 1 cells"):
-        list(found)
+        list(rows)
 
 
 def test_four_times_the_pairs_need_no_more_memory(tmp_path):

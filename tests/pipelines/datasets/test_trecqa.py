@@ -45,8 +45,8 @@ def put(path, text):
 
 def test_the_first_line_of_a_block_is_the_text_whatever_it_looks_like(tmp_path):
     counted: Counter[str] = Counter()
-    found = list(read_dataset(put(tmp_path / "TEST.xml", PAIRS), counted=counted))
-    assert [(c.question_id, c.question, c.position, c.text, c.label) for c in found] == [
+    rows = list(read_dataset(put(tmp_path / "TEST.xml", PAIRS), counted=counted))
+    assert [(c.question_id, c.question, c.position, c.text, c.label) for c in rows] == [
         ("32.1", "Who is A&E ?", 0, "1 < 2 says <question>", 0),
         ("32.1", "Who is A&E ?", 1, "<positive>", 1),
         ("33", "Where ?", 0, "Here .", 1),

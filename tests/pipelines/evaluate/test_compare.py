@@ -33,15 +33,15 @@ def sides(tmp_path):
 
 
 def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
-    made = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=500)
-    c = made.metrics["P@1"]
+    comparison = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=500)
+    c = comparison.metrics["P@1"]
     assert (c.wins, c.ties, c.losses) == (2, 0, 1) and c.difference == pytest.approx(1 / 3)
-    assert [(flip.question, flip.gained) for flip in made.flips] == [
+    assert [(flip.question, flip.gained) for flip in comparison.flips] == [
         ("Where?", False),
         ("Who sang it?", True),
         ("What red thing?", True),
     ]
-    said = "\n".join(made.lines(show=1))
+    said = "\n".join(comparison.lines(show=1))
     assert "1 questions lost at P@1:" in said and "2 questions gained at P@1, the first 1:" in said and "Who sang it?" in said
 
 
@@ -52,17 +52,17 @@ def test_with_labels_it_evaluates_both_sides_itself(sides):
 
 
 def test_json_has_all_flips_and_fractions(sides):
-    made = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
-    made.write(sides / "compared.json")
+    comparison = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
+    comparison.write(sides / "compared.json")
     values = json.loads((sides / "compared.json").read_text())
     assert len(values["flips"]) == 3 and values["metrics"]["P@1"]["b"] == pytest.approx(2 / 3)
 
 
 def test_worse_is_what_a_margin_is_held_against(sides):
-    made = compare_files("WO+RR", "RR", labels=sides / "set.parquet", rounds=100)
-    assert made.worse_by("P@1") == pytest.approx(1 / 3)
+    comparison = compare_files("WO+RR", "RR", labels=sides / "set.parquet", rounds=100)
+    assert comparison.worse_by("P@1") == pytest.approx(1 / 3)
     with pytest.raises(JobError, match="MAPP was not measured; measured: P@1, MAP") as e:
-        made.worse_by("MAPP")
+        comparison.worse_by("MAPP")
     assert e.value.code == USAGE
 
 

@@ -68,12 +68,12 @@ def test_the_heads_are_checkpoints_whose_mean_is_the_student(work: Path) -> None
 
 
 def test_the_tuned_weights_are_what_evaluate_measures(work: Path) -> None:
-    made = tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10)
-    measured = evaluate(str(work / "run" / "scored"), work / "dev.parquet", by=made.by, metrics=("MAP",)).means["MAP"][0]
-    assert made.value == pytest.approx(measured) and made.value >= max(made.alone) and made.value >= made.even
-    assert len(set(made.alone)) > 1
-    said = "\n".join(made.lines())
-    assert "6 questions, MAP in percent; 0 labelled candidates not scored by all" in said and f"--by {made.by!r}" in said
+    tuned = tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10)
+    measured = evaluate(str(work / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
+    assert tuned.value == pytest.approx(measured) and tuned.value >= max(tuned.alone) and tuned.value >= tuned.even
+    assert len(set(tuned.alone)) > 1
+    said = "\n".join(tuned.lines())
+    assert "6 questions, MAP in percent; 0 labelled candidates not scored by all" in said and f"--by {tuned.by!r}" in said
 
 
 def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,8 +91,10 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
             main(call)
         assert e.value.code == 0 and capsys.readouterr().out
     assert sum(json.loads((tmp_path / "e.json").read_text())["weights"]) == pytest.approx(1)
-    made = json.loads((tmp_path / "a.json").read_text())
-    assert len(made["agreement"]) == 2 and all(value is None or 0 <= value <= 1 for row in made["agreement"] for value in row)
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert len(written["agreement"]) == 2 and all(
+        value is None or 0 <= value <= 1 for row in written["agreement"] for value in row
+    )
     before = (tmp_path / "a.svg").read_bytes()
     agree(Path(table), Path(labels), ["h1", "h2"], ["student", "overlap"]).write(None, [tmp_path / "a.svg"])
     assert (tmp_path / "a.svg").read_bytes() == before and (tmp_path / "a.png").stat().st_size > 1_000
@@ -134,26 +136,26 @@ def test_without_optuna_trials_say_what_to_install(work: Path, monkeypatch: pyte
 
 
 def test_trials_of_optuna_find_weights_at_least_as_good_as_even_ones_and_the_same_again(work: Path) -> None:
-    given = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, 15
-    made = tune_ensemble(*given)
-    assert made.value >= made.even - 1e-9 and made == tune_ensemble(*given)
+    arguments = work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, 15
+    tuned = tune_ensemble(*arguments)
+    assert tuned.value >= tuned.even - 1e-9 and tuned == tune_ensemble(*arguments)
 
 
 @pytest.mark.parametrize(("trials", "total"), [(0, 66), (15, 15)])
 def test_the_search_tells_how_many_weights_it_has_tried(
     work: Path, monkeypatch: pytest.MonkeyPatch, trials: int, total: int
 ) -> None:
-    told = []
+    calls = []
 
     @contextmanager
     def record(label: str, units: int, done: Callable[[], int]) -> Iterator[None]:
-        told.append((label, units, done()))
+        calls.append((label, units, done()))
         yield
-        told.append((label, units, done()))
+        calls.append((label, units, done()))
 
     monkeypatch.setattr("pipelines.evaluate.ensemble.progress", record)
     tune_ensemble(work / "run" / "scored", work / "dev.parquet", ["h1", "h2", "overlap"], "MAP", "answerable", 10, trials)
-    assert told == [("ensemble", total, 0), ("ensemble", total, total)]
+    assert calls == [("ensemble", total, 0), ("ensemble", total, total)]
 
 
 def test_heads_of_what_is_no_student_and_a_place_that_is_taken_are_refused(work: Path) -> None:

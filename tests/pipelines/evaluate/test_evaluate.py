@@ -25,8 +25,8 @@ from schemas.labels import LabelledCandidate
 from schemas.ranked import ScoredCandidate
 
 
-def percent(made, metric):
-    value, worst, best, _ = made.means[metric]
+def percent(evaluation, metric):
+    value, worst, best, _ = evaluation.means[metric]
     return tuple(round(100 * v, 2) for v in (value, worst, best))
 
 
@@ -50,22 +50,22 @@ def write(path, questions):
 
 
 def test_wikiqa_in_document_order_is_the_papers_rr_row(wikiqa_test):
-    made = evaluate("RR", wikiqa_test)
-    assert (made.kept, made.dropped, made.candidates) == (243, 390, 2351)
-    assert [percent(made, m)[0] for m in ("P@1", "MAP", "MRR")] == [46.09, 64.21, 64.27]
+    evaluation = evaluate("RR", wikiqa_test)
+    assert (evaluation.kept, evaluation.dropped, evaluation.candidates) == (243, 390, 2351)
+    assert [percent(evaluation, m)[0] for m in ("P@1", "MAP", "MRR")] == [46.09, 64.21, 64.27]
 
 
 def test_the_papers_wo_row_is_the_worst_order_of_its_ties(wikiqa_test):
     """Cosinet Table 2 gives 32.51 / 51.02. Their expectation is 10 points higher."""
-    made = evaluate("WO", wikiqa_test)
-    assert percent(made, "P@1") == (45.12, 32.51, 66.26)
-    assert percent(made, "MAP")[:2] == (61.06, 51.02)
+    evaluation = evaluate("WO", wikiqa_test)
+    assert percent(evaluation, "P@1") == (45.12, 32.51, 66.26)
+    assert percent(evaluation, "MAP")[:2] == (61.06, 51.02)
 
 
 def test_the_papers_wo_rr_row_comes_out_with_its_tokens(wikiqa_test):
-    made = evaluate("WO+RR", wikiqa_test)
-    assert percent(made, "P@1") == (56.38, 56.38, 56.38)
-    assert percent(made, "MAP") == (68.25, 68.25, 68.25)
+    evaluation = evaluate("WO+RR", wikiqa_test)
+    assert percent(evaluation, "P@1") == (56.38, 56.38, 56.38)
+    assert percent(evaluation, "MAP") == (68.25, 68.25, 68.25)
 
 
 def test_the_papers_squad_rows_are_words_between_blanks_and_the_worst_order(shared_data):
@@ -93,17 +93,17 @@ def test_random_order_has_no_published_row_that_it_equals(wikiqa_test):
 )
 def test_the_runs_published_with_wikiqa_get_their_published_figures(shared_data, run, reference, questions, map_, mrr):
     folder = shared_data / "wikiqa" / "published-run"
-    made = evaluate(str(folder / f"WikiQA.{run}.test.rank.gz"), folder / f"WikiQA-{reference}.ref.gz")
-    assert made.kept == questions
-    assert (percent(made, "MAP")[0], percent(made, "MRR")[0]) == (map_, mrr)
+    evaluation = evaluate(str(folder / f"WikiQA.{run}.test.rank.gz"), folder / f"WikiQA-{reference}.ref.gz")
+    assert evaluation.kept == questions
+    assert (percent(evaluation, "MAP")[0], percent(evaluation, "MRR")[0]) == (map_, mrr)
 
 
 def test_anserinis_run_gets_its_published_precision(shared_data):
     folder = shared_data / "retrieval" / "cacm"
-    made = evaluate(str(folder / "anserini-bm25-run.txt"), folder / "qrels.txt", metrics=("P@30",))
-    assert percent(made, "P@30")[0] == 19.42
-    assert (made.kept, made.unknown_questions, made.missing) == (52, 12, 493)
-    assert made.missing_correct == 493 and made.unjudged["1"] > 0.3
+    evaluation = evaluate(str(folder / "anserini-bm25-run.txt"), folder / "qrels.txt", metrics=("P@30",))
+    assert percent(evaluation, "P@30")[0] == 19.42
+    assert (evaluation.kept, evaluation.unknown_questions, evaluation.missing) == (52, 12, 493)
+    assert evaluation.missing_correct == 493 and evaluation.unjudged["1"] > 0.3
 
 
 # Protocols, and the wrong ways.
@@ -127,7 +127,11 @@ def test_questions_are_told_apart_by_id_but_under_compat_by_text(tmp_path):
 
 def test_what_a_protocol_drops_is_said(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [0, 0]), ("c", "C?", [1])])
-    kept = {p: (made.kept, made.dropped) for p in ("raw", "answerable", "clean") if (made := evaluate("RR", path, protocol=p))}
+    kept = {
+        p: (evaluation.kept, evaluation.dropped)
+        for p in ("raw", "answerable", "clean")
+        if (evaluation := evaluate("RR", path, protocol=p))
+    }
     assert kept == {"raw": (3, 0), "answerable": (2, 1), "clean": (1, 2)}
     assert percent(evaluate("RR", path, protocol="raw"), "P@1")[0] == 33.33
 
@@ -141,10 +145,10 @@ def test_a_protocol_that_keeps_nothing_is_an_error(tmp_path):
 def test_missing_candidates_count_as_not_found_and_are_reported(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [1, 0, 1]), ("b", "B?", [1, 0])])
     (tmp_path / "run.txt").write_text("a Q0 a-0 1 2 t\na Q0 a-1 2 1 t\n")
-    made = evaluate(str(tmp_path / "run.txt"), path)
-    assert (made.missing, made.missing_correct, made.empty_questions) == (3, 2, 1)
-    assert percent(made, "MAP")[0] == 25.0  # (1/2 + 0) / 2
-    said = "\n".join(made.lines())
+    evaluation = evaluate(str(tmp_path / "run.txt"), path)
+    assert (evaluation.missing, evaluation.missing_correct, evaluation.empty_questions) == (3, 2, 1)
+    assert percent(evaluation, "MAP")[0] == 25.0  # (1/2 + 0) / 2
+    said = "\n".join(evaluation.lines())
     assert "3 judged candidates have no score, 2 of them correct" in said
     assert "1 of the questions kept have no score and count 0" in said
 
@@ -152,9 +156,9 @@ def test_missing_candidates_count_as_not_found_and_are_reported(tmp_path):
 def test_unjudged_candidates_are_reported_by_depth_with_the_condensed_value_beside(tmp_path):
     (tmp_path / "run.txt").write_text("a Q0 x 1 3 t\na Q0 y 2 2 t\na Q0 z 3 1 t\n")
     (tmp_path / "qrels.txt").write_text("a 0 y 1\na 0 z 0\n")
-    made = evaluate(str(tmp_path / "run.txt"), tmp_path / "qrels.txt", metrics=("P@1", "MRR"))
-    assert made.unjudged == {"1": 1.0, "5": 1 / 3, "10": 1 / 3, "100": 1 / 3, "all": 1 / 3}
-    assert made.means["MRR"] == (0.5, 0.5, 0.5, 1.0)
+    evaluation = evaluate(str(tmp_path / "run.txt"), tmp_path / "qrels.txt", metrics=("P@1", "MRR"))
+    assert evaluation.unjudged == {"1": 1.0, "5": 1 / 3, "10": 1 / 3, "100": 1 / 3, "all": 1 / 3}
+    assert evaluation.means["MRR"] == (0.5, 0.5, 0.5, 1.0)
 
 
 def test_settings_that_mean_nothing_are_refused(tmp_path):
@@ -175,8 +179,8 @@ def test_settings_that_mean_nothing_are_refused(tmp_path):
 
 def test_json_and_questions_say_what_the_table_says(tmp_path):
     path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [1, 0]), ("c", "C?", [0])])
-    made = evaluate("WO", path)
-    made.write(tmp_path / "new" / "figures.json", tmp_path / "new" / "questions.parquet")
+    evaluation = evaluate("WO", path)
+    evaluation.write(tmp_path / "new" / "figures.json", tmp_path / "new" / "questions.parquet")
     figures = json.loads((tmp_path / "new" / "figures.json").read_text())
     assert figures["questions_kept"] == 2 and figures["protocol"] == "answerable"
     rows = QuestionScore.rows(pq.read_table(tmp_path / "new" / "questions.parquet"))
@@ -184,7 +188,7 @@ def test_json_and_questions_say_what_the_table_says(tmp_path):
     for metric in ("P@1", "MAP", "MRR", "nDCG@10"):
         values = [row.value for row in rows if row.metric == metric]
         assert sum(values) / len(values) == pytest.approx(figures[metric])
-        assert f"{100 * figures[metric]:.2f}" in next(line for line in made.lines() if line.startswith(metric))
+        assert f"{100 * figures[metric]:.2f}" in next(line for line in evaluation.lines() if line.startswith(metric))
 
 
 def test_the_sample_jobs_answers_are_evaluated_against_its_propagated_labels(sample_run):
@@ -211,24 +215,24 @@ def some_answered(tmp_path):
 
 
 def test_all_questions_count_for_the_coverage_whatever_the_protocol(some_answered):
-    made = [evaluate(*some_answered, protocol=p, coverage=True) for p in ("raw", "answerable", "clean", "compat")]
-    assert len({m.kept for m in made}) > 1
-    for m in made:
+    evaluations = [evaluate(*some_answered, protocol=p, coverage=True) for p in ("raw", "answerable", "clean", "compat")]
+    assert len({m.kept for m in evaluations}) > 1
+    for m in evaluations:
         assert m.curve.coverage.tolist() == [0.2, 0.4, 0.6, 0.8]
         assert m.curve.risk == pytest.approx([0, 1 / 2, 1 / 3, 1 / 2])
-    figures = made[0].summary()
+    figures = evaluations[0].summary()
     assert (figures["questions_all"], figures["questions_answered"], figures["accuracy_answered"]) == (5, 4, 0.5)
     assert figures["aurc"] == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
     assert [figures[f"coverage_at_risk_{r}pct"] for r in (5, 10, 20)] == [0.2] * 3
     assert figures["confidence_at_risk_10pct"] == 0.9
-    said = list(made[0].lines())
+    said = list(evaluations[0].lines())
     assert "all 5 questions: 4 answered, 50.00 % of them right; the most confident first, AURC 0.3333" in said
     assert said[-1] == "at most 20 % wrong:  20.00 % answered, those with a score of at least 0.9"
 
 
 def test_without_the_option_nothing_is_said_of_coverage(some_answered):
-    made = evaluate(*some_answered)
-    assert made.curve is None and "aurc" not in made.summary() and "AURC" not in "\n".join(made.lines())
+    evaluation = evaluate(*some_answered)
+    assert evaluation.curve is None and "aurc" not in evaluation.summary() and "AURC" not in "\n".join(evaluation.lines())
 
 
 def test_questions_of_the_same_text_are_two_for_the_coverage_under_compat_too(tmp_path):
@@ -278,10 +282,10 @@ def test_what_the_plan_dropped_entirely_is_no_answer_though_the_metrics_see_its_
     path, lists = write_texts(tmp_path / "set.parquet")
     plan = [Stage(reranker.name, reranker()) for reranker in (Complete, Overlap)]
     scored = write_scored(tmp_path / "scored", run_stages(lists, plan, "sentence"))
-    made = evaluate(scored, path, metrics=("R@5",), coverage=True)
-    assert made.empty_questions == 0 and made.means["R@5"][0] == 1
-    assert made.curve.least.tolist() == [3, 2] and made.curve.risk.tolist() == [0, 0.5]
-    assert made.curve.coverage == pytest.approx([1 / 3, 2 / 3])
+    evaluation = evaluate(scored, path, metrics=("R@5",), coverage=True)
+    assert evaluation.empty_questions == 0 and evaluation.means["R@5"][0] == 1
+    assert evaluation.curve.least.tolist() == [3, 2] and evaluation.curve.risk.tolist() == [0, 0.5]
+    assert evaluation.curve.coverage == pytest.approx([1 / 3, 2 / 3])
     by_stage = evaluate(scored, path, by="complete", coverage=True).curve
     assert by_stage.least.tolist() == [1] and by_stage.coverage == pytest.approx([2 / 3])
 
@@ -300,8 +304,8 @@ def test_a_scored_folders_confidence_is_the_last_stages_score(sample_run):
     labels = sample_run / "labels" / "sentences"
     answers = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text().splitlines()]
     final, first = (evaluate(str(sample_run / "scored"), labels, by=by, coverage=True).curve for by in ("final", "position"))
-    given = {answer["score"] for answer in answers if answer["answer"] is not None}
-    assert len(final.least) > 50 and set(final.least.tolist()) <= given
+    confidences = {answer["score"] for answer in answers if answer["answer"] is not None}
+    assert len(final.least) > 50 and set(final.least.tolist()) <= confidences
     assert first.least.max() < 0.1  # retrieval's reciprocal ranks
     raw = evaluate(str(sample_run / "scored"), labels, protocol="raw").means["P@1"][0]
     assert final.accuracy[-1] * len(final.running) == pytest.approx(raw * final.questions)

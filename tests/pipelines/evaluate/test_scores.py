@@ -33,8 +33,8 @@ def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_pa
     sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
     assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
     for by in ("final", "position", "cosinet", "cascade"):
-        found = read_scores(small_run / "scored", by)
-        ids = set(zip(found.question_id.to_pylist(), found.candidate_id.to_pylist(), strict=True))
+        scores = read_scores(small_run / "scored", by)
+        ids = set(zip(scores.question_id.to_pylist(), scores.candidate_id.to_pylist(), strict=True))
         passed = {
             key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
         }

@@ -25,7 +25,7 @@ from schemas.ranked import RankedList
 from schemas.schedule import ExitScore, ScheduleScore
 
 
-class Made:
+class NoisyCascade:
     """Scores that depend on the candidate alone, and see the word 'right' the better the deeper the exit."""
 
     exits = (2, 3, 4, 5, 6)
@@ -73,14 +73,14 @@ AIMS = Aims(shares=(0.1, 0.3, 0.6), budget=0.62, metric="MAP")
 
 @pytest.fixture(scope="module")
 def tuned(sets, tmp_path_factory: pytest.TempPathFactory):
-    made = tune(Made(), sets[0], AIMS, held_out=sets[1], checkpoint="folder")
+    tuning = tune(NoisyCascade(), sets[0], AIMS, held_out=sets[1], checkpoint="folder")
     out = tmp_path_factory.mktemp("tuned") / "out"
-    made.write(out)
-    return made, out
+    tuning.write(out)
+    return tuning, out
 
 
 def test_the_model_sees_each_set_once_in_blocks(sets) -> None:
-    model = Made()
+    model = NoisyCascade()
     tune(model, sets[0], AIMS, held_out=sets[1])
     assert model.seen == [64, 64, 32, 64, 16]
 
@@ -92,24 +92,24 @@ def test_every_schedule_is_a_row_with_its_cost(tuned) -> None:
     none = by_drops[0, 0, 0, 0]
     assert (none.cost, none.token_cost, none.lost, none.loss) == (1, 1, 0, 0)
     for row in rows:
-        assert row.cost == pytest.approx(relative_cost(Made.exits, row.drops, 6), abs=0.06)
+        assert row.cost == pytest.approx(relative_cost(NoisyCascade.exits, row.drops, 6), abs=0.06)
     assert by_drops[0.6, 0.6, 0.6, 0.6].map < by_drops[0.1, 0.1, 0.1, 0.1].map < none.map + 0.02
 
 
 def test_the_exits_scores_are_kept_for_every_candidate(tuned, sets) -> None:
     rows = ExitScore.rows(pq.read_table(tuned[1] / "exit_scores.parquet"))
     assert len(rows) == len(sets[0].read_text().splitlines()) - 1
-    assert {row.exits for row in rows} == {Made.exits} and {len(row.scores) for row in rows} == {5}
+    assert {row.exits for row in rows} == {NoisyCascade.exits} and {len(row.scores) for row in rows} == {5}
     assert sum(row.label for row in rows) == 160 and min(row.tokens for row in rows) > 4
 
 
 def test_the_chosen_schedules_stand_in_one_flat_object(tuned) -> None:
-    made, out = tuned
+    tuning, out = tuned
     values = json.loads((out / "schedules.json").read_text())
     assert not any(isinstance(value, dict) for value in values.values())
     assert values["budget_cost"] <= 0.62 and values["none_drops"] == [0, 0, 0, 0] and values["uniform_0.3_drops"] == [0.3] * 4
-    affordable = made.replayed.cost <= 0.62
-    assert values["budget_MAP"] == made.replayed.metrics["MAP"][affordable].max() >= values["uniform_0.4_MAP"]
+    affordable = tuning.replayed.cost <= 0.62
+    assert values["budget_MAP"] == tuning.replayed.metrics["MAP"][affordable].max() >= values["uniform_0.4_MAP"]
     assert values["guarantee_cost"] < 1 and values["guarantee_p"] <= 0.1
     assert values["guarantee"].startswith("P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9")
     assert values["none_held_out_cost"] == 1 and 0 <= values["guarantee_held_out_loss"] < 0.15
@@ -126,7 +126,7 @@ def test_people_get_a_table_with_the_chosen_ones(tuned) -> None:
 
 
 def test_the_plot_is_there_and_the_same_run_gives_the_same_bytes(tuned, sets, tmp_path: Path) -> None:
-    tune(Made(), sets[0], AIMS, held_out=sets[1], checkpoint="folder").write(tmp_path / "again")
+    tune(NoisyCascade(), sets[0], AIMS, held_out=sets[1], checkpoint="folder").write(tmp_path / "again")
     names = sorted(path.name for path in tuned[1].iterdir())
     assert names == ["cost.png", "cost.svg", "exit_scores.parquet", "schedules.json", "schedules.parquet"]
     for name in names:
@@ -137,24 +137,24 @@ def test_the_plot_is_there_and_the_same_run_gives_the_same_bytes(tuned, sets, tm
 
 
 def test_without_a_held_out_set_and_with_few_questions_nothing_is_promised(tmp_path: Path) -> None:
-    made = tune(Made(), write_set(tmp_path / "few.tsv", 20, 3), AIMS)
-    assert made.held is None and made.chosen["guarantee"] == (0, 0, 0, 0)
-    made.write(tmp_path / "out")
+    tuning = tune(NoisyCascade(), write_set(tmp_path / "few.tsv", 20, 3), AIMS)
+    assert tuning.held is None and tuning.chosen["guarantee"] == (0, 0, 0, 0)
+    tuning.write(tmp_path / "out")
     values = json.loads((tmp_path / "out" / "schedules.json").read_text())
     assert values["held_out"] is None and values["guarantee_p"] is None
     assert "45 needed; nothing is dropped" in values["guarantee"]
 
 
 def test_with_zero_in_the_grid_an_exit_that_misleads_is_left_out(sets) -> None:
-    class Misled(Made):
+    class Misled(NoisyCascade):
         def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
             rows = super().exit_scores(lists)
             return [ExitRows(row.scores * (-1, 1, 1, 1, 1), row.tokens) for row in rows]
 
     without = tune(Misled(), sets[0], Aims(shares=(0.3, 0.6), budget=0.7, metric="MAP"))
-    made = tune(Misled(), sets[0], Aims(shares=(0.0, 0.3, 0.6), budget=0.7, metric="MAP"))
-    assert made.chosen["budget"][0] == 0 < made.chosen["budget"][1]
-    best = [each.replayed.metrics["MAP"][each.number("budget")] for each in (without, made)]
+    tuning = tune(Misled(), sets[0], Aims(shares=(0.0, 0.3, 0.6), budget=0.7, metric="MAP"))
+    assert tuning.chosen["budget"][0] == 0 < tuning.chosen["budget"][1]
+    best = [each.replayed.metrics["MAP"][each.number("budget")] for each in (without, tuning)]
     assert best[1] > best[0] + 0.1
 
 
@@ -176,14 +176,14 @@ def test_aims_that_cannot_be_meant_are_refused(aims, says: str) -> None:
 
 
 def test_a_budget_that_nothing_can_meet_is_refused_before_the_model_runs(sets) -> None:
-    model = Made()
+    model = NoisyCascade()
     with pytest.raises(JobError, match=r"--budget 0.3: the cheapest schedule, 0.6 0.6 0.6 0.6, costs 0.\d+; raise it") as e:
         tune(model, sets[0], Aims(budget=0.3))
     assert e.value.code == USAGE and not model.seen
 
 
 def test_a_grid_that_is_too_large_is_refused_before_the_model_runs(sets) -> None:
-    model = Made()
+    model = NoisyCascade()
     with pytest.raises(JobError, match="160,000 schedules for 5 exits; 100,000 is the most"):
         tune(model, sets[0], Aims(shares=tuple(n / 20 for n in range(20))))
     assert not model.seen
@@ -191,7 +191,7 @@ def test_a_grid_that_is_too_large_is_refused_before_the_model_runs(sets) -> None
 
 def test_the_dev_set_is_no_held_out_set(sets) -> None:
     with pytest.raises(JobError, match="is the dev set") as e:
-        tune(Made(), sets[0], AIMS, held_out=sets[0])
+        tune(NoisyCascade(), sets[0], AIMS, held_out=sets[0])
     assert e.value.code == USAGE
 
 
@@ -199,10 +199,10 @@ def test_a_set_without_answers_and_a_score_that_is_no_number_are_refused(sets, t
     empty = tmp_path / "empty.tsv"
     empty.write_text("question_id\tquestion\tsentence\tlabel\na\tWho?\tNobody.\t0\n")
     with pytest.raises(JobError, match="none of its 1 questions has a correct candidate") as e:
-        tune(Made(), empty, AIMS)
+        tune(NoisyCascade(), empty, AIMS)
     assert e.value.code == BAD_DATA
 
-    class Broken(Made):
+    class Broken(NoisyCascade):
         def exit_scores(self, lists: Sequence[RankedList]) -> list[ExitRows]:
             rows = super().exit_scores(lists)
             rows[1].scores[0, 2] = np.nan
@@ -249,8 +249,8 @@ def test_the_shipped_cascade_is_tuned_from_the_scores_that_it_serves(tmp_path: P
     model = load_reranker("cascade", model=find_model)
     lists = [ranked_list(rows) for rows in by_question(read_dataset(dev))]
     assert tuned.table.exits == model.exits == (2, 3, 4, 5, 6)
-    found = np.concatenate([rows.scores for rows in model.exit_scores(lists)])
-    np.testing.assert_allclose(tuned.table.scores, found, rtol=0, atol=0.51e-6)  # a score is told to six places
+    scores = np.concatenate([rows.scores for rows in model.exit_scores(lists)])
+    np.testing.assert_allclose(tuned.table.scores, scores, rtol=0, atol=0.51e-6)  # a score has six places
     schedule = tuned.replayed.schedules[-1]
     served = load_reranker("cascade", model=find_model, drop=list(schedule))
     served.rerank(lists)

@@ -46,8 +46,8 @@ class NoteSockets(beam.DoFn):
         self._folder = folder
 
     def process(self, number: int) -> None:
-        found = f"{os.getpid()} {','.join(listening(os.getppid()))} {','.join(listening(os.getpid()))}"
-        (Path(self._folder) / str(number)).write_text(found)
+        line = f"{os.getpid()} {','.join(listening(os.getppid()))} {','.join(listening(os.getpid()))}"
+        (Path(self._folder) / str(number)).write_text(line)
 
 
 class Die(beam.DoFn):

@@ -144,8 +144,8 @@ def test_sweeping_removes_leftovers_and_keeps_what_is_named(tmp_path):
 
 def test_rows_are_found_by_a_column(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
-    found = Folder.open(tmp_path, Question, "retrieve").where("question_id", {"q4000", "q7", "absent"})
-    assert list(found) == [QUESTIONS[7], QUESTIONS[4000]]
+    rows = Folder.open(tmp_path, Question, "retrieve").where("question_id", {"q4000", "q7", "absent"})
+    assert list(rows) == [QUESTIONS[7], QUESTIONS[4000]]
     assert list(Folder.open(tmp_path, Question, "retrieve").where("question_id", ())) == []
 
 

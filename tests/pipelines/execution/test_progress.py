@@ -25,7 +25,7 @@ class Clock:
 def watched(
     items: int, done: Callable[[float], int | Done], seconds: int
 ) -> Iterator[tuple[float, float | None, float | None]]:
-    """(seconds since the begin, rate, seconds left) at each of `seconds`, if so much is `done` after so many seconds."""
+    """(seconds since the begin, rate, seconds left) at each of `seconds`; `done` says what is done after n seconds."""
     clock = Clock()
     watch = Watch(items, lambda: done(clock.now - 1_000), clock)
     for second in range(1, seconds + 1):

@@ -39,8 +39,8 @@ def test_the_direct_runner_is_the_one_in_this_process(name):
 
 
 def test_any_other_runner_is_beam_s_own():
-    made = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
-    assert type(made.runner).__name__ == "PortableRunner"
+    portable = new_pipeline(["--runner=PortableRunner", "--job_endpoint=localhost:1", "--environment_type=LOOPBACK"])
+    assert type(portable.runner).__name__ == "PortableRunner"
 
 
 def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(tmp_path):

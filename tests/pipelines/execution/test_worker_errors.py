@@ -47,8 +47,8 @@ def test_a_job_error_keeps_its_message_of_several_lines_and_its_code():
     ],
 )
 def test_errors_with_an_exit_code_of_their_own_keep_their_class(error):
-    found = error_in(as_beam_gives_it(error))
-    assert type(found) is type(error) and str(found) == str(error)
+    cause = error_in(as_beam_gives_it(error))
+    assert type(cause) is type(error) and str(cause) == str(error)
 
 
 def test_a_defect_of_the_program_stays_as_beam_gives_it():

@@ -221,11 +221,11 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
     for step, folder in (("ingest", "documents"), ("index", "shards"), ("retrieve", "retrieved"), ("rerank", "scored")):
         manifest = read_manifest(tmp_path / "run" / folder, step)
         assert manifest is not None
-        of_step = {name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"}
+        step_counters = {name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"}
         by_command = ("questions_", "rejected.") if step == "retrieve" else ("_per_question",)
         expected = {name: n for name, n in manifest.counts.items() if not any(each in name for each in by_command)}
-        assert +Counter(of_step) == +Counter(expected)
-        assert len(of_step) >= 2
+        assert +Counter(step_counters) == +Counter(expected)
+        assert len(step_counters) >= 2
     units: Counter[tuple[str, str]] = Counter()
     for each in (each for query in metrics for each in query["distributions"] if each.key.metric.name == "unit_milliseconds"):
         units[each.key.step.partition("/")[0], each.key.metric.namespace] += each.result.count

@@ -71,16 +71,21 @@ def test_beam_gives_what_the_functions_give(tmp_path):
     job = make_job(tmp_path, DOCUMENTS)
     ingest.ingest(job, tmp_path / "beam")
     ingest_without_beam(job, tmp_path / "plain")
-    made = rows(tmp_path / "beam")
-    assert made == rows(tmp_path / "plain")
-    assert len(made["documents"]) == 31
+    tables = rows(tmp_path / "beam")
+    assert tables == rows(tmp_path / "plain")
+    assert len(tables["documents"]) == 31
 
 
 def test_pages_in_are_documents_and_rejects_out(tmp_path):
     summary = ingest.ingest(make_job(tmp_path, DOCUMENTS), tmp_path / "run")
-    made = rows(tmp_path / "run")
-    assert len(made["documents"]) + len(made["rejects"]) == sum(map(len, DOCUMENTS.values())) == 37
-    assert Counter(r.reason for r in made["rejects"]) == {"duplicate": 3, "duplicate_id": 1, "missing_text": 1, "too_short": 1}
+    tables = rows(tmp_path / "run")
+    assert len(tables["documents"]) + len(tables["rejects"]) == sum(map(len, DOCUMENTS.values())) == 37
+    assert Counter(r.reason for r in tables["rejects"]) == {
+        "duplicate": 3,
+        "duplicate_id": 1,
+        "missing_text": 1,
+        "too_short": 1,
+    }
     assert "37 pages = 31 documents + 6 rejects (3 duplicate, 1 duplicate_id, 1 missing_text, 1 too_short)" in summary
 
 
@@ -92,10 +97,10 @@ def test_the_first_of_two_equal_texts_stays_whatever_file_it_is_in(tmp_path):
 
 
 def test_every_sentence_and_passage_is_an_exact_span_of_its_document(sample_run):
-    made = rows(sample_run)
-    texts = {d.doc_id: d.text for d in made["documents"]}
+    tables = rows(sample_run)
+    texts = {d.doc_id: d.text for d in tables["documents"]}
     count = 0
-    for passage in made["passages"]:
+    for passage in tables["passages"]:
         assert texts[passage.doc_id][passage.start : passage.end] == passage.text
         for sentence in passage.sentences:
             assert texts[passage.doc_id][sentence.start : sentence.end] == sentence.text
@@ -153,12 +158,12 @@ def test_two_processes_give_what_one_gives(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"), [("absent.warc", "is no file, folder or glob"), ("empty", "no .warc, .wet, .jsonl")]
+    ("source", "says"), [("absent.warc", "is no file, folder or glob"), ("empty", "no .warc, .wet, .jsonl")]
 )
-def test_missing_input_is_refused(tmp_path, given, says):
+def test_missing_input_is_refused(tmp_path, source, says):
     (tmp_path / "empty").mkdir()
     with pytest.raises(JobError, match=says) as e:
-        ingest.ingest(make_job(tmp_path, {}, input=[given]), tmp_path / "run")
+        ingest.ingest(make_job(tmp_path, {}, input=[source]), tmp_path / "run")
     assert e.value.code == INPUT_MISSING
     assert not (tmp_path / "run").exists()
 

@@ -29,14 +29,14 @@ def rows(**scores):
 
 
 def test_without_settings_all_are_asked(tmp_path):
-    made = choose(file_of(tmp_path, rows()), Retrieve(questions=""))
-    assert [q.question_id for q in made.questions] == ["a", "b", "c", "d"] and not made.rejects
+    selection = choose(file_of(tmp_path, rows()), Retrieve(questions=""))
+    assert [q.question_id for q in selection.questions] == ["a", "b", "c", "d"] and not selection.rejects
 
 
 def test_rules_refuse_with_line_id_reason_and_text(tmp_path):
-    made = choose(file_of(tmp_path, rows()), Retrieve(questions="", question_rules="well_formed"))
-    assert [q.question_id for q in made.questions] == ["a", "d"]
-    assert made.rejects == (
+    selection = choose(file_of(tmp_path, rows()), Retrieve(questions="", question_rules="well_formed"))
+    assert [q.question_id for q in selection.questions] == ["a", "d"]
+    assert selection.rejects == (
         Rejected("questions.jsonl", 2, "b", "", "not_a_question", "the last of us"),
         Rejected("questions.jsonl", 3, "c", "", "placeholder", "What is ____ called?"),
     )
@@ -44,9 +44,9 @@ def test_rules_refuse_with_line_id_reason_and_text(tmp_path):
 
 def test_a_model_s_scores_stand_in_the_rules_place(tmp_path):
     path = file_of(tmp_path, rows(a=0.1, b=0.9, c=0.8, d=1))
-    made = choose(path, Retrieve(questions="", question_scores_above=0.8))
-    assert [q.question_id for q in made.questions] == ["b", "d"]
-    assert [(r.source_record, r.reason, r.detail[:5]) for r in made.rejects] == [
+    selection = choose(path, Retrieve(questions="", question_scores_above=0.8))
+    assert [q.question_id for q in selection.questions] == ["b", "d"]
+    assert [(r.source_record, r.reason, r.detail[:5]) for r in selection.rejects] == [
         ("a", "low_score", "0.1: "),
         ("c", "low_score", "0.8: "),
     ]
@@ -70,7 +70,7 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "settings", "code", "says"),
+    ("questions", "settings", "code", "says"),
     [
         (rows(a=0.5), {"question_scores_above": 0.2}, BAD_DATA, r"questions.jsonl:2: no `well_formed`"),
         (rows(a=1.5), {}, BAD_DATA, r"questions.jsonl:1: well_formed is 1.5; it must be a number from 0 to 1"),
@@ -89,17 +89,17 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
         ),
     ],
 )
-def test_settings_and_files_that_leave_no_question_are_refused(tmp_path, given, settings, code, says):
+def test_settings_and_files_that_leave_no_question_are_refused(tmp_path, questions, settings, code, says):
     with pytest.raises(JobError, match=says) as e:
-        choose(file_of(tmp_path, given), Retrieve(questions="", **settings))
+        choose(file_of(tmp_path, questions), Retrieve(questions="", **settings))
     assert e.value.code == code
 
 
 def test_a_run_keeps_the_questions_that_it_does_not_ask(sample_run, tmp_path):
     path = copy_to(tmp_path)
-    given = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
-    given += [{"question_id": "x1", "text": "the nile"}, {"question_id": "x2", "text": "What is [BLANK] called?"}]
-    file_of(tmp_path, given)
+    questions = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
+    questions += [{"question_id": "x1", "text": "the nile"}, {"question_id": "x2", "text": "What is [BLANK] called?"}]
+    file_of(tmp_path, questions)
     (tmp_path / "run").mkdir()
     (tmp_path / "run/shards").symlink_to(sample_run / "shards")
     job = load(path, ["retrieve.question_rules=well_formed", "retrieve.max_questions=20", "retrieve.sources=['bm25']"])
@@ -107,8 +107,8 @@ def test_a_run_keeps_the_questions_that_it_does_not_ask(sample_run, tmp_path):
     asked = list(Folder.open(tmp_path / "run/questions", Question, "retrieve").read())
     kept = Folder.open(tmp_path / "run/questions_rejects", Rejected, "retrieve")
     reasons = [reject.reason for reject in kept.read()]
-    assert len(asked) == 20 and len(reasons) == len(given) - 20
+    assert len(asked) == 20 and len(reasons) == len(questions) - 20
     assert {"not_sampled", "not_a_question", "too_short", "placeholder"} >= set(reasons) > {"not_sampled", "placeholder"}
-    assert kept.manifest.counts["questions_given"] == len(given) == 92
+    assert kept.manifest.counts["questions_given"] == len(questions) == 92
     assert kept.manifest.counts["rejected.not_sampled"] == reasons.count("not_sampled")
     assert "92 given = 20 questions + 72 rejects (" in summary

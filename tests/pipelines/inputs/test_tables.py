@@ -75,7 +75,7 @@ def test_a_missing_file_is_named(tmp_path):
     assert e.value.code == INPUT_MISSING
 
 
-def of_json(*values):
+def json_lines(*values):
     """A file of questions, the first of which is in order."""
     return '{"question_id": "1", "text": "Who?"}\n' + "".join(json.dumps(value) + "\n" for value in values)
 
@@ -83,23 +83,23 @@ def of_json(*values):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (of_json({"text": ["a", "b"]}), "q.jsonl:2: no question: \"['a', 'b']\" is a list; give text"),
-        (of_json({"text": {"x": 1}}), "is an object"),
-        (of_json({"text": 7}), "q.jsonl:2: no question: '7' is a number"),
-        (of_json({"text": True}), "is true or false"),
-        (of_json({"id": [1], "text": "Why?"}), "q.jsonl:2: question id '[1]' is a list; give text or a whole number"),
-        (of_json({"id": {}, "text": "Why?"}), "is an object"),
-        (of_json({"id": False, "text": "Why?"}), "is true or false"),
-        (of_json({"id": 1.5, "text": "Why?"}), "is a number; give text or a whole number"),
-        (of_json({"id": "a\0", "text": "Why?"}), "q.jsonl:2: question id 'a\\x00' is empty, or holds characters not seen"),
-        (of_json({"id": " ", "text": "Why?"}), "is empty"),
-        (of_json({"text": "\u200b\u2060 \0\t\u202e"}), "q.jsonl:2: no question: the cell has nothing but white space"),
-        (of_json({"text": "a" * 131_073}), "q.jsonl:2: question of 131,073 characters; at most 131,072"),
-        (of_json({"text": "\ud800?"}), "q.jsonl:2: half a surrogate pair, \\ud800"),
-        (of_json({"id": "x\udfff", "text": "Why?"}), "half a surrogate pair"),
-        (of_json() + "[" * 200_000, "q.jsonl:2: brackets in brackets, too deep"),
-        (of_json() + '{"id": 1' + "0" * 5_000 + "}", "q.jsonl:2: not JSON that can be read"),
-        (of_json({"id": "1", "text": "Why?"}), "q.jsonl:2: question id '1' is in line 1 already"),
+        (json_lines({"text": ["a", "b"]}), "q.jsonl:2: no question: \"['a', 'b']\" is a list; give text"),
+        (json_lines({"text": {"x": 1}}), "is an object"),
+        (json_lines({"text": 7}), "q.jsonl:2: no question: '7' is a number"),
+        (json_lines({"text": True}), "is true or false"),
+        (json_lines({"id": [1], "text": "Why?"}), "q.jsonl:2: question id '[1]' is a list; give text or a whole number"),
+        (json_lines({"id": {}, "text": "Why?"}), "is an object"),
+        (json_lines({"id": False, "text": "Why?"}), "is true or false"),
+        (json_lines({"id": 1.5, "text": "Why?"}), "is a number; give text or a whole number"),
+        (json_lines({"id": "a\0", "text": "Why?"}), "q.jsonl:2: question id 'a\\x00' is empty, or holds characters not seen"),
+        (json_lines({"id": " ", "text": "Why?"}), "is empty"),
+        (json_lines({"text": "\u200b\u2060 \0\t\u202e"}), "q.jsonl:2: no question: the cell has nothing but white space"),
+        (json_lines({"text": "a" * 131_073}), "q.jsonl:2: question of 131,073 characters; at most 131,072"),
+        (json_lines({"text": "\ud800?"}), "q.jsonl:2: half a surrogate pair, \\ud800"),
+        (json_lines({"id": "x\udfff", "text": "Why?"}), "half a surrogate pair"),
+        (json_lines() + "[" * 200_000, "q.jsonl:2: brackets in brackets, too deep"),
+        (json_lines() + '{"id": 1' + "0" * 5_000 + "}", "q.jsonl:2: not JSON that can be read"),
+        (json_lines({"id": "1", "text": "Why?"}), "q.jsonl:2: question id '1' is in line 1 already"),
     ],
 )
 def test_questions_of_another_kind_are_refused_with_their_line(tmp_path, text, says):
@@ -126,14 +126,14 @@ def test_a_byte_order_mark_changes_nothing(tmp_path, name):
 
 
 def test_what_is_not_seen_leaves_a_question_and_ordinary_questions_stay_as_they_are(tmp_path):
-    given = [
+    texts = [
         "W\u202eho\0 wr\u2066ote\u2028it\x1b?",
         "Who wrote “Émile” in 1762, and why?",
         "…?",
         "\u0645\u06cc\u200c\u0631\u0648\u062f?",
     ]
-    questions = read_questions(put(tmp_path / "q.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in given)))
-    assert [q.text for q in questions] == ["Who wrote it?", *given[1:]]
+    questions = read_questions(put(tmp_path / "q.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts)))
+    assert [q.text for q in questions] == ["Who wrote it?", *texts[1:]]
 
 
 @pytest.mark.parametrize(

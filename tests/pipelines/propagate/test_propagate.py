@@ -32,9 +32,9 @@ FITS = cache(Splitter(30).fits)
 NAMES = [name for name in propagate.OUTPUTS if name != "labels/rejects"]
 
 
-def commit(run, made_by, folders, parts):
+def commit(run, step, folders, parts):
     """Write committed folders: per part, the rows of each."""
-    this = Step(run, made_by, folders, {}, {})
+    this = Step(run, step, folders, {}, {})
     this.begin()
     reports = []
     for unit, rows in enumerate(parts):
@@ -55,36 +55,36 @@ def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences",
         "It is not so, say they who know",
         "Dr. No came at 9 a.m. (late).",
     ]
-    made = []
+    pages = []
     for n in range(documents):
         text = "".join(
             generator.choice(texts) + generator.choice([" ", "\n", "  ", " \n\n"]) for _ in range(generator.randrange(2, 40))
         )
-        made.append(Document(f"doc{n:03d}", "", "", "", text.strip(), "en", "", "f", n, "", ""))
-    cut = [(document, splitter.split(document)) for document in made]
+        pages.append(Document(f"doc{n:03d}", "", "", "", text.strip(), "en", "", "f", n, "", ""))
+    cut = [(document, splitter.split(document)) for document in pages]
     size = -(-documents // parts)
-    rows = [{"documents": [d for d, _ in cut[at : at + size]], "passages": [p for _, ps in cut[at : at + size] for p in ps]}
-            for at in range(0, documents, size)]  # fmt: skip
+    chunks = [cut[first : first + size] for first in range(0, documents, size)]
+    rows = [{"documents": [d for d, _ in chunk], "passages": [p for _, ps in chunk for p in ps]} for chunk in chunks]
     commit(folder / "run", "ingest", {"documents": Document, "passages": Passage}, rows)
     sentences = [s for _, ps in cut for p in ps for s in p.sentences]
     lines = {}
     for n, s in enumerate(generator.choices(sentences, k=labels)):
         q, value = f"q{n % 7}", generator.randrange(2)
-        given = [
+        keys = [
             (q, s.sentence_id, ""),
             (q, s.sentence_id, s.text.upper()),
             (q, "", s.text),
             (q, f"gone@{n}", ""),
             (q, "", f"{n}?"),
         ]
-        key = given[min(n % 8, 4) if n % 8 < 5 else 0]
+        key = keys[min(n % 8, 4) if n % 8 < 5 else 0]
         lines.setdefault((key[0], key[1] or fold(key[2])), (key, value))
     rows = [(*key, value) for key, value in lines.values()]
     rows += [("q9", s.sentence_id, "Other words.", 1) for s in sentences[:3]] + rows[:5]
     text = "question_id\tsentence_id\tsentence\tlabel\n" + "".join("\t".join(map(str, row)) + "\n" for row in rows)
     (folder / "labels.tsv").write_text(text, encoding="utf-8")
     (folder / "job.toml").write_text('[propagate]\nlabels = "labels.tsv"\n', encoding="utf-8")
-    return made, rows
+    return pages, rows
 
 
 def run(folder, *settings, out="run"):
@@ -99,14 +99,14 @@ ALL = ("propagate.same_text=true", "propagate.windows=all", "propagate.window_to
 
 
 def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
-    _, given = world(tmp_path)
+    _, labels = world(tmp_path)
     run(tmp_path)
     counts = Folder.open(tmp_path / "run/labels/sentences", SentenceLabel, "propagate").manifest.counts
     rejects = rows_of(tmp_path, "labels/rejects")
-    assert counts["labels"] == len(given) == counts["used"] + len(rejects) and counts["used"] > 50
+    assert counts["labels"] == len(labels) == counts["used"] + len(rejects) and counts["used"] > 50
     reasons = Counter(reject.reason for reject in rejects)
     assert reasons == {"unknown_sentence": reasons["unknown_sentence"], "text_changed": 3, "duplicate": 5}
-    assert reasons["unknown_sentence"] == sum(row[1].startswith("gone") or row[2].endswith("?") for row in given[:-8])
+    assert reasons["unknown_sentence"] == sum(row[1].startswith("gone") or row[2].endswith("?") for row in labels[:-8])
     lines = [reject.source_offset for reject in rejects]
     assert lines == sorted(lines) and rejects[-1].detail == "line 6 says the same"
     assert Rejected("labels.tsv", lines[-6], "q9", "", "text_changed", rejects[-6].detail) == rejects[-6]
@@ -114,15 +114,15 @@ def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
 
 @pytest.mark.parametrize("settings", [(), ALL])
 def test_parts_and_processes_do_not_change_the_rows(tmp_path, settings, monkeypatch):
-    found = []
+    outputs = []
     for parts, workers, at_once in ((1, 1, 8192), (7, 1, 3), (4, 2, 8192)):
         folder = tmp_path / str(parts)
         world(folder, parts)
         monkeypatch.setattr(passage_parts, "AT_ONCE", at_once)
         run(folder, *settings, f"workers.processes={workers}")
-        found.append({name: rows_of(folder, name) for name in propagate.OUTPUTS})
-    assert found[0] == found[1] == found[2]
-    assert all(len(found[0][name]) > 5 for name in NAMES if name != "labels/windows" or settings)
+        outputs.append({name: rows_of(folder, name) for name in propagate.OUTPUTS})
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert all(len(outputs[0][name]) > 5 for name in NAMES if name != "labels/windows" or settings)
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path):
@@ -195,7 +195,7 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
 def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group, mode):
     documents, _ = world(tmp_path, mode=mode)
     run(tmp_path, f"propagate.windows={group}", "propagate.window_tokens=30", "propagate.places=4", "propagate.seed=3")
-    labels, made = rows_of(tmp_path, "labels/sentences"), rows_of(tmp_path, "labels/windows")
+    labels, written = rows_of(tmp_path, "labels/sentences"), rows_of(tmp_path, "labels/windows")
     correct = {(label.question_id, label.sentence_id) for label in labels if label.label}
     cut = {d.doc_id: (d.text, SPLITTER.sentences(d.doc_id, d.text)) for d in documents}
     wanted = []
@@ -213,7 +213,7 @@ def test_windows_are_those_that_documents_split_anew_would_give(tmp_path, group,
                     label.question_id, name, label.doc_id, start, end, int(positive), label.sentence_id, n - first + 1, ids
                 )
             )
-    assert made == wanted and len(made) > 100 and {row.label for row in made} == {0, 1}
+    assert written == wanted and len(written) > 100 and {row.label for row in written} == {0, 1}
 
 
 def test_labels_that_contradict_each_other_stop_the_step_with_both_lines(tmp_path):

@@ -35,7 +35,7 @@ def row(q: str, passage: str, sentences: tuple[LabelledSentence, ...], source: s
     return LabelledPassage(q, f"What\tis {q}?", passage, doc_id, f"About {doc_id}", text, label, source, sentences)
 
 
-def of_question(q: str, d: str) -> list[LabelledPassage]:
+def question_rows(q: str, d: str) -> list[LabelledPassage]:
     """A question's rows: two windows that overlap, the first positive; a wrong one; a retrieved one."""
     right, wrong, other = S(f"{d}@0", 'It is\n"it".', 1), S(f"{d}@9", "It is\tnot.", 0), S(f"{d}@19", "=Who knows?", 0)
     same = S(f"{d}x@0", 'IT is "it".', 0)
@@ -47,7 +47,7 @@ def of_question(q: str, d: str) -> list[LabelledPassage]:
     ]
 
 
-DATA = {"train": [of_question("q1", "d1"), of_question("q2", "d2")], "dev": [], "test": [of_question("q3", "d3")]}
+DATA = {"train": [question_rows("q1", "d1"), question_rows("q2", "d2")], "dev": [], "test": [question_rows("q3", "d3")]}
 
 
 def written(folder: Path, **changes) -> Path:
@@ -77,31 +77,31 @@ def test_nothing_else_is_written(published):
         f"{form.format(name)}" for name in SPLITS for form in ("passages/{}.parquet", "sentences/{}.parquet", "dpr/{}.json")
     ]
     each += [f"{form.format(name)}" for name in SPLITS for form in ("asnq/{}.tsv", "beir/qrels/{}.tsv", "trec/{}.topics.tsv")]
-    each += [f"trec/{name}.{of}.qrels" for name in SPLITS for of in ("passages", "sentences")]
+    each += [f"trec/{name}.{unit}.qrels" for name in SPLITS for unit in ("passages", "sentences")]
     assert files == sorted(["README.md", "beir/corpus.jsonl", "beir/queries.jsonl", *each])
 
 
 def test_parquet_holds_the_rows_and_each_sentence_once(published):
     for name, questions in DATA.items():
         rows = LabelledPassage.rows(pq.read_table(published / f"passages/{name}.parquet"))
-        assert rows == [each for of in questions for each in of]
-    found = list(read_dataset(published / "sentences/train.parquet"))
-    assert [(each.candidate_id, each.position, each.label) for each in found if each.question_id == "q1"] == [
+        assert rows == [each for rows_of_one in questions for each in rows_of_one]
+    candidates = list(read_dataset(published / "sentences/train.parquet"))
+    assert [(each.candidate_id, each.position, each.label) for each in candidates if each.question_id == "q1"] == [
         ("d1@0", 0, 1),
         ("d1@9", 1, 0),
         ("d1@19", 2, 0),
         ("d1x@0", 3, 0),
         ("shared@0", 4, 0),
     ]
-    assert found == LabelledCandidate.rows(pq.read_table(published / "sentences/train.parquet"))
-    assert {each.title for each in found} == {"About d1", "About d1x", "About d2", "About d2x", "About shared"}
+    assert candidates == LabelledCandidate.rows(pq.read_table(published / "sentences/train.parquet"))
+    assert {each.title for each in candidates} == {"About d1", "About d1x", "About d2", "About d2x", "About shared"}
 
 
 @pytest.mark.parametrize("config", ["passages", "sentences"])
 def test_datasets_loads_the_folder_as_it_is(published, tmp_path, config):
     datasets = pytest.importorskip("datasets")
     loaded = datasets.load_dataset(str(published), config, cache_dir=str(tmp_path))
-    assert {name: len(of) for name, of in loaded.items()} == (
+    assert {name: len(rows) for name, rows in loaded.items()} == (
         {"train": 8, "test": 4} if config == "passages" else {"train": 10, "test": 5}
     )
     assert loaded["train"][0]["question_id"] == "q1"
@@ -147,16 +147,16 @@ def test_beir_s_own_loader_reads_it(published):
 
 
 def test_asnq_s_classes(published):
-    classes = {each.candidate_id: number for each, number in asnq_classes(of_question("q1", "d1"))}
+    classes = {each.candidate_id: number for each, number in asnq_classes(question_rows("q1", "d1"))}
     assert classes == {"d1@0": 4, "d1@9": 3, "d1@19": 1, "d1x@0": 2, "shared@0": 1}
     counted: Counter[str] = Counter()
-    found = list(read_dataset(published / "asnq/train.tsv", counted=counted))
+    candidates = list(read_dataset(published / "asnq/train.tsv", counted=counted))
     assert counted == {"class 4": 2, "class 3": 2, "class 2": 2, "class 1": 4}
     original = list(read_dataset(published / "sentences/train.parquet"))
-    assert [(each.text, each.label, each.position) for each in found] == [
+    assert [(each.text, each.label, each.position) for each in candidates] == [
         (" ".join(each.text.split()), each.label, each.position) for each in original
     ]
-    assert {each.question for each in found} == {"What is q1?", "What is q2?"}
+    assert {each.question for each in candidates} == {"What is q1?", "What is q2?"}
     assert (published / "asnq/dev.tsv").read_text() == ""
 
 
@@ -185,13 +185,13 @@ def test_the_card_has_the_table_and_what_to_know(published):
     assert table[1] == ["train", "2", "5", "6", "2", "4", "8", "2", "6"]
     assert table[2] == ["dev", *["0"] * 8]
     assert table[4] == ["total", "3", "7", "9", "3", "6", "12", "3", "9"]
-    for told in (
+    for fact in (
         "CC BY 4.0",
         "pages of a.example: CC BY-SA 4.0",
         "3 retrieved passages are hard negatives",
         "unknown sentence 3",
     ):
-        assert told in text
+        assert fact in text
     assert "similarity of 0.8 or more" in text and "How far annotators agree is not known here" in text
 
 
@@ -222,9 +222,9 @@ def test_what_cannot_be_published_is_refused(tmp_path):
 
 
 def test_a_question_twice_and_an_id_that_qrels_cannot_hold(tmp_path, monkeypatch):
-    monkeypatch.setitem(DATA, "dev", [of_question("q1", "d9")])
+    monkeypatch.setitem(DATA, "dev", [question_rows("q1", "d9")])
     refused(BAD_DATA, "question 'q1' is in dev and in train", written(tmp_path / "data"), tmp_path / "out", ["dpr"], CARD)
-    monkeypatch.setitem(DATA, "dev", [of_question("q 9", "d9")])
+    monkeypatch.setitem(DATA, "dev", [question_rows("q 9", "d9")])
     data = written(tmp_path / "blank")
     for form in ("beir", "trec"):
         refused(
@@ -249,12 +249,12 @@ def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path,
     said, card = capsys.readouterr().out, (tmp_path / "out/README.md").read_text()
     assert "Split  Questions" in said
     rows = [line.split(" | ") for line in card.splitlines() if line.startswith("| ")]
-    made = json.loads((tmp_path / "data/passages.json").read_text())
-    assert int(rows[-1][1]) == made["questions"] - made["questions_left_out"] > 80
-    of_left_out = made["labels"] - int(rows[-1][6])  # judged sentences, of the questions that are in the set
-    assert 0 <= of_left_out <= made["labels_left_out_document_of_another_split"] and rows[-1][7].isdecimal()
+    counts = json.loads((tmp_path / "data/passages.json").read_text())
+    assert int(rows[-1][1]) == counts["questions"] - counts["questions_left_out"] > 80
+    judged_left_out = counts["labels"] - int(rows[-1][6])  # judged sentences, of the questions that are in the set
+    assert 0 <= judged_left_out <= counts["labels_left_out_document_of_another_split"] and rows[-1][7].isdecimal()
     assert "krippendorff alpha: 0.812 (tasks 40, votes 80)" in card and "annotators: 1" in card and "Ann" not in card
     assert "70 read, 60 kept (language en, at least 30 words)" in card and "`web.warc.gz`" in card
-    found = {name: list(read_dataset(tmp_path / f"out/sentences/{name}.parquet")) for name in SPLITS}
-    texts = {name: {fold(each.question) for each in of} for name, of in found.items()}
+    published_rows = {name: list(read_dataset(tmp_path / f"out/sentences/{name}.parquet")) for name in SPLITS}
+    texts = {name: {fold(each.question) for each in candidates} for name, candidates in published_rows.items()}
     assert all(texts.values()) and not texts["train"] & texts["test"]

@@ -38,7 +38,7 @@ class Lists(World):
 
     def __init__(self, documents: int = 60, questions: int = 20, seed: int = 0) -> None:
         super().__init__(documents, questions, seed)
-        self.passages = [passage for of in self.documents for passage in SPLITTER.split(of)]
+        self.passages = [passage for page in self.documents for passage in SPLITTER.split(page)]
         self.texts = {s.sentence_id: s.text for p in self.passages for s in p.sentences}
         self.labels = [replace(label, text=self.texts[label.sentence_id]) for label in self.labels]
 
@@ -87,8 +87,8 @@ def test_documents_may_be_in_two_splits_if_the_rules_say_so() -> None:
     lists = Lists().draw(ListRules(6, documents_apart=False))
     check_accounts(lists)
     assert not lists.counts["candidates_left_out_document_of_another_split"]
-    of = [{row.doc_id for split, rows in lists.lists if split == name for row in rows} for name in SPLITS]
-    assert of[0] & of[2]
+    doc_ids = [{row.doc_id for split, rows in lists.lists if split == name for row in rows} for name in SPLITS]
+    assert doc_ids[0] & doc_ids[2]
 
 
 def big(inside: int = 6) -> Lists:
@@ -107,13 +107,13 @@ def big(inside: int = 6) -> Lists:
 
 def kinds(world: Lists, lists: TrainingLists) -> tuple[int, ...]:
     """How many wrong sentences are of each kind, worked out anew."""
-    found: Counter[str] = Counter()
+    tally: Counter[str] = Counter()
     for row in rows_of(lists):
         if not row.label:
             own = "passage" if row.candidate_id.startswith("own@1.") else "document"
-            found[own if row.doc_id == "own" else "retrieved" if row.doc_id.startswith("far") else "random"] += 1
+            tally[own if row.doc_id == "own" else "retrieved" if row.doc_id.startswith("far") else "random"] += 1
     counted = tuple(lists.counts[f"negatives_{kind}"] for kind in KINDS)
-    assert counted == tuple(found[kind] for kind in KINDS)
+    assert counted == tuple(tally[kind] for kind in KINDS)
     return counted
 
 
@@ -179,12 +179,12 @@ def place(name: str, text: str) -> tuple[str, str]:
 
 
 def joined(doc_id: str, sentences: Sequence[tuple[str, str]], number: int) -> Passage:
-    start, made = 100 * number, []
+    start, spans = 100 * number, []
     for name, text in sentences:
-        made.append(Sentence(name, start, start + len(text), text))
+        spans.append(Sentence(name, start, start + len(text), text))
         start += len(text) + 1
     text = " ".join(text for _, text in sentences)
-    return Passage(f"{doc_id}#{number}", doc_id, "", f"Title of {doc_id}", 100 * number, start - 1, text, tuple(made))
+    return Passage(f"{doc_id}#{number}", doc_id, "", f"Title of {doc_id}", 100 * number, start - 1, text, tuple(spans))
 
 
 NO_RANDOM = ListRules(10, (0.3, 0.3, 0.4, 0.0), shares=(1.0, 0.0, 0.0))
@@ -216,8 +216,8 @@ def test_rows_know_their_title_and_their_neighbours_in_the_passage() -> None:
     assert (rows["own@2"].previous, rows["own@2"].next) == ("", "It rained then.")  # the passage begins with it
     assert (rows["far@1"].previous, rows["far@1"].next) == ("Other words 0.", "Other words 2.")
     assert [row.candidate_id for row in rows_of(lists)][:3] == ["far@0", "far@1", "far@2"]  # as retrieved
-    ((_, of_question),) = lists.lists
-    around = {c.candidate_id: [s.text for s in c.hit.passage.sentences] for c in ranked_list(of_question).candidates}
+    ((_, candidates),) = lists.lists
+    around = {c.candidate_id: [s.text for s in c.hit.passage.sentences] for c in ranked_list(candidates).candidates}
     assert around["far@1"] == ["Other words 0.", "Other words 1.", "Other words 2."]
 
 
@@ -305,11 +305,11 @@ def test_rules_that_are_none_are_refused(settings: Mapping[str, object], says: s
 
 
 def write(run: Path, step: str, name: str, record: type[Record], rows: Sequence[Record]) -> None:
-    of_step = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
-    of_step.begin()
+    writing = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
+    writing.begin()
     with PartWriter(run / name, record, 0) as writer:
         writer.write(rows)
-    of_step.finish([Report(0, {name: writer.part})], {})
+    writing.finish([Report(0, {name: writer.part})], {})
 
 
 @pytest.fixture(scope="module")
@@ -333,20 +333,22 @@ def test_the_command_writes_what_training_and_dataset_read(
     with pytest.raises(SystemExit) as e:
         main(["sentences", str(run), "--out", str(tmp_path / "data"), *options])
     assert e.value.code == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((tmp_path / "data/sentences.json").read_text())
+    counts = json.loads(capsys.readouterr().out)
+    assert counts == json.loads((tmp_path / "data/sentences.json").read_text())
     lists = Lists().draw(ListRules(6), answers={q: ["document 7"] for q in Lists().questions})
-    assert {name: told[name] for name in lists.counts} == dict(lists.counts) and told["by"] == "retrieved"
+    assert {name: counts[name] for name in lists.counts} == dict(lists.counts) and counts["by"] == "retrieved"
     for name in SPLITS:
         wanted = [list(rows) for split, rows in lists.lists if split == name]
         if wanted:
             assert list(by_question(read_dataset(tmp_path / f"data/{name}.parquet"))) == wanted
         assert (
-            told[f"{name}_candidates"] == sum(map(len, wanted)) == pq.read_metadata(tmp_path / f"data/{name}.parquet").num_rows
+            counts[f"{name}_candidates"]
+            == sum(map(len, wanted))
+            == pq.read_metadata(tmp_path / f"data/{name}.parquet").num_rows
         )
     card = (tmp_path / "data/README.md").read_text()
-    assert card.startswith("# A made set") and "Licence: CC0." in card and f"candidates: {told['candidates']:,}" in card
-    assert str(run) not in card and told["inputs"]["labels"] in card
+    assert card.startswith("# A made set") and "Licence: CC0." in card and f"candidates: {counts['candidates']:,}" in card
+    assert str(run) not in card and counts["inputs"]["labels"] in card
     with pytest.raises(JobError, match="is written already") as refused:
         write_lists(run, tmp_path / "data", ListRules(), NAMED)
     assert refused.value.code == OUTPUT_EXISTS

@@ -37,7 +37,7 @@ class World:
         generator = random.Random(seed)
         self.documents = [document(n, generator.randrange(1, 12)) for n in range(documents)]
         self.questions = {f"q{n:02d}": f"What is {n % (questions - 2)}?" for n in range(questions)}  # two ask the same
-        passages = [passage for of in self.documents for passage in SPLITTER.split(of)]
+        passages = [passage for page in self.documents for passage in SPLITTER.split(page)]
         self.labels: list[SentenceLabel] = []
         self.hits: list[Hit] = []
         for q, text in self.questions.items():
@@ -45,8 +45,8 @@ class World:
             for sentence, doc_id in sorted({(s.sentence_id, p.doc_id) for p in seen for s in p.sentences}):
                 if generator.random() < 0.7:
                     self.labels.append(SentenceLabel(q, sentence, doc_id, "", generator.randrange(2)))
-            found = generator.sample(passages, 15)
-            self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(found, 1)]
+            retrieved = generator.sample(passages, 15)
+            self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(retrieved, 1)]
 
     def build(self, rules: PassageRules | None = None, splits: Mapping[str, Split] | None = None):
         return build(self.labels, self.questions, lambda ids: self.documents, lambda ids: self.hits, rules, splits)
@@ -58,15 +58,15 @@ def document(number: int, sentences: int) -> Document:
 
 
 def by_split(built) -> dict[Split, list[LabelledPassage]]:
-    found: dict[Split, list[LabelledPassage]] = {name: [] for name in SPLITS}
+    splits: dict[Split, list[LabelledPassage]] = {name: [] for name in SPLITS}
     for name, rows in built.rows():
-        found[name] += rows
-    return found
+        splits[name] += rows
+    return splits
 
 
-def check_no_leaks(world: World, found: Mapping[Split, list[LabelledPassage]]) -> None:
-    for of in (lambda row: row.question_id, lambda row: row.doc_id, lambda row: fold(row.question)):
-        held = [{of(row) for row in rows} for rows in found.values()]
+def check_no_leaks(world: World, splits: Mapping[Split, list[LabelledPassage]]) -> None:
+    for key in (lambda row: row.question_id, lambda row: row.doc_id, lambda row: fold(row.question)):
+        held = [{key(row) for row in rows} for rows in splits.values()]
         assert not (held[0] & held[1] or held[0] & held[2] or held[1] & held[2])
 
 
@@ -80,11 +80,13 @@ def check_accounts(built) -> None:
 def test_neither_question_nor_document_stands_in_two_splits(seed: int) -> None:
     world = World(seed=seed, documents=60 + 20 * (seed % 3))
     built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), seed=seed))
-    found = by_split(built)
-    assert len({name for name, rows in found.items() if rows}) >= 2
-    held = {(row.question_id, s.sentence_id) for rows in found.values() for row in rows for s in row.sentences if s.label}
+    rows_by_split = by_split(built)
+    assert len({name for name, rows in rows_by_split.items() if rows}) >= 2
+    held = {
+        (row.question_id, s.sentence_id) for rows in rows_by_split.values() for row in rows for s in row.sentences if s.label
+    }
     assert held == {(label.question_id, label.sentence_id) for label in world.labels if label.label}  # none is lost
-    check_no_leaks(world, found)
+    check_no_leaks(world, rows_by_split)
     check_accounts(built)
 
 
@@ -93,26 +95,26 @@ def test_nor_with_a_split_file_that_cuts_through_documents(seed: int) -> None:
     world = World(seed=seed, documents=20)
     splits = {q: SPLITS[n % 3] for n, q in enumerate(world.questions) if n != 4}
     built = world.build(splits=splits)
-    found = by_split(built)
-    check_no_leaks(world, found)
+    rows_by_split = by_split(built)
+    check_no_leaks(world, rows_by_split)
     check_accounts(built)
     assert built.counts["labels_left_out_document_of_another_split"] > 0
     assert built.counts["labels_left_out_not_in_split_file"] == sum(label.question_id == "q04" for label in world.labels)
     in_test = {label.doc_id for label in world.labels if splits.get(label.question_id) == "test" and label.label}
-    assert {row.doc_id for row in found["test"] if row.source == "window"} >= in_test  # test has all its answers
+    assert {row.doc_id for row in rows_by_split["test"] if row.source == "window"} >= in_test  # test has all its answers
 
 
 def test_documents_that_answer_neither_question_do_not_tie_them() -> None:
     world = World(documents=21)
-    first = {of.doc_id: SPLITTER.split(of)[0].sentences[0] for of in world.documents}
+    first = {page.doc_id: SPLITTER.split(page)[0].sentences[0] for page in world.documents}
     world.labels = [SentenceLabel(q, first["d20"].sentence_id, "d20", "", 0) for q in world.questions]
-    for q, of in zip(world.questions, world.documents, strict=False):
-        world.labels.append(SentenceLabel(q, first[of.doc_id].sentence_id, of.doc_id, "", 1))
+    for q, page in zip(world.questions, world.documents, strict=False):
+        world.labels.append(SentenceLabel(q, first[page.doc_id].sentence_id, page.doc_id, "", 1))
     built = world.build(PassageRules(shares=(0.4, 0.3, 0.3), negatives=0))
-    found = by_split(built)
-    assert all(found.values()) and len(built.questions) == 20
-    check_no_leaks(world, found)
-    shared = {name for name, rows in found.items() for row in rows if row.doc_id == "d20"}
+    rows_by_split = by_split(built)
+    assert all(rows_by_split.values()) and len(built.questions) == 20
+    check_no_leaks(world, rows_by_split)
+    shared = {name for name, rows in rows_by_split.items() for row in rows if row.doc_id == "d20"}
     assert shared == {"test"} and built.counts["labels_left_out_document_of_another_split"] > 5
     check_accounts(built)
 
@@ -185,22 +187,22 @@ def begin_of(row: LabelledPassage) -> tuple[str, str, int]:
 
 def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_correct_sentence() -> None:
     texts = [document(n, 4) for n in range(4)]
-    passages = [Splitter(words=n).split(of)[0] for of, n in zip(texts, (100, 100, 10, 100), strict=True)]
+    passages = [Splitter(words=n).split(page)[0] for page, n in zip(texts, (100, 100, 10, 100), strict=True)]
     labels = [SentenceLabel("q", passages[0].sentences[1].sentence_id, "d00", "", 1)]
     labels += [SentenceLabel("q", passages[1].sentences[0].sentence_id, "d01", "", 0)]
     hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
     other = Hit("other", "How?", 1, 1.0, None, None, None, None, passages[3])
 
-    def made(negatives: int):
+    def built_with(negatives: int):
         rules = PassageRules(negatives=negatives, shares=(1, 0, 0))
         return build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: [other, *hits], rules)
 
-    rows = by_split(made(1))["train"]
+    rows = by_split(built_with(1))["train"]
     second, end = passages[0].sentences[1].start, len(texts[0].text)
     windows = [(f"d00:0-{end}", 1), (f"d00:{second}-{end}", 1), (f"d01:0-{end}", 0)]
     assert [(row.passage_id, row.label) for row in rows] == [*windows, (f"d02:0-{end}", 0)]
-    assert made(1).counts["retrieved_left_out_correct"] == made(1).counts["retrieved_left_out_same_as_window"] == 1
-    built = made(3)
+    assert built_with(1).counts["retrieved_left_out_correct"] == built_with(1).counts["retrieved_left_out_same_as_window"] == 1
+    built = built_with(3)
     assert [row.passage_id for row in by_split(built)["train"]][3:] == [f"d02:0-{end}", f"d03:0-{end}"]
     assert built.counts["questions_short_of_negatives"] == 1
 
@@ -210,16 +212,16 @@ def test_a_negative_is_as_long_as_a_window_that_begins_where_it_does(seed: int) 
     world = World(seed=seed, documents=80)
     rules = PassageRules(max_tokens=40)
     correct = {(label.question_id, label.sentence_id) for label in world.labels if label.label}
-    texts = {of.doc_id: of.text for of in world.documents}
-    sentences = {of.doc_id: [s for passage in SPLITTER.split(of) for s in passage.sentences] for of in world.documents}
+    texts = {page.doc_id: page.text for page in world.documents}
+    sentences = {page.doc_id: [s for passage in SPLITTER.split(page) for s in passage.sentences] for page in world.documents}
     short = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.passage for hit in world.hits}
     fits, longer = Splitter(rules.max_tokens).fits, 0
     for rows in by_split(world.build(rules)).values():
         for row in (row for row in rows if row.source == "retrieved"):
             begin, there = begin_of(row)[2], sentences[row.doc_id]
-            at = next(n for n, s in enumerate(there) if s.start == begin)
-            last = last_that_fits(texts[row.doc_id], there, at, fits)
-            assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in there[at:last]]
+            place = next(n for n, s in enumerate(there) if s.start == begin)
+            last = last_that_fits(texts[row.doc_id], there, place, fits)
+            assert [s.sentence_id for s in row.sentences] == [s.sentence_id for s in there[place:last]]
             assert not any((row.question_id, s.sentence_id) in correct for s in row.sentences)
             longer += len(row.sentences) > len(short[row.question_id, row.doc_id, begin].sentences)
     assert longer > 10
@@ -233,9 +235,9 @@ def test_a_document_is_read_once() -> None:
         return [each for each in world.documents if each.doc_id in ids]
 
     built = build(world.labels, world.questions, documents, lambda ids: world.hits, PassageRules(documents_apart=False))
-    of_labels, of_negatives = asked
+    for_labels, for_negatives = asked
     retrieved = {row.doc_id for _, rows in built.rows() for row in rows if row.source == "retrieved"}
-    assert retrieved & of_labels and retrieved - of_labels == of_negatives
+    assert retrieved & for_labels and retrieved - for_labels == for_negatives
     assert by_split(built) == by_split(world.build(PassageRules(documents_apart=False)))
 
 
@@ -255,8 +257,8 @@ def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read
 
 def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> None:
     texts = [document(n, 4) for n in range(2)]
-    passages = [of for text in texts for of in Splitter(words=5).split(text)]
-    assert [len(of.sentences) for of in passages] == [1] * 8
+    passages = [cut for text in texts for cut in Splitter(words=5).split(text)]
+    assert [len(cut.sentences) for cut in passages] == [1] * 8
     labels = [SentenceLabel("q", passages[2].sentences[0].sentence_id, "d00", "", 1)]
     hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
     built = build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: hits, PassageRules(negatives=3, shares=(1, 0, 0)))
@@ -279,21 +281,21 @@ def test_hits_of_other_documents_than_these_are_refused() -> None:
 
 def test_test_takes_its_negatives_first() -> None:
     texts = [document(n, 3) for n in range(4)]
-    passages = [SPLITTER.split(of)[0] for of in texts]
+    passages = [SPLITTER.split(text)[0] for text in texts]
     labels = [SentenceLabel(f"q{n}", passages[n].sentences[0].sentence_id, f"d0{n}", "", 1) for n in range(3)]
     hits = [Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)]
     splits: dict[str, Split] = {"q0": "train", "q1": "dev", "q2": "test"}
     questions = {f"q{n}": f"{n}?" for n in range(3)}
     built = build(labels, questions, lambda ids: texts, lambda ids: hits, PassageRules(), splits)
-    found = by_split(built)
-    negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in found.items()}
+    rows_by_split = by_split(built)
+    negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in rows_by_split.items()}
     assert negatives == {"train": [], "dev": [], "test": ["d03"]}
     assert built.counts["retrieved_left_out_document_of_another_split"] == 8
 
 
 def test_groups_make_fewer_windows_of_the_same() -> None:
     world = World(seed=7, documents=80)
-    found = {
+    windows = {
         group: {
             (row.question_id, row.passage_id)
             for rows in by_split(world.build(PassageRules(group, negatives=0))).values()
@@ -301,8 +303,8 @@ def test_groups_make_fewer_windows_of_the_same() -> None:
         }
         for group in ("all", "center", "random")
     }
-    assert found["center"] < found["all"] and found["random"] < found["all"]
-    assert max(len(found["center"]), len(found["random"])) <= len(world.labels) < len(found["all"])
+    assert windows["center"] < windows["all"] and windows["random"] < windows["all"]
+    assert max(len(windows["center"]), len(windows["random"])) <= len(world.labels) < len(windows["all"])
     assert world.build(PassageRules("random", seed=1, negatives=0)).counts["labels_used"] == len(world.labels)
 
 
@@ -352,14 +354,14 @@ def test_rules_that_cannot_be_meant_are_refused(rules, says: str) -> None:
 
 def test_a_retrieved_passage_in_which_no_sentence_begins_is_left_out_and_counted() -> None:
     world = World(documents=30)
-    blocks = [passage for of in world.documents for passage in Splitter(words=4, mode="dpr").split(of)]
+    blocks = [passage for page in world.documents for passage in Splitter(words=4, mode="dpr").split(page)]
     bare = [passage for passage in blocks if not passage.sentences]
     assert len(bare) > 30  # sentences have eight words
-    found = [*bare[:3], *(passage for passage in blocks if passage.sentences)]
+    retrieved = [*bare[:3], *(passage for passage in blocks if passage.sentences)]
     world.hits = [
         Hit(q, text, n, 1 / n, None, None, None, None, each)
         for q, text in world.questions.items()
-        for n, each in enumerate(found, 1)
+        for n, each in enumerate(retrieved, 1)
     ]
     built = world.build(PassageRules(negatives=4, documents_apart=False))
     assert built.counts["retrieved_left_out_without_sentence"] == 3 * len(built.questions) > 30
@@ -372,7 +374,9 @@ def test_a_retrieved_passage_in_which_no_sentence_begins_is_left_out_and_counted
 
 def dpr_run(folder: Path) -> Path:
     """A run whose documents are ingested as passages of exactly five words, each retrieved for each of four questions."""
-    pages = [{"id": of.doc_id, "url": f"https://a.example/{of.doc_id}", "title": of.title, "text": of.text} for of in LONG]
+    pages = [
+        {"id": page.doc_id, "url": f"https://a.example/{page.doc_id}", "title": page.title, "text": page.text} for page in LONG
+    ]
     (folder / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     settings = 'passages = "dpr"\npassage_words = 5\nmin_words = 5\npassage_tokens = 60\nlanguage = ""'
     (folder / "job.toml").write_text(f'[ingest]\ninput = ["pages.jsonl"]\n{settings}\n')
@@ -383,25 +387,25 @@ def dpr_run(folder: Path) -> Path:
     passages = list(Folder.open(run / "passages", Passage, "ingest").read())
     questions = [Question(f"q{n}", f"Which is number {n}?") for n in range(4)]
     hits = [
-        Hit(of.question_id, of.text, n, 1 / n, None, None, None, None, each)
-        for of in questions
+        Hit(question.question_id, question.text, n, 1 / n, None, None, None, None, each)
+        for question in questions
         for n, each in enumerate(passages, 1)
     ]
     firsts = {each.doc_id: each.sentences[0] for each in reversed(passages) if each.sentences}
     labels = [
-        SentenceLabel(of.question_id, first.sentence_id, doc_id, "", 1)
-        for of, (doc_id, first) in zip(questions, sorted(firsts.items()), strict=False)
+        SentenceLabel(question.question_id, first.sentence_id, doc_id, "", 1)
+        for question, (doc_id, first) in zip(questions, sorted(firsts.items()), strict=False)
     ]
     for step, name, record, rows in (
         ("retrieve", "questions", Question, questions),
         ("retrieve", "retrieved", Hit, hits),
         ("propagate", "labels/sentences", SentenceLabel, labels),
     ):
-        of_step = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
-        of_step.begin()
+        writing = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
+        writing.begin()
         with PartWriter(run / name, record, 0) as writer:
             writer.write(rows)
-        of_step.finish([Report(0, {name: writer.part})], {})
+        writing.finish([Report(0, {name: writer.part})], {})
     return run
 
 
@@ -438,9 +442,9 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
         "test.parquet",
         "train.parquet",
     ]
-    found = {name: LabelledPassage.rows(pq.read_table(tmp_path / f"a/{name}.parquet")) for name in SPLITS}
-    check_no_leaks(World(), found)
-    for name, rows in found.items():
+    rows_by_split = {name: LabelledPassage.rows(pq.read_table(tmp_path / f"a/{name}.parquet")) for name in SPLITS}
+    check_no_leaks(World(), rows_by_split)
+    for name, rows in rows_by_split.items():
         assert (counts[f"{name}_passages"], counts[f"{name}_positives"]) == (len(rows), sum(row.label for row in rows))
         assert counts[f"{name}_questions"] == len({row.question_id for row in rows}) > 0
         assert counts[f"{name}_retrieved"] == sum(row.source == "retrieved" for row in rows) > 0

@@ -64,9 +64,9 @@ def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
     folder: Folder[Passage], parsed: list[int], shards: int
 ) -> None:
     units = ranges(folder.rows, shards, 1)
-    found = [row.doc_id for unit in units for row in rows_between(folder, unit.start, unit.stop)]
+    ids = [row.doc_id for unit in units for row in rows_between(folder, unit.start, unit.stop)]
     assert len(units) == shards
-    assert found == [f"d{n}" for n in range(sum(SIZES))]
+    assert ids == [f"d{n}" for n in range(sum(SIZES))]
     assert sum(parsed) == sum(SIZES)
 
 

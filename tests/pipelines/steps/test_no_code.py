@@ -72,11 +72,11 @@ def test_the_code_of_an_encoder_s_folder_never_runs(small_run: Path, tmp_path: P
     run = tmp_path / "run"
     shutil.copytree(small_run / "passages", run / "passages")
     (tmp_path / "job.toml").write_text('[index]\nencoder = "planted"\n[retrieve]\nquestions = "q.tsv"\n')
-    code, told = on_a_terminal("index", tmp_path / "job.toml", "--out", run)
-    line = told.splitlines()[-1]
-    assert code == 69, told
+    code, output = on_a_terminal("index", tmp_path / "job.toml", "--out", run)
+    line = output.splitlines()[-1]
+    assert code == 69, output
     assert f"{tmp_path}/planted: its config.json names Python code (auto_map) for 'mine'" in line
-    assert "[y/N]" not in told and "Traceback" not in told
+    assert "[y/N]" not in output and "Traceback" not in output
     assert not (tmp_path / "mark").exists() and not (run / "shards").exists()
 
 
@@ -90,10 +90,10 @@ def test_the_code_of_a_checkpoint_s_transformer_never_runs(small_run: Path, tmp_
     (tmp_path / "cosinet" / "words.json").write_text(json.dumps(words))
     shutil.copytree(small_run / "retrieved", tmp_path / "run" / "retrieved")
     (tmp_path / "job.toml").write_text('[[rerank.stages]]\nreranker = "cosinet"\ncheckpoint = "cosinet"\n')
-    code, told = on_a_terminal("run", tmp_path / "job.toml", "--out", tmp_path / "run")
-    assert code == 69, told
-    assert "names Python code (auto_map)" in told.splitlines()[-1]
-    assert "[y/N]" not in told and not (tmp_path / "mark").exists() and not (tmp_path / "run" / "scored").exists()
+    code, output = on_a_terminal("run", tmp_path / "job.toml", "--out", tmp_path / "run")
+    assert code == 69, output
+    assert "names Python code (auto_map)" in output.splitlines()[-1]
+    assert "[y/N]" not in output and not (tmp_path / "mark").exists() and not (tmp_path / "run" / "scored").exists()
 
 
 @pytest.mark.parametrize(

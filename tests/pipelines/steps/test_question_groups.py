@@ -50,14 +50,16 @@ class Reranking:
     """Reranks the first part of a run into a folder, as often as it is called."""
 
     def __init__(self, retrieved: Folder[Hit], run: Path) -> None:
-        self._retrieved, self.step, self.told = retrieved, Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
+        self._retrieved, self.step, self.progress = retrieved, Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
         self.step.begin()
 
     def __call__(self, reranker: Letters) -> dict[str, int]:
         """The unit's counts."""
-        self.told.clear()
+        self.progress.clear()
         plan = [Stage("letters", reranker, 3)]
-        rerank_part(0, self._retrieved.parts[0], self._retrieved.path, plan, self.step, lambda *said: self.told.append(said))
+        rerank_part(
+            0, self._retrieved.parts[0], self._retrieved.path, plan, self.step, lambda *said: self.progress.append(said)
+        )
         return dict(self.step.reports.read()[0].counts)
 
     def sha256(self) -> str:
@@ -109,8 +111,8 @@ def test_a_stopped_part_goes_on_at_its_group_with_the_same_bytes_and_counts(
     assert reranking(again) == at_once[0]
     assert again.calls == small_groups - 3
     assert reranking.sha256() == at_once[1]
-    assert [kept == passages for passages, kept in reranking.told] == [True] * 3 + [False] * (small_groups - 3)
-    assert sum(passages for passages, _ in reranking.told) == retrieved.parts[0].rows
+    assert [kept == passages for passages, kept in reranking.progress] == [True] * 3 + [False] * (small_groups - 3)
+    assert sum(passages for passages, _ in reranking.progress) == retrieved.parts[0].rows
     assert list(reranking.step.work.rglob("groups-*/*")) == []
 
 

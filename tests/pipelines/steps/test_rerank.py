@@ -145,8 +145,10 @@ def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(small_ru
     monkeypatch.setattr(complete, "is_complete", lambda text: False)
     run = retrieved(small_run, tmp_path / "run")
     assert call("rerank", job_of(tmp_path, 'reranker = "complete"'), "--out", run) == 65
-    told = capsys.readouterr().err
-    assert re.search(r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", told), told
+    error = capsys.readouterr().err
+    assert re.search(r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", error), (
+        error
+    )
     assert not (run / "answers.jsonl").exists() and not (run / "scored" / "_manifest.json").exists()
     allowed = job_of(tmp_path, 'reranker = "complete"', more="[rerank]\nallow_empty = true\n")
     assert call("rerank", allowed, "--out", run) == 0
@@ -162,9 +164,9 @@ def test_a_score_that_is_no_number_names_stage_checkpoint_question_and_candidate
     run = retrieved(small_run, tmp_path / "run")
     stage = 'reranker = "letters"\nname = "mine"\ncheckpoint = "checkpoint"'
     assert call("rerank", job_of(tmp_path, stage), "--out", run) == 65
-    told = capsys.readouterr().err.splitlines()[-1]
+    error = capsys.readouterr().err.splitlines()[-1]
     assert re.search(
-        rf"stage mine, checkpoint {tmp_path}/checkpoint: letters: score nan for candidate \S+ of question \S+;", told
+        rf"stage mine, checkpoint {tmp_path}/checkpoint: letters: score nan for candidate \S+ of question \S+;", error
     )
     assert not (run / "scored" / "_manifest.json").exists()
 

@@ -133,10 +133,10 @@ def test_a_shard_json_that_is_not_the_one_in_the_manifest_is_refused(indexed: Pa
 def test_a_retrieval_score_that_is_no_number_stops_it_with_shard_and_question(source: str) -> None:
     rows = np.arange(2)
 
-    def found(*_: object) -> list[tuple[np.ndarray, np.ndarray]]:
+    def hits(*_: object) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(rows, np.array([2.0, 1.0])), (rows, np.array([2.0, np.nan]))]
 
-    index: Any = SimpleNamespace(search=found)
+    index: Any = SimpleNamespace(search=hits)
     shard: Any = SimpleNamespace(folder=Path("shards/0"), bm25=index, dense=index, check_encoder=lambda _: None)
     block = Block(0, (Question("q1", "Who?"), Question("q2", "When?")))
     settings = Retrieve(questions="q.tsv", sources=[source])

@@ -74,7 +74,7 @@ def sentence(subject: str, number: int) -> str:
     return f"The {subject} of page {number} is seen by {number + 2} people{' who came from very far away' * (number % 3)}."
 
 
-def job(folder: Path, given: str, shards: int = 2, block: int = 64) -> Job:
+def job(folder: Path, checkpoint_folder: str, shards: int = 2, block: int = 64) -> Job:
     folder.mkdir(parents=True, exist_ok=True)
     pages = [
         {
@@ -87,39 +87,39 @@ def job(folder: Path, given: str, shards: int = 2, block: int = 64) -> Job:
     questions = [{"question_id": f"q{n}", "text": f"Which {subject} is seen?"} for n, subject in enumerate(SUBJECTS)]
     for name, rows in (("pages", pages), ("questions", questions)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / "job.toml").write_text(JOB.format(shards=shards, block=block, checkpoint=given))
+    (folder / "job.toml").write_text(JOB.format(shards=shards, block=block, checkpoint=checkpoint_folder))
     return load(folder / "job.toml")
 
 
-def run(of: Job) -> Path:
-    list(run_steps(of, of.folder / "run", steps_of(of), ()))
-    return of.folder / "run"
+def run(hashing_job: Job) -> Path:
+    list(run_steps(hashing_job, hashing_job.folder / "run", steps_of(hashing_job), ()))
+    return hashing_job.folder / "run"
 
 
-def scored(of: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(of / "scored", ScoredCandidate, "rerank").read())
+def scored(run_folder: Path) -> list[ScoredCandidate]:
+    return list(Folder.open(run_folder / "scored", ScoredCandidate, "rerank").read())
 
 
-def costs(of: Path) -> Mapping[str, int]:
-    return Folder.open(of / "scored", ScoredCandidate, "rerank").manifest.counts
+def costs(run_folder: Path) -> Mapping[str, int]:
+    return Folder.open(run_folder / "scored", ScoredCandidate, "rerank").manifest.counts
 
 
-def rerank_without_shards(of: Job, done: Path, to: Path) -> Path:
+def rerank_without_shards(hashing_job: Job, done: Path, to: Path) -> Path:
     for name in ("documents", "questions", "retrieved"):
         shutil.copytree(done / name, to / name)
-    list(run_steps(of, to, ["rerank"], ()))
+    list(run_steps(hashing_job, to, ["rerank"], ()))
     return to
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
+def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
     folder = tmp_path_factory.mktemp("hashing")
-    of = job(folder, checkpoint(folder / "checkpoint"))
-    return of, run(of)
+    hashing_job = job(folder, checkpoint(folder / "checkpoint"))
+    return hashing_job, run(hashing_job)
 
 
-def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(made: tuple[Job, Path]) -> None:
-    of, folder = made
+def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(sample: tuple[Job, Path]) -> None:
+    hashing_job, folder = sample
     counts = Folder.open(folder / "shards", Passage, "index").manifest.counts
     texts = [s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences]
     assert len(texts) > len(set(texts)) == 49
@@ -128,12 +128,12 @@ def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(made
     spent = costs(folder)
     assert 60 < spent["hashing_candidates"] <= 120 and spent["hashing_answers_stored"] > 40
     assert spent["hashing_answers"] == 0 < spent["hashing_answers_cut"]
-    assert len(sentence_codes.planned(of)) == 1
+    assert len(sentence_codes.planned(hashing_job)) == 1
 
 
-def test_the_score_is_the_same_with_and_without_the_store(made: tuple[Job, Path], tmp_path: Path) -> None:
-    of, folder = made
-    without = rerank_without_shards(of, folder, tmp_path)
+def test_the_score_is_the_same_with_and_without_the_store(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    hashing_job, folder = sample
+    without = rerank_without_shards(hashing_job, folder, tmp_path)
     assert scored(without) == scored(folder)
     assert costs(without)["hashing_answers"] == costs(folder)["hashing_answers_stored"] > 0
     assert costs(without)["hashing_answers_cut"] == costs(folder)["hashing_answers_cut"]
@@ -142,33 +142,33 @@ def test_the_score_is_the_same_with_and_without_the_store(made: tuple[Job, Path]
     assert len(last) == 30 and len(set(last)) > 20
 
 
-def test_three_shards_and_small_blocks_give_the_same_scores(made: tuple[Job, Path], tmp_path: Path) -> None:
-    of, folder = made
-    other = run(job(tmp_path, str(of.path("checkpoint")), shards=3, block=1))
+def test_three_shards_and_small_blocks_give_the_same_scores(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    hashing_job, folder = sample
+    other = run(job(tmp_path, str(hashing_job.path("checkpoint")), shards=3, block=1))
     assert len(list((other / "shards").glob("0*"))) == 3
     assert scored(other) == scored(folder)
 
 
-def test_an_index_that_was_stopped_ends_with_the_same_codes(made: tuple[Job, Path], tmp_path: Path) -> None:
-    of, folder = made
+def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    hashing_job, folder = sample
     shutil.copytree(folder / "passages", tmp_path / "passages")
-    this = index.step_of(of, tmp_path)
+    this = index.step_of(hashing_job, tmp_path)
     this.begin()
     passages = Folder.open(tmp_path / "passages", Passage, "ingest")
     units = index.ranges(passages.rows, 2, 1)
-    index.build(units[1], of, passages, passage_encoder(of), sentence_codes.coders(of), this)
-    index.index(of, tmp_path)
+    index.build(units[1], hashing_job, passages, passage_encoder(hashing_job), sentence_codes.coders(hashing_job), this)
+    index.index(hashing_job, tmp_path)
     stopped, undisturbed = (sorted((run / "shards").rglob("*.arrow")) for run in (tmp_path, folder))
     assert len(undisturbed) == 4
     assert list(map(sha256, stopped)) == list(map(sha256, undisturbed))
 
 
-def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[Job, Path]) -> None:
-    of, folder = made
-    (digest,) = sentence_codes.planned(of)
+def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tuple[Job, Path]) -> None:
+    hashing_job, folder = sample
+    (digest,) = sentence_codes.planned(hashing_job)
     half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
     assert isinstance(half, AnswerCodes)
-    model, tokeniser = hashing_model.load(of.path("checkpoint"))
+    model, tokeniser = hashing_model.load(hashing_job.path("checkpoint"))
     texts = sorted({s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences})
     there = [answer is not None for answer in half.find(texts)]
     assert 10 < sum(there) < 40
@@ -182,8 +182,8 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(made: tuple[
     assert spent["answers_cut"] == (whole.cut > 0).sum() and spent["tokens_cut"] == whole.cut.sum()
 
 
-def test_the_store_of_another_model_is_refused_with_what_to_do(made: tuple[Job, Path], tmp_path: Path) -> None:
-    _, folder = made
+def test_the_store_of_another_model_is_refused_with_what_to_do(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = sample
     other = job(tmp_path, checkpoint(tmp_path / "other", seed=1))
     shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
     with pytest.raises(ShardMismatch, match=r"answer codes are of checkpoint .*, the job's is .*another --out"):
@@ -193,17 +193,17 @@ def test_the_store_of_another_model_is_refused_with_what_to_do(made: tuple[Job, 
     assert rerank_without_shards(other, folder, tmp_path / "anew") and costs(tmp_path / "anew")["hashing_answers"] > 40
 
 
-def test_a_store_cut_short_is_refused_before_any_worker_starts(made: tuple[Job, Path], tmp_path: Path) -> None:
-    of, folder = made
+def test_a_store_cut_short_is_refused_before_any_worker_starts(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    hashing_job, folder = sample
     shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
     path = next((tmp_path / "run" / "shards").rglob("bits.arrow"))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ShardDamaged, match=r"bits.arrow has .* bytes, .* were written"):
-        list(run_steps(of, tmp_path / "run", ["rerank"], ()))
+        list(run_steps(hashing_job, tmp_path / "run", ["rerank"], ()))
 
 
-def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tuple[Job, Path], tmp_path: Path) -> None:
-    _, folder = made
+def test_models_that_do_not_hash_and_plans_without_them_store_nothing(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = sample
     floats = job(tmp_path, checkpoint(tmp_path / "attention", variant="attention"))
     assert sentence_codes.planned(floats) == {} and sentence_codes.coders(floats) == []
     shutil.copytree(folder / "passages", tmp_path / "run" / "passages")
@@ -215,8 +215,8 @@ def test_models_that_do_not_hash_and_plans_without_them_store_nothing(made: tupl
         sentence_codes.planned(missing)
 
 
-def test_hashing_stands_between_cosinet_and_peasi(made: tuple[Job, Path], tmp_path: Path) -> None:
-    _, folder = made
+def test_hashing_stands_between_cosinet_and_peasi(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    _, folder = sample
     job(tmp_path, checkpoint(tmp_path / "hashing"))
     peasi_model.save(tmp_path / "peasi", PeasiModel(LayeredEncoder(SHAPE), "joint", 4), Tokeniser(find_model(DEFAULT), 64))
     text = (tmp_path / "job.toml").read_text().replace('reranker = "overlap"', 'reranker = "cosinet"')

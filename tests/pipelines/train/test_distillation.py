@@ -47,7 +47,7 @@ def rows(questions: int = 4) -> list[list[LabelledCandidate]]:
 
 def table(path: Path, drop: tuple[str, ...] = (), **columns: list) -> Path:
     """The training pairs with a score of every teacher: 10 · teacher + row."""
-    pairs = [row for of in rows() for row in of]
+    pairs = [row for question_rows in rows() for row in question_rows]
     values = {
         "question_id": [row.question_id for row in pairs],
         "candidate_id": [row.candidate_id for row in pairs],
@@ -62,31 +62,31 @@ def table(path: Path, drop: tuple[str, ...] = (), **columns: list) -> Path:
 
 def learnt(lessons: Lessons) -> list[int]:
     """Candidates of each question that all teachers have scored."""
-    return [int(np.isfinite(of_question).all(1).sum()) for of_question in lessons.logits]
+    return [int(np.isfinite(logits).all(1).sum()) for logits in lessons.logits]
 
 
 def test_rows_are_joined_by_id_where_the_text_is_the_same(tmp_path: Path) -> None:
-    made = teach([table(tmp_path / "t.parquet")], TEACHERS, rows())
-    assert made.questions == rows() and [each.shape for each in made.logits] == [(3, 3)] * 4
-    assert made.logits[1].tolist() == [[13, 23, 33], [14, 24, 34], [15, 25, 35]]
-    assert "12 of 12 pairs, 0 of them by text; 0 left out, 0 of them correct" in made.report
+    lessons = teach([table(tmp_path / "t.parquet")], TEACHERS, rows())
+    assert lessons.questions == rows() and [each.shape for each in lessons.logits] == [(3, 3)] * 4
+    assert lessons.logits[1].tolist() == [[13, 23, 33], [14, 24, 34], [15, 25, 35]]
+    assert "12 of 12 pairs, 0 of them by text; 0 left out, 0 of them correct" in lessons.report
 
 
 def test_rows_of_other_ids_are_joined_by_their_folded_texts(tmp_path: Path) -> None:
-    pairs = [row for of in rows() for row in of]
+    pairs = [row for question_rows in rows() for row in question_rows]
     other = {"question_id": [f"x{n}" for n in range(12)], "sentence": [row.text.upper() + "  " for row in pairs]}
-    made = teach([table(tmp_path / "t.parquet", **other)], TEACHERS, rows())
-    assert made.logits[3].tolist() == [[19, 29, 39], [20, 30, 40], [21, 31, 41]]
-    assert "12 of 12 pairs, 12 of them by text" in made.report
+    lessons = teach([table(tmp_path / "t.parquet", **other)], TEACHERS, rows())
+    assert lessons.logits[3].tolist() == [[19, 29, 39], [20, 30, 40], [21, 31, 41]]
+    assert "12 of 12 pairs, 12 of them by text" in lessons.report
 
 
 def test_an_id_with_another_text_teaches_nothing_and_is_told(tmp_path: Path) -> None:
-    texts = [row.text for of in rows() for row in of]
+    texts = [row.text for question_rows in rows() for row in question_rows]
     texts[4] = "He sang it ."
-    made = teach([table(tmp_path / "t.parquet", sentence=texts)], TEACHERS, rows())
-    assert made.questions == rows() and learnt(made) == [3, 2, 3, 3]
-    assert "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher" in made.report
-    assert made.report.endswith("1 ids with another text")
+    lessons = teach([table(tmp_path / "t.parquet", sentence=texts)], TEACHERS, rows())
+    assert lessons.questions == rows() and learnt(lessons) == [3, 2, 3, 3]
+    assert "11 of 12 pairs, 0 of them by text; 1 left out, 1 of them correct: 1 that no teacher" in lessons.report
+    assert lessons.report.endswith("1 ids with another text")
 
 
 def test_a_table_without_texts_is_joined_by_id_and_one_without_ids_by_text(tmp_path: Path) -> None:
@@ -99,10 +99,10 @@ def test_a_table_without_texts_is_joined_by_id_and_one_without_ids_by_text(tmp_p
 def test_teachers_of_different_candidates_and_tables_meet_in_what_all_have_scored(tmp_path: Path) -> None:
     first = table(tmp_path / "a.parquet", ("t3",), t2=[None, *[1.0] * 11])
     third = table(tmp_path / "b.parquet", ("t1", "t2"), t3=[*[2.0] * 10, None, None])
-    made = teach([first, third], TEACHERS, rows())
-    assert made.questions == rows() and learnt(made) == [2, 3, 3, 1]
-    assert "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in made.report
-    assert np.isnan(made.logits[0][0]).all() and made.logits[0][1:].tolist() == [[11, 1, 2], [12, 1, 2]]
+    lessons = teach([first, third], TEACHERS, rows())
+    assert lessons.questions == rows() and learnt(lessons) == [2, 3, 3, 1]
+    assert "3 left out, 1 of them correct: 0 that no teacher has scored, 3 that not all have" in lessons.report
+    assert np.isnan(lessons.logits[0][0]).all() and lessons.logits[0][1:].tolist() == [[11, 1, 2], [12, 1, 2]]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,9 @@ tau = 3.0
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training set, a tiny body, three teachers trained from it by seed, and the run that has their scores."""
     folder = tmp_path_factory.mktemp("distil")
-    pq.write_table(LabelledCandidate.table([row for of in rows(6) for row in of]), folder / "train.parquet")
+    pq.write_table(
+        LabelledCandidate.table([row for question_rows in rows(6) for row in question_rows]), folder / "train.parquet"
+    )
     write_body(folder / "tiny")
     for n, name in enumerate(TEACHERS):
         list(run(load_job(job(folder, "pointwise", name), [f"train.seed={n}"]), folder / name))
@@ -164,8 +166,8 @@ def job(folder: Path, reranker: str, name: str, more: str = "", encoder: str = "
     return path
 
 
-def distil(strategy: str, count: int = 3, of: str = "run") -> str:
-    return DISTIL.format(table=of, teachers=json.dumps(TEACHERS[:count]), strategy=strategy)
+def distil(strategy: str, count: int = 3, scores: str = "run") -> str:
+    return DISTIL.format(table=scores, teachers=json.dumps(TEACHERS[:count]), strategy=strategy)
 
 
 @pytest.mark.parametrize(
@@ -184,15 +186,15 @@ def distil(strategy: str, count: int = 3, of: str = "run") -> str:
 def test_every_strategy_trains_and_serves_with_its_dev_score(
     work: Path, name: str, reranker: str, strategy: str, count: int, more: str, encoder: str
 ) -> None:
-    given = load_job(job(work, reranker, name, more, encoder, distil(strategy, count)))
-    lines = list(run(given, work / f"{name}-out"))
+    training = load_job(job(work, reranker, name, more, encoder, distil(strategy, count)))
+    lines = list(run(training, work / f"{name}-out"))
     assert lines[1].startswith(f"teachers {', '.join(TEACHERS[:count])}: 18 of 18 pairs, 0 of them by text")
     settings = {"drop": [0.3]} if "drop" in more else {}
     loaded = load_reranker(reranker, work / f"{name}-out", model=find_model, **settings)
     score = Dev(rows(6)).score(loaded, "MAP", "answerable")
     assert f"best dev MAP {100 * score:.2f}" in lines[-1]
-    told = json.loads((work / f"{name}-out" / "config.json").read_text())
-    assert told["model"] == reranker and told.get("heads", 1) == (
+    config = json.loads((work / f"{name}-out" / "config.json").read_text())
+    assert config["model"] == reranker and config.get("heads", 1) == (
         1 if reranker != "multihead" else 2 if "2" in more else count or 3
     )
     card = (work / f"{name}-out" / "README.md").read_text()
@@ -204,10 +206,10 @@ def test_heads_without_a_teacher_learn_from_the_labels_and_exits_come_later(work
     lines = list(run(load_job(job(work, "multihead", "late", "exits = [1]", "plain-out")), work / "late-out"))
     assert "begun with plain-out" in lines[1]
     assert json.loads((work / "late-out" / "config.json").read_text())["exits"] == [1]
-    made = evaluate(
+    evaluation = evaluate(
         "multihead", work / "train.parquet", ranker=RankOptions(checkpoint=str(work / "late-out")), metrics=("MAP",)
     )
-    assert 0 < made.means["MAP"][0] <= 1
+    assert 0 < evaluation.means["MAP"][0] <= 1
 
 
 def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_training_begins_with(work: Path) -> None:
@@ -215,8 +217,8 @@ def test_each_head_is_written_as_a_checkpoint_that_serves_and_that_another_train
     assert write_heads(work / "pair-out", work / "heads") == [f"written: {work / 'heads' / n}" for n in ("1", "2")]
     assert {path.name for path in (work / "heads").iterdir()} == {"1", "2"}
     options = [RankOptions(str(work / "heads" / n)) for n in "12"]
-    made = [evaluate("multihead", work / "train.parquet", metrics=("MAP",), ranker=each) for each in options]
-    assert all(0 < each.means["MAP"][0] <= 1 for each in made)
+    evaluations = [evaluate("multihead", work / "train.parquet", metrics=("MAP",), ranker=each) for each in options]
+    assert all(0 < each.means["MAP"][0] <= 1 for each in evaluations)
     lines = list(run(load_job(job(work, "multihead", "of_head", "", "heads/2")), work / "of_head-out"))
     assert "begun with 2; " in lines[1]
     assert json.loads((work / "of_head-out" / "config.json").read_text())["heads"] == 1
@@ -248,13 +250,13 @@ def test_a_cascade_s_exits_become_those_of_the_student(work: Path) -> None:
 
 
 def test_another_table_is_another_training(work: Path) -> None:
-    given = job(work, "pointwise", "again", distil=distil("single", 1, "again.parquet"))
+    training = job(work, "pointwise", "again", distil=distil("single", 1, "again.parquet"))
     scores = [float(n % 3 == 1) for n in range(12)]
     table(work / "again.parquet", t1=scores)
-    list(run(load_job(given), work / "again-out"))
+    list(run(load_job(training), work / "again-out"))
     table(work / "again.parquet", t1=[score + 1 for score in scores])
     with pytest.raises(JobError, match="holds another training: "):
-        list(run(load_job(given), work / "again-out"))
+        list(run(load_job(training), work / "again-out"))
 
 
 @pytest.mark.parametrize(
@@ -275,9 +277,9 @@ def test_what_cannot_be_meant_is_refused(
 ) -> None:
     path = job(work, reranker, "refused", more, encoder, distil(strategy, count))
     if says is None:
-        given = load_job(path)
+        training = load_job(path)
         learn = list(by_question(read_dataset(work / "train.parquet")))
-        task, _, _ = build(given, learn, learn)
+        task, _, _ = build(training, learn, learn)
         assert isinstance(task.model, MultiHeadModel) and task.model.encoder.shape.layers == 2
         return
     with pytest.raises(JobError, match=says) as e:
@@ -301,7 +303,7 @@ def test_an_albert_is_refused_as_a_body_and_teaches_by_a_column(work: Path) -> N
     with pytest.raises(JobError, match="holds an ALBERT, whose layers are one and the same"):
         list(run(load_job(job(work, "multihead", "of_albert", encoder="albert")), work / "of_albert-out"))
     tokenizer = transformers.BertTokenizerFast.from_pretrained(work / "tiny", local_files_only=True)
-    pairs = [row for of in rows(6) for row in of]
+    pairs = [row for question_rows in rows(6) for row in question_rows]
     with torch.no_grad():
         batch = tokenizer([p.question for p in pairs], [p.text for p in pairs], padding=True, return_tensors="pt")
         logits = albert(**batch).logits
@@ -309,6 +311,6 @@ def test_an_albert_is_refused_as_a_body_and_teaches_by_a_column(work: Path) -> N
     columns["albert"] = (logits[:, 1] - logits[:, 0]).tolist()
     pq.write_table(pa.table(columns), work / "albert.parquet")
     text = DISTIL.format(table="run", teachers='["t1", "albert"]', strategy="mhs")
-    given = job(work, "multihead", "two", distil=text.replace('"run"', '"run", "albert.parquet"'))
-    lines = list(run(load_job(given), work / "two-out"))
+    training = job(work, "multihead", "two", distil=text.replace('"run"', '"run", "albert.parquet"'))
+    lines = list(run(load_job(training), work / "two-out"))
     assert lines[1].startswith("teachers t1, albert: 18 of 18 pairs, 18 of them by text; 0 left out")

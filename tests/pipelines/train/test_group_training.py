@@ -1,4 +1,4 @@
-"""Whole trainings whose steps hold groups: they serve, go on where they were stopped, and refuse what cannot be meant."""
+"""Whole trainings whose steps hold groups: they serve, go on where they were stopped, and refuse settings without a meaning."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def rows(questions: int = 8, candidates: int = 7) -> list[list[LabelledCandidate
 def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training set, one of single candidates, teachers' scores and a tiny body."""
     folder = tmp_path_factory.mktemp("groups")
-    pairs = [row for of in rows() for row in of]
+    pairs = [row for question_rows in rows() for row in question_rows]
     pq.write_table(LabelledCandidate.table(pairs), folder / "train.parquet")
     pq.write_table(LabelledCandidate.table([replace(row, position=0) for row in pairs if row.label]), folder / "single.parquet")
     scores = {name: [10.0 * row.label + n % 5 * sign for n, row in enumerate(pairs)] for name, sign in (("t1", 1), ("t2", -1))}

@@ -53,8 +53,8 @@ def test_each_value_is_trained_and_measured_once_and_drawn_by_key(folder: Path) 
     ]
     assert all(row["dev MAP"] == row["train MRR"] >= row["train P@1"] for row in rows)
     assert rows[1]["dev MAP"] == rows[3]["dev MAP"]
-    told = json.loads((folder / "out" / "hashing.beta=1" / "config.json").read_text())
-    assert told["beta"] == 1.0
+    config = json.loads((folder / "out" / "hashing.beta=1" / "config.json").read_text())
+    assert config["beta"] == 1.0
     drawn = {path.name: path.read_bytes() for path in (folder / "out").glob("*.*g")}
     assert set(drawn) == {f"hashing.{key}.{form}" for key in ("beta", "delta") for form in ("svg", "png")}
     assert sum("best dev" in line for line in lines) == 3

@@ -78,8 +78,8 @@ def test_a_trained_checkpoint_serves_with_its_dev_score(folder: Path, reranker: 
     lines = list(run(load_job(write_job(folder, reranker, form)), folder / "out"))
     assert lines[0].startswith("train.tsv: 6 questions, 6 answered, 18 candidates; dev train.tsv")
     assert "unknown" in lines[1] and lines[2].startswith(f"train      {reranker} {form}: best dev MAP 100.00")
-    made = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
-    assert made.means["MAP"][0] == 1
+    evaluation = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
+    assert evaluation.means["MAP"][0] == 1
 
 
 def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_broken_vector_file_is_refused_with_its_lines(folder: Path) -> None:
     (folder / "vectors.txt").write_text("who 1 2 3 4\nsang 1 2 3\nit 1 x 3 4\n")
     with pytest.raises(JobError, match=r"vectors.txt:2: ") as e:
         list(run(load_job(folder / "train.toml"), folder / "out"))
-    assert e.value.code == SETTINGS
+    assert e.value.code == BAD_DATA
 
 
 def test_data_without_an_answer_teach_nothing(folder: Path) -> None:
@@ -277,8 +277,8 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
         "README.md",
         "training.json",
     }
-    made = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
-    assert made.means["MAP"][0] == 1
+    evaluation = evaluate(reranker, folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "out")), metrics=("MAP",))
+    assert evaluation.means["MAP"][0] == 1
 
 
 def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
@@ -329,11 +329,11 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "monolithic"))
     job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
     learn = list(by_question(read_dataset(folder / "train.tsv")))
-    task, _, told = build(job, learn, learn)
+    task, _, report = build(job, learn, learn)
     lists = [ranked_list(rows) for rows in learn]
     monolithic = load_reranker("pointwise", folder / "monolithic", model=find_model)
     ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
-    assert told == "begun with monolithic; 0 tokens cut"
+    assert report == "begun with monolithic; 0 tokens cut"
     assert all(np.array_equal(a.scores[:, -1], b.scores[:, 0]) for a, b in zip(ours, theirs, strict=True))
     assert not any(np.array_equal(a.scores[:, 0], a.scores[:, 1]) for a in ours)
     list(run(job, folder / "grown"))
@@ -419,8 +419,8 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
         assert lines[0].startswith("passages.parquet: 5 questions, 5 answered, 15 candidates; dev passages.parquet")
         assert f"peasi {variant} of tiny: " in lines[1] and lines[1].endswith("2 layers of 16; 0 tokens cut")
     write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
-    made, pr, easi = begun(folder).state_dict(), weights(folder / "pr"), weights(folder / "easi")
-    for name, value in made.items():
+    grown, pr, easi = begun(folder).state_dict(), weights(folder / "pr"), weights(folder / "easi")
+    for name, value in grown.items():
         part, _, rest = name.partition(".")
         begins_with = {"easi_encoder": easi.get(f"encoder.{rest}"), "sentence": easi.get(name)}.get(part, pr.get(name))
         if name == "passage.weight":
@@ -430,8 +430,8 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
     lines = list(run(load_job(folder / "peasi.toml"), folder / "joint"))
     assert "begun with pr, EASI begun with easi; 0 tokens cut" in lines[1]
     assert lines[2].startswith("train      peasi joint of pr: best dev MRR ")
-    told = json.loads((folder / "joint" / "config.json").read_text())
-    assert (told["model"], told["variant"], told["slots"], told["limit"]) == ("peasi", "joint", 3, 48)
+    config = json.loads((folder / "joint" / "config.json").read_text())
+    assert (config["model"], config["variant"], config["slots"], config["limit"]) == ("peasi", "joint", 3, 48)
     card = (folder / "joint" / "README.md").read_text()
     for said in ("# peasi joint of pr", 'reranker = "peasi"', "made passages", "CC0", '"easi": "easi"', "EASI begun with easi"):
         assert said in card
@@ -452,13 +452,13 @@ def test_what_goes_on_from_two_transformers_goes_on_with_easi_s_own(folder: Path
     assert not torch.equal(before["encoder.words.weight"], before["easi_encoder.words.weight"])
     write_peasi(folder, variant, "both")
     for name, value in begun(folder).state_dict().items():
-        of = f"easi_{name}" if variant == "easi" and name.startswith("encoder.") else name
-        known = before[of][:, : value.shape[1]] if name == "passage.weight" else before[of]
+        source = f"easi_{name}" if variant == "easi" and name.startswith("encoder.") else name
+        known = before[source][:, : value.shape[1]] if name == "passage.weight" else before[source]
         assert torch.equal(value, known), name
     write_peasi(folder, "joint", tiny, 'easi = "both"')
-    made = begun(folder).state_dict()
-    assert torch.equal(made["easi_encoder.words.weight"], before["easi_encoder.words.weight"])
-    assert torch.equal(made["sentence.weight"], before["sentence.weight"])
+    model = begun(folder).state_dict()
+    assert torch.equal(model["easi_encoder.words.weight"], before["easi_encoder.words.weight"])
+    assert torch.equal(model["sentence.weight"], before["sentence.weight"])
 
 
 def test_a_trained_peasi_serves_with_its_dev_score(folder: Path) -> None:
@@ -474,10 +474,10 @@ def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> Non
     list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "as2"))
     lines = list(run(load_job(write_peasi(folder, "mtl1", "as2", 'words = "source"')), folder / "out"))
     assert "begun with as2" in lines[1]
-    made = begun(folder).state_dict()
+    model = begun(folder).state_dict()
     for name, value in load_file(folder / "as2" / "model.safetensors").items():
         if name.startswith("encoder."):
-            assert torch.equal(value.float(), made[name]) and torch.equal(value.float(), made[f"easi_{name}"])
+            assert torch.equal(value.float(), model[name]) and torch.equal(value.float(), model[f"easi_{name}"])
 
 
 @pytest.mark.parametrize(
@@ -599,12 +599,20 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
     lines = list(run(load_job(write_hashing(folder, "attention")), folder / "attention"))
     assert f"hashing attention of {DEFAULT}: " in lines[1] and lines[1].endswith("6 layers of 384; 0 tokens cut")
     assert "best dev MAP 100.00" in lines[2]
-    made = evaluate("hashing", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "attention")), metrics=("MAP",))
-    assert made.means["MAP"][0] == 1
+    evaluation = evaluate(
+        "hashing", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "attention")), metrics=("MAP",)
+    )
+    assert evaluation.means["MAP"][0] == 1
     lines = list(run(load_job(write_hashing(folder, "has", "attention", epochs=1)), folder / "has"))
     assert "hashing has of attention: " in lines[1] and "begun with attention" in lines[1]
-    told = json.loads((folder / "has" / "config.json").read_text())
-    assert (told["model"], told["variant"], told["attention"], told["beta"], told["limit"]) == ("hashing", "has", 16, 5.0, 32)
+    config = json.loads((folder / "has" / "config.json").read_text())
+    assert (config["model"], config["variant"], config["attention"], config["beta"], config["limit"]) == (
+        "hashing",
+        "has",
+        16,
+        5.0,
+        32,
+    )
     assert str(folder) not in (folder / "has" / "README.md").read_text()
     with pytest.raises(JobError, match="its attention has M = 16, not 8") as raised:
         list(run(load_job(write_hashing(folder, "has", "attention"), ["hashing.attention=8"]), folder / "other"))

@@ -9,12 +9,12 @@ from schemas.ranked import Candidate, Hit, RankedList
 
 
 def ranked(question: str, *sentences: str) -> RankedList:
-    made = []
+    candidates = []
     for n, text in enumerate(sentences):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage(f"d#{n}", "d", "", "", n, n + len(text), text, (sentence,))
-        made.append(Candidate(Hit("q", question, n + 1, 0.0, None, None, None, None, passage), sentence, n))
-    return RankedList(Question("q", question), tuple(made))
+        candidates.append(Candidate(Hit("q", question, n + 1, 0.0, None, None, None, None, passage), sentence, n))
+    return RankedList(Question("q", question), tuple(candidates))
 
 
 def test_the_score_is_the_number_of_different_words_shared() -> None:
@@ -49,12 +49,12 @@ def test_a_checkpoint_is_refused() -> None:
 
 def test_the_rules_score_as_the_paper_says() -> None:
     candidates = ["nothing", "a b", "b", "a b c"]
-    made = {rule: rule_scores(rule, "a b", candidates, blank_words()) for rule in RULES}
-    assert made["random"] == [0, 0, 0, 0]
-    assert made["RR"] == [1, 1 / 2, 1 / 3, 1 / 4]
-    assert made["WO"] == [0, 2, 1, 2]
-    order = sorted(range(4), key=lambda n: -made["WO+RR"][n])
-    assert order == [1, 3, 2, 0] and len(set(made["WO+RR"])) == 4
+    rule_values = {rule: rule_scores(rule, "a b", candidates, blank_words()) for rule in RULES}
+    assert rule_values["random"] == [0, 0, 0, 0]
+    assert rule_values["RR"] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert rule_values["WO"] == [0, 2, 1, 2]
+    order = sorted(range(4), key=lambda n: -rule_values["WO+RR"][n])
+    assert order == [1, 3, 2, 0] and len(set(rule_values["WO+RR"])) == 4
 
 
 def test_rank_never_outweighs_a_word() -> None:

@@ -30,12 +30,12 @@ class Compass:
 
 
 def ranked(question: str, *texts: str) -> RankedList:
-    made = []
+    candidates = []
     for n, text in enumerate(texts):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage("d#0", "d", "", "", 0, 9, text, (sentence,))
-        made.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
-    return RankedList(Question("q", question), tuple(made))
+        candidates.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
+    return RankedList(Question("q", question), tuple(candidates))
 
 
 def test_the_score_is_the_cosine() -> None:

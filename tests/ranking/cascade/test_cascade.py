@@ -49,10 +49,10 @@ def tokeniser(limit: int = 64) -> Tokeniser:
 def model(exits: tuple[int, ...] = EXITS, seed: int = 0) -> CascadeModel:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(seed)
-    made = CascadeModel(LayeredEncoder(replace(SHAPE, layers=exits[-1])), exits)
-    for weight in made.parameters():
+    cascade_model = CascadeModel(LayeredEncoder(replace(SHAPE, layers=exits[-1])), exits)
+    for weight in cascade_model.parameters():
         weight.data *= 4
-    return made.eval()
+    return cascade_model.eval()
 
 
 def question(name: str, candidates: int, seed: int = 0) -> list[LabelledCandidate]:
@@ -94,10 +94,10 @@ def test_survivors_have_exactly_the_scores_that_they_would_have_had() -> None:
 
 
 def test_at_each_exit_the_share_of_each_question_leaves_that_has_the_lowest_scores_there() -> None:
-    made, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
+    reranker, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
     came = lists(40, 1, 9)
-    rows = made.exit_scores(came)
-    for ranked, exits, kept in zip(came, rows, made.rerank(came), strict=True):
+    rows = reranker.exit_scores(came)
+    for ranked, exits, kept in zip(came, rows, reranker.rerank(came), strict=True):
         here = list(range(len(ranked.candidates)))
         for exit, alpha in enumerate(drops):
             here.sort(key=lambda n: (-round(exits.scores[n, exit], 6), n))
@@ -107,10 +107,10 @@ def test_at_each_exit_the_share_of_each_question_leaves_that_has_the_lowest_scor
 
 
 def test_who_leaves_at_an_exit_keeps_that_exit_s_score() -> None:
-    made, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
+    reranker, drops = Cascade(model(), tokeniser(), (0.3, 0.5)), (0.3, 0.5)
     came = lists(40, 1, 9, 0)
     entering = 0
-    for ranked, exits, kept in zip(came, made.exit_scores(came), made.rerank(came), strict=True):
+    for ranked, exits, kept in zip(came, reranker.exit_scores(came), reranker.rerank(came), strict=True):
         place = {c.candidate_id: n for n, c in enumerate(ranked.candidates)}
         assert len(kept.candidates) + len(kept.left) == len(ranked.candidates)
         left = [c.stages[-1] for c in kept.left]
@@ -169,31 +169,33 @@ def test_with_a_prior_those_leave_whose_weighted_sum_is_the_lowest() -> None:
 
 
 def test_a_prior_knows_nothing_of_other_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Cascade(model(), tokeniser(), (0.5, 0.5), weights=WEIGHTS)
-    together = made.rerank(worded(12, 5, 0, 33))
-    assert together == [made.rerank([each])[0] for each in worded(12, 5, 0, 33)]
+    reranker = Cascade(model(), tokeniser(), (0.5, 0.5), weights=WEIGHTS)
+    together = reranker.rerank(worded(12, 5, 0, 33))
+    assert together == [reranker.rerank([each])[0] for each in worded(12, 5, 0, 33)]
     monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
-    assert made.rerank(worded(12, 5, 0, 33)) == together
+    assert reranker.rerank(worded(12, 5, 0, 33)) == together
 
 
 def test_a_replay_of_its_exit_scores_is_what_a_cascade_with_a_prior_does() -> None:
     came = worded(40, 9, 21)
     labels = [[int(n % 3 == 0) for n in range(len(r.candidates))] for r in came]
     for drops in ((0.3, 0.5), (0.0, 0.6), (0.5, 0.0)):
-        made = Cascade(model(), tokeniser(), drops, weights=WEIGHTS)
-        table = ExitScores.of(EXITS, 4, [r.question.question_id for r in came], labels, made.exit_scores(came), made.prior)
-        kept = made.rerank(came)
+        reranker = Cascade(model(), tokeniser(), drops, weights=WEIGHTS)
+        table = ExitScores.of(
+            EXITS, 4, [r.question.question_id for r in came], labels, reranker.exit_scores(came), reranker.prior
+        )
+        kept = reranker.rerank(came)
         judged = Judged.of([
             (
                 [scores(k).get(c.candidate_id, -1e6) for c in r.candidates],
-                of_list,
+                gold,
             )
-            for r, k, of_list in zip(came, kept, labels, strict=True)
+            for r, k, gold in zip(came, kept, labels, strict=True)
         ])  # fmt: skip
         expected = measure(judged, ["MAP"])["MAP"].expected.mean()
-        made.costs()
-        made.rerank(came)
-        spent = made.costs()
+        reranker.costs()
+        reranker.rerank(came)
+        spent = reranker.costs()
         replayed = replay(table, [drops])
         assert replayed.metrics["MAP"][0] == pytest.approx(expected, abs=1e-12)
         assert replayed.token_cost[0] == pytest.approx(spent["layer_tokens"] / spent["full_layer_tokens"], abs=1e-12)
@@ -210,25 +212,25 @@ def test_weights_are_fitted_for_each_exit_on_those_that_came_to_it() -> None:
     generator = np.random.default_rng(0)
     came = worded(*[20] * 30)
     labels = [[int(n == generator.integers(20)) for n in range(20)] for _ in came]
-    for of_list in labels:
-        of_list[0] = 1
-    exit_scores = [generator.normal(size=(20, 3)) + np.array(of_list)[:, None] * (0, 1, 2) for of_list in labels]
+    for gold in labels:
+        gold[0] = 1
+    exit_scores = [generator.normal(size=(20, 3)) + np.array(gold)[:, None] * (0, 1, 2) for gold in labels]
     fits = fit_exits(came, labels, exit_scores, ["words", "log_rank"], (0.5, 0.0))
     assert [set(fit.weights) for fit in fits] == [{"exit", "words", "log_rank"}] * 2
     assert fits[0].candidates == 600 and fits[1].candidates + 10 * fits[1].without_answer == 300
     assert abs(fits[0].weights["exit"]) < 0.5 < fits[1].weights["exit"]
-    made = Cascade(model(), tokeniser(), (0.5, 0.3), weights=[fit.weights for fit in fits])
-    assert sum(len(kept.candidates) for kept in made.rerank(came)) == 30 * sizes(20, (0.5, 0.3))[-1]
+    reranker = Cascade(model(), tokeniser(), (0.5, 0.3), weights=[fit.weights for fit in fits])
+    assert sum(len(kept.candidates) for kept in reranker.rerank(came)) == 30 * sizes(20, (0.5, 0.3))[-1]
     with pytest.raises(ValueError, match="give one drop for each exit but the last"):
         fit_exits(came, labels, exit_scores, ["words"], (0.5,))
 
 
 def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Cascade(model(), tokeniser(), (0.5, 0.5))
-    together = made.rerank(lists(12, 5, 0, 33))
-    assert together == [made.rerank([each])[0] for each in lists(12, 5, 0, 33)]
+    reranker = Cascade(model(), tokeniser(), (0.5, 0.5))
+    together = reranker.rerank(lists(12, 5, 0, 33))
+    assert together == [reranker.rerank([each])[0] for each in lists(12, 5, 0, 33)]
     monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
-    assert made.rerank(lists(12, 5, 0, 33)) == together
+    assert reranker.rerank(lists(12, 5, 0, 33)) == together
 
 
 def test_of_equal_scores_the_later_one_leaves() -> None:
@@ -238,25 +240,25 @@ def test_of_equal_scores_the_later_one_leaves() -> None:
 
 
 def test_costs_are_layers_times_what_ran_through_them() -> None:
-    made = Cascade(model(), tokeniser(), (0.3, 0.3))
-    made.rerank(lists(128))
-    spent = made.costs()
+    reranker = Cascade(model(), tokeniser(), (0.3, 0.3))
+    reranker.rerank(lists(128))
+    spent = reranker.costs()
     assert spent["candidates"] == 128
     assert spent["layer_candidates"] == 1 * 128 + 1 * 90 + 2 * 63
     assert spent["full_layer_candidates"] == 4 * 128
     assert spent["full_layer_tokens"] == 4 * spent["tokens"] > spent["layer_tokens"] > 0
     assert spent["tokens_cut"] == 0
-    assert not made.costs()
+    assert not reranker.costs()
 
 
 def test_texts_of_any_length_are_scored_and_what_is_cut_is_counted() -> None:
     rows = [replace(row, text=text) for row, text in zip(question("q", 3), ("", "word " * 10_000, "one"), strict=True)]
-    made = Cascade(model(), tokeniser())
-    (ranked,) = made.rerank([ranked_list(rows)])
+    reranker = Cascade(model(), tokeniser())
+    (ranked,) = reranker.rerank([ranked_list(rows)])
     assert len(ranked.candidates) == 3
-    assert 9_900 < made.costs()["tokens_cut"] < 10_000
+    assert 9_900 < reranker.costs()["tokens_cut"] < 10_000
     long_question = [replace(row, question="why " * 500) for row in rows]
-    assert len(made.rerank([ranked_list(long_question)])[0].candidates) == 3
+    assert len(reranker.rerank([ranked_list(long_question)])[0].candidates) == 3
 
 
 def test_drops_and_exits_that_do_not_fit_are_refused() -> None:
@@ -273,7 +275,7 @@ def test_drops_and_exits_that_do_not_fit_are_refused() -> None:
 def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> None:
     for depth in (4, 1, 2):  # found by their depths, not by their names
         save(tmp_path / f"r{4 - depth}", "pointwise", model((depth,), seed=depth), tokeniser())
-    made = load_reranker("sequential", tmp_path, drop=[0.5])
+    reranker = load_reranker("sequential", tmp_path, drop=[0.5])
     came = lists(20, 3)
     now = came
     for depth in (1, 2, 4):
@@ -284,26 +286,26 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
                 RankedList(r.question, tuple(c for c in r.candidates if c.candidate_id in ids))
                 for r, ids in zip(now, stay, strict=True)
             ]
-    left = made.rerank(came)
+    left = reranker.rerank(came)
     assert [scores(r) for r in left] == [scores(r) for r in ranked]
     assert [len(r.candidates) for r in left] == [5, 1]
-    spent = made.costs()
+    spent = reranker.costs()
     assert (spent["candidates"], spent["full_layer_candidates"]) == (23, 4 * 23)
     assert spent["layer_candidates"] == 23 + 2 * (10 + 2) + 4 * (5 + 1)
-    assert not made.costs()
+    assert not reranker.costs()
     with pytest.raises(ValueError, match="sub-folders"):
         load_reranker("sequential", tmp_path / "r0")
 
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_the_loss_of_an_exit_reaches_the_embeddings_unless_it_is_stopped(stop: bool) -> None:
-    made = model().train()
+    cascade_model = model().train()
     tokens = tokeniser().pairs([("What?", "That."), ("Who?", "Nobody.")]).pack()
-    made(tokens, 1, stop).sum().backward()
-    assert (made.encoder.words.weight.grad is None) == stop
-    assert made.encoder.layers[1].widen.weight.grad is not None
-    assert made.encoder.layers[2].widen.weight.grad is None
-    assert made.classifiers[0].score.weight.grad is None
+    cascade_model(tokens, 1, stop).sum().backward()
+    assert (cascade_model.encoder.words.weight.grad is None) == stop
+    assert cascade_model.encoder.layers[1].widen.weight.grad is not None
+    assert cascade_model.encoder.layers[2].widen.weight.grad is None
+    assert cascade_model.classifiers[0].score.weight.grad is None
 
 
 def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -318,14 +320,14 @@ def test_a_checkpoint_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_path: Path) -> None:
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
-    made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path, "pointwise", made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
+    pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
+    save(tmp_path, "pointwise", pointwise, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     back, _ = load(tmp_path, "pointwise", find_model)
-    assert torch.equal(back.encoder.words.weight, made.encoder.words.weight)
-    told = json.loads((tmp_path / "config.json").read_text())
-    told["words"]["sha256"] = "0" * 64
-    (tmp_path / "config.json").write_text(json.dumps(told))
+    assert torch.equal(back.encoder.words.weight, pointwise.encoder.words.weight)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["words"]["sha256"] = "0" * 64
+    (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / SUMS).unlink()
     with pytest.raises(ValueError, match=f"of another {DEFAULT}"):
         load(tmp_path, "pointwise", find_model)
@@ -333,26 +335,26 @@ def test_word_embeddings_can_stay_with_the_transformer_that_they_are_from(tmp_pa
 
 def task(**settings) -> PairTask:
     rows = [question(f"q{n}", 4 + n % 3) for n in range(12)]
-    return PairTask(model(), tokeniser(), rows, lambda folder, made: None, PairOptions(tokens=200, **settings))
+    return PairTask(model(), tokeniser(), rows, lambda folder, trained: None, PairOptions(tokens=200, **settings))
 
 
 def test_an_epoch_has_every_pair_once_and_the_same_batches_again_when_asked_again() -> None:
-    made = task()
-    batches = list(made.batches(0))
-    assert len(batches) == made.steps > 5
+    learning = task()
+    batches = list(learning.batches(0))
+    assert len(batches) == learning.steps > 5
     assert sum(len(b.labels) for b in batches) == sum(4 + n % 3 for n in range(12))
     assert sum(float(b.labels.sum()) for b in batches) == 12
     assert max(len(b.tokens.ids) for b in batches) <= 200 + 64
-    again = list(made.batches(0))
+    again = list(learning.batches(0))
     assert all(torch.equal(a.tokens.ids, b.tokens.ids) and a.exit == b.exit for a, b in zip(batches, again, strict=True))
-    assert any(not torch.equal(a.tokens.ids, b.tokens.ids) for a, b in zip(batches, made.batches(1), strict=False))
+    assert any(not torch.equal(a.tokens.ids, b.tokens.ids) for a, b in zip(batches, learning.batches(1), strict=False))
 
 
 def test_exits_are_drawn_evenly_in_turn_or_the_early_ones_first() -> None:
     def drawn(sampling: str, epochs: range) -> np.ndarray:
-        made = task(sampling=sampling, early_epochs=100)
-        found = [batch.exit for epoch in epochs for batch in made.batches(epoch)]
-        return np.bincount(found, minlength=3) / len(found)
+        learning = task(sampling=sampling, early_epochs=100)
+        exits = [batch.exit for epoch in epochs for batch in learning.batches(epoch)]
+        return np.bincount(exits, minlength=3) / len(exits)
 
     assert drawn("uniform", range(100)) == pytest.approx([1 / 3] * 3, abs=0.06)
     assert drawn("early", range(100)) == pytest.approx([1 / 2, 1 / 3, 1 / 6], abs=0.06)
@@ -363,7 +365,7 @@ def test_exits_are_drawn_evenly_in_turn_or_the_early_ones_first() -> None:
 
 def test_it_learns_at_every_exit() -> None:
     torch.manual_seed(0)
-    made = CascadeModel(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), EXITS)
+    cascade_model = CascadeModel(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), EXITS)
     rows = [
         [
             LabelledCandidate(f"q{n}", "Which?", f"q{n}-{m}", "", "", m, f"{noun} {n}", int(noun == "comet"))
@@ -371,16 +373,18 @@ def test_it_learns_at_every_exit() -> None:
         ]
         for n, nouns in enumerate([("apple", "comet"), ("comet", "river"), ("violin", "comet")])
     ]
-    learning = PairTask(made, tokeniser(), rows, lambda folder, model: None, PairOptions(tokens=100))
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
+    learning = PairTask(cascade_model, tokeniser(), rows, lambda folder, model: None, PairOptions(tokens=100))
+    optimizer = torch.optim.AdamW(cascade_model.parameters(), lr=3e-3)
     for epoch in range(60):
         for batch in learning.batches(epoch):
             optimizer.zero_grad()
             learning.loss(batch).backward()
             optimizer.step()
-    for each in Cascade(made, tokeniser()).exit_scores([ranked_list(r) for r in rows]):
+    for each in Cascade(cascade_model, tokeniser()).exit_scores([ranked_list(r) for r in rows]):
         assert each.scores.argmax(0).tolist() == [each.scores[:, 0].argmax()] * 3
-    assert all("comet" in r.candidates[0].text for r in Cascade(made, tokeniser()).rerank([ranked_list(r) for r in rows]))
+    assert all(
+        "comet" in r.candidates[0].text for r in Cascade(cascade_model, tokeniser()).rerank([ranked_list(r) for r in rows])
+    )
 
 
 def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> None:
@@ -398,7 +402,7 @@ def test_classifiers_learn_at_their_own_multiple_of_the_rate(tmp_path: Path) -> 
 
 def test_batches_that_a_single_text_could_fill_are_refused() -> None:
     with pytest.raises(ValueError, match="tokens"):
-        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, made: None, PairOptions(tokens=30))
+        PairTask(model(), tokeniser(), [question("q", 4)], lambda folder, trained: None, PairOptions(tokens=30))
 
 
 @pytest.mark.parametrize("drops", [(), (0.3, 0.3)])

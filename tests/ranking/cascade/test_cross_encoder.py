@@ -47,28 +47,32 @@ TOO_LONG = [(QUESTION, "word " * 10_000), ("why " * 500, TEXTS[2]), ("why " * 50
 def byte_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a small tokenizer of RoBERTa's kind."""
     folder = tmp_path_factory.mktemp("byte_pairs")
-    made = tokenizers.ByteLevelBPETokenizer()
-    made.train_from_iterator([*TEXTS, QUESTION], vocab_size=400, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    made.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0))
-    made.save(str(folder / "tokenizer.json"))
+    byte_tokenizer = tokenizers.ByteLevelBPETokenizer()
+    byte_tokenizer.train_from_iterator(
+        [*TEXTS, QUESTION], vocab_size=400, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    )
+    byte_tokenizer.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0))
+    byte_tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
 
 def model(shape: Shape = SHAPE, exits: tuple[int, ...] = EXITS) -> CascadeModel:
     """Random; every bias and normalisation counts."""
     torch.manual_seed(0)
-    made = CascadeModel(LayeredEncoder(replace(shape, layers=exits[-1])), exits)
-    made.load_state_dict({name: 3 * (w + 0.05 * torch.randn_like(w)) for name, w in made.state_dict().items()})
-    return made.eval()
+    cascade_model = CascadeModel(LayeredEncoder(replace(shape, layers=exits[-1])), exits)
+    cascade_model.load_state_dict(
+        {name: 3 * (w + 0.05 * torch.randn_like(w)) for name, w in cascade_model.state_dict().items()}
+    )
+    return cascade_model.eval()
 
 
 def ours(
     folder: Path, name: str, exit: int, pairs: Sequence[tuple[str, str]], source: Callable[[str], Path] = Path
 ) -> np.ndarray:
     """fp32 scores of the checkpoint at an exit, from 1."""
-    made, tokeniser = load(folder, name, source)
+    cascade_model, tokeniser = load(folder, name, source)
     with torch.no_grad():
-        return made(tokeniser.pairs(pairs).pack(), exit - 1).numpy()
+        return cascade_model(tokeniser.pairs(pairs).pack(), exit - 1).numpy()
 
 
 def theirs(folder: Path, pairs: Sequence[tuple[str, str]]) -> np.ndarray:
@@ -108,27 +112,27 @@ def test_every_family_goes_out_with_its_tokens_cut_or_not(tmp_path: Path, family
 def test_titles_and_neighbours_go_out_as_one_text_with_separators(
     tmp_path: Path, pooling: Pooling, family: str, byte_pairs: Path
 ) -> None:
-    of = model(FAMILIES[family], (2,))
-    of.reading = Reading(("sentence", "title", "previous", "next"), pooling)
+    pointwise = model(FAMILIES[family], (2,))
+    pointwise.reading = Reading(("sentence", "title", "previous", "next"), pooling)
     source = byte_pairs if family == "roberta" else find_model(DEFAULT)
-    save(tmp_path / "checkpoint", "pointwise", of, Tokeniser(source, 62))
+    save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(source, 62))
     exported = export(tmp_path / "checkpoint", tmp_path / "out")
     separator = "</s></s>" if family == "roberta" else "[SEP]"
     assert exported.candidate == separator.join(["{sentence}", "{title}", "{previous}", "{next}"])
     parts = [("It is.", "Rome", "He wrote.", ""), ("So.", "", "", "A night"), ("", "Rome", "", "")]
-    pairs = [("Who?", exported.candidate.format(**dict(zip(of.reading.context, each, strict=True)))) for each in parts]
-    made, tokeniser = load(tmp_path / "checkpoint", "pointwise")
-    tokens = tokeniser.pairs([("Who?", *each) for each in parts], of.reading.turns)
+    pairs = [("Who?", exported.candidate.format(**dict(zip(pointwise.reading.context, each, strict=True)))) for each in parts]
+    loaded, tokeniser = load(tmp_path / "checkpoint", "pointwise")
+    tokens = tokeniser.pairs([("Who?", *each) for each in parts], pointwise.reading.turns)
     with torch.no_grad():
-        expected = made(tokens.pack(), 0).numpy()
+        expected = loaded(tokens.pack(), 0).numpy()
     assert not tokens.cut.any() and np.ptp(expected) > 0.01
     assert theirs(tmp_path / "out", pairs) == pytest.approx(expected, abs=1e-4)
 
 
 def test_a_mean_of_the_candidates_own_tokens_is_refused(tmp_path: Path) -> None:
-    of = model()
-    of.reading = Reading(pooling="candidate")
-    save(tmp_path / "checkpoint", "cascade", of, Tokeniser(find_model(DEFAULT), 64))
+    cascade_model = model()
+    cascade_model.reading = Reading(pooling="candidate")
+    save(tmp_path / "checkpoint", "cascade", cascade_model, Tokeniser(find_model(DEFAULT), 64))
     with pytest.raises(ValueError, match=r"pooling = 'candidate'.* train it with 'first' or 'mean'"):
         export(tmp_path / "checkpoint", tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -137,8 +141,8 @@ def test_a_mean_of_the_candidates_own_tokens_is_refused(tmp_path: Path) -> None:
 def test_a_checkpoint_without_words_of_its_own_goes_out_whole(tmp_path: Path) -> None:
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
-    made = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
-    save(tmp_path / "checkpoint", "pointwise", made, Tokeniser(folder), "fp16", WordSource.read(DEFAULT, folder))
+    pointwise = CascadeModel(LayeredEncoder.load(folder, 1), (1,))
+    save(tmp_path / "checkpoint", "pointwise", pointwise, Tokeniser(folder), "fp16", WordSource.read(DEFAULT, folder))
     export(tmp_path / "checkpoint", tmp_path / "out", source=find_model)
     expected = ours(tmp_path / "checkpoint", "pointwise", 1, PAIRS, find_model)
     assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected, abs=1e-4)

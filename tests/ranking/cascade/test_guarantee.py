@@ -43,9 +43,9 @@ def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(truth, questions:
     guaranteed = greedy = dropping = 0
     for _ in range(rounds):
         table = drawn(generator, questions)
-        found = guarantee(table, SCHEDULES, delta, epsilon)
-        guaranteed += truth[found.schedule] > delta
-        dropping += any(found.schedule)
+        plan = guarantee(table, SCHEDULES, delta, epsilon)
+        guaranteed += truth[plan.schedule] > delta
+        dropping += any(plan.schedule)
         whole = replay(table, SCHEDULES)  # what one would take without a test: the cheapest that did well here
         seemed = min((whole.cost[i], s) for i, s in enumerate(SCHEDULES) if whole.loss[i] <= delta)[1]
         greedy += truth[seemed] > delta
@@ -57,11 +57,11 @@ def test_over_many_dev_sets_the_true_risk_seldom_exceeds_delta(truth, questions:
 
 def test_with_many_questions_it_comes_near_the_cheapest_schedule_of_that_risk(truth) -> None:
     table = drawn(np.random.default_rng(7), 6_000)
-    found = guarantee(table, SCHEDULES, 0.05, 0.1)
+    plan = guarantee(table, SCHEDULES, 0.05, 0.1)
     cost = dict(zip(SCHEDULES, replay(table, SCHEDULES).cost, strict=True))
     least = min(cost[s] for s in SCHEDULES if truth[s] <= 0.05)
-    assert truth[found.schedule] <= 0.05
-    assert least <= cost[found.schedule] <= least + 0.06
+    assert truth[plan.schedule] <= 0.05
+    assert least <= cost[plan.schedule] <= least + 0.06
 
 
 def test_the_binomial_tail_is_exact() -> None:
@@ -89,8 +89,8 @@ def test_the_least_number_of_questions_on_which_none_lost_is_enough() -> None:
 def test_the_line_goes_from_safe_to_cheap_and_begins_milder_than_the_front() -> None:
     replayed = replay(drawn(np.random.default_rng(8), 60, seen=3), SCHEDULES)
     order = line_up(replayed)
-    at = {s: i for i, s in enumerate(SCHEDULES)}
-    cost, loss = ([values[at[s]] for s in order] for values in (replayed.cost, replayed.loss))
+    index = {s: i for i, s in enumerate(SCHEDULES)}
+    cost, loss = ([values[index[s]] for s in order] for values in (replayed.cost, replayed.loss))
     assert cost == sorted(cost, reverse=True) and cost[0] == 1
     assert loss[-1] > 0 and loss == sorted(loss)
     front = [SCHEDULES[i] for i in replayed.front(-replayed.loss)][::-1]
@@ -103,31 +103,31 @@ def test_the_line_goes_from_safe_to_cheap_and_begins_milder_than_the_front() -> 
 
 def test_too_few_questions_drop_nothing_and_say_how_many_are_needed() -> None:
     table = drawn(np.random.default_rng(9), 60)
-    found = guarantee(table, SCHEDULES, 0.05, 0.1)
-    assert found.schedule == (0.0, 0.0) and found.p is None and found.questions < 45
-    assert f"{found.questions} answerable questions are held back and 45 needed; nothing is dropped" in found.statement()
+    plan = guarantee(table, SCHEDULES, 0.05, 0.1)
+    assert plan.schedule == (0.0, 0.0) and plan.p is None and plan.questions < 45
+    assert f"{plan.questions} answerable questions are held back and 45 needed; nothing is dropped" in plan.statement()
 
 
 def test_where_every_schedule_fails_nothing_is_dropped() -> None:
-    found = guarantee(drawn(np.random.default_rng(10), 400), [(0.8, 0.6), (0.8, 0.8)], 0.02, 0.05)
-    assert found.schedule == (0.0, 0.0) and found.rejected == 0
-    assert "the safest schedule that drops something failed on" in found.statement()
+    plan = guarantee(drawn(np.random.default_rng(10), 400), [(0.8, 0.6), (0.8, 0.8)], 0.02, 0.05)
+    assert plan.schedule == (0.0, 0.0) and plan.rejected == 0
+    assert "the safest schedule that drops something failed on" in plan.statement()
 
 
 def test_a_guarantee_is_stated_with_its_evidence() -> None:
-    found = guarantee(drawn(np.random.default_rng(11), 1_000), SCHEDULES, 0.05, 0.1)
-    assert found.p is not None and found.p <= 0.1 and found.rejected >= 1
-    assert found.p == binomial_tail(found.lost, found.questions, 0.05)
-    said = found.statement()
+    plan = guarantee(drawn(np.random.default_rng(11), 1_000), SCHEDULES, 0.05, 0.1)
+    assert plan.p is not None and plan.p <= 0.1 and plan.rejected >= 1
+    assert plan.p == binomial_tail(plan.lost, plan.questions, 0.05)
+    said = plan.statement()
     assert said.startswith("P(an answerable question loses every correct candidate) ≤ 0.05 with confidence 0.9 (")
-    assert f"{found.lost} of {found.questions} held-back questions lost" in said
+    assert f"{plan.lost} of {plan.questions} held-back questions lost" in said
 
 
 def test_the_seed_decides_the_halves_and_nothing_else_does() -> None:
     table = drawn(np.random.default_rng(12), 300)
     assert guarantee(table, SCHEDULES, seed=1) == guarantee(table, SCHEDULES[::-1], seed=1)
-    found = {guarantee(table, SCHEDULES, seed=seed).questions for seed in range(5)}
-    assert len(found) > 1
+    questions = {guarantee(table, SCHEDULES, seed=seed).questions for seed in range(5)}
+    assert len(questions) > 1
 
 
 @pytest.mark.parametrize(("delta", "epsilon"), [(0, 0.1), (1, 0.1), (0.05, 0), (0.05, 1.5), (float("nan"), 0.1)])

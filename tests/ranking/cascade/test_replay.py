@@ -20,10 +20,10 @@ from ranking.reranker import SCORE_DECIMALS
 SHARES = (0.0, 0.1, 0.29, 0.3, 0.5, 0.6)
 
 
-def made(
+def random_table(
     generator: np.random.Generator, questions: int, most: int, exits: tuple[int, ...], correct: float = 0.2, levels: int = 0
 ) -> ExitScores:
-    """Lists of 1 to `most` candidates whose scores grow apart with depth; with `levels`, of so many different ones."""
+    """Lists of 1 to `most` candidates whose scores grow apart with depth; `levels`, if not 0, is how many differ."""
     labels, rows = [], []
     for n in generator.integers(1, most + 1, questions):
         label = (generator.random(n) < correct).astype(int)
@@ -84,7 +84,7 @@ def simulated(table: ExitScores, schedule: Schedule, protocol: Protocol) -> dict
         lost += any(table.label[i] > 0 for i in every) and not any(table.label[i] > 0 for i in alive)
     judged = Judged.of(lists)
     kept = judged.kept(protocol)
-    means = {metric: float(of.expected[kept].mean()) for metric, of in measure(judged).items()}
+    means = {metric: float(values.expected[kept].mean()) for metric, values in measure(judged).items()}
     whole = table.depth * len(table.question), table.depth * int(table.tokens.sum())
     return {"cost": spent / whole[0], "token_cost": spent_tokens / whole[1], "lost": lost, "answerable": answerable, **means}
 
@@ -116,7 +116,7 @@ def the_protocol_keeps_one(table: ExitScores, protocol: Protocol) -> bool:
     data=st.data(),
 )
 def test_a_replay_is_what_the_cascade_would_do(seed, questions, most, exits, levels, protocol, correct, prior, data) -> None:
-    table = made(np.random.default_rng(seed), questions, most, exits, correct, levels)
+    table = random_table(np.random.default_rng(seed), questions, most, exits, correct, levels)
     if prior:
         table = with_prior(table, np.random.default_rng(seed))
     if not the_protocol_keeps_one(table, protocol):
@@ -131,7 +131,7 @@ def test_a_replay_is_what_the_cascade_would_do(seed, questions, most, exits, lev
 
 
 def test_the_case_is_not_trivial_things_get_lost_and_ties_straddle() -> None:
-    table = made(np.random.default_rng(1), 40, 14, (4, 6, 8, 10, 12), levels=4)
+    table = random_table(np.random.default_rng(1), 40, 14, (4, 6, 8, 10, 12), levels=4)
     schedules = grid((0.0, 0.3, 0.6), table.exits)
     replayed = replay(table, schedules)
     assert len({round(v, 6) for v in replayed.metrics["MAP"]}) > 40
@@ -141,7 +141,7 @@ def test_the_case_is_not_trivial_things_get_lost_and_ties_straddle() -> None:
 
 
 def test_a_prior_decides_who_leaves_and_halves_keep_it() -> None:
-    table = made(np.random.default_rng(1), 40, 14, (4, 6, 8), levels=4)
+    table = random_table(np.random.default_rng(1), 40, 14, (4, 6, 8), levels=4)
     schedules = grid((0.0, 0.3, 0.6), table.exits)
     known = with_prior(table, np.random.default_rng(2))
     assert replay(table, schedules).metrics["MAP"].tolist() != replay(known, schedules).metrics["MAP"].tolist()
@@ -180,7 +180,7 @@ def test_what_left_comes_last_and_tied() -> None:
 
 
 def test_an_exit_with_share_0_is_no_exit() -> None:
-    table = made(np.random.default_rng(2), 30, 12, (4, 6, 8, 10, 12))
+    table = random_table(np.random.default_rng(2), 30, 12, (4, 6, 8, 10, 12))
     columns = [0, 2, 4]
     fewer = ExitScores(
         (4, 8, 12), 13, table.question_ids, table.question, table.label, table.position, table.tokens, table.scores[:, columns]
@@ -189,7 +189,7 @@ def test_an_exit_with_share_0_is_no_exit() -> None:
 
 
 def test_costs_are_those_of_the_schedule_s_own_arithmetic() -> None:
-    table = made(np.random.default_rng(3), 30, 40, (4, 6, 8, 10, 12))
+    table = random_table(np.random.default_rng(3), 30, 40, (4, 6, 8, 10, 12))
     drops = (0.3, 0.1, 0.5, 0.2)
     counts = np.bincount(table.question)
     expected = sum(cost(int(k), table.exits, drops) for k in counts) / (13 * counts.sum())
@@ -197,7 +197,7 @@ def test_costs_are_those_of_the_schedule_s_own_arithmetic() -> None:
 
 
 def test_the_order_of_schedules_and_questions_changes_nothing() -> None:
-    table = made(np.random.default_rng(4), 30, 12, (4, 6, 8))
+    table = random_table(np.random.default_rng(4), 30, 12, (4, 6, 8))
     schedules = grid((0.1, 0.3, 0.6), table.exits)
     there, back = replay(table, schedules), replay(table, [*schedules[::-1], schedules[0]])
     for number, schedule in enumerate(schedules):
@@ -206,7 +206,7 @@ def test_the_order_of_schedules_and_questions_changes_nothing() -> None:
 
 
 def test_the_halves_are_told_by_the_ids_alone_and_are_a_partition() -> None:
-    table = made(np.random.default_rng(5), 200, 6, (4, 6, 8))
+    table = random_table(np.random.default_rng(5), 200, 6, (4, 6, 8))
     first, second = table.halves(seed=3)
     assert sorted(first.question_ids + second.question_ids) == sorted(table.question_ids)
     assert 70 < len(first.question_ids) < 130

@@ -110,12 +110,12 @@ def test_training_reaches_every_parameter_and_leaves_the_static_table(form: Form
 @pytest.mark.parametrize("form", FORMS)
 def test_a_saved_model_comes_back_with_the_same_scores(form: Form, tmp_path: Path) -> None:
     question = "Capital of Italy?"
-    made = []
+    candidates = []
     for n, text in enumerate(["Rome is the capital.", "", "The Tiber!"]):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage("d#0", "d", "", "", 0, 9, text, (sentence,))
-        made.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
-    came = RankedList(Question("q", question), tuple(made))
+        candidates.append(Candidate(Hit("q", question, 1, 0.0, None, None, None, None, passage), sentence, n))
+    came = RankedList(Question("q", question), tuple(candidates))
     save_list_model(tmp_path, model_of(form), embeddings())
     back = load_reranker("compare_aggregate", tmp_path)
     assert back.rerank([came]) == CompareAggregate(model_of(form), embeddings()).rerank([came])

@@ -35,9 +35,9 @@ AWKWARD: list[NumberedList] = [
 
 
 def vectors(d: int = 12, words: int = VOCABULARY) -> np.ndarray:
-    made = np.random.default_rng(0).standard_normal((1 + words, d)).astype(np.float32)
-    made[0] = 0
-    return made
+    table = np.random.default_rng(0).standard_normal((1 + words, d)).astype(np.float32)
+    table[0] = 0
+    return table
 
 
 def model_of(form: Form, d: int = 12, filters: int = 16) -> CosinetModel:
@@ -246,13 +246,13 @@ def test_the_gradient_of_the_convolution_is_that_of_the_paper_to_the_letter() ->
     assert len(own) == 6
     step = 1e-2
     for name, p in model.named_parameters():
-        flat, at = p.data.view(-1), int(own[name].abs().argmax())
+        flat, largest = p.data.view(-1), int(own[name].abs().argmax())
         values = []
         for change in (step, -2 * step):
-            flat[at] += change
+            flat[largest] += change
             values.append(by_the_paper(model, list(question), [list(c) for c in candidates]).sum())
-        flat[at] += step
-        assert (values[0] - values[1]) / (2 * step) == pytest.approx(own[name].view(-1)[at].item(), rel=0.05, abs=1e-3)
+        flat[largest] += step
+        assert (values[0] - values[1]) / (2 * step) == pytest.approx(own[name].view(-1)[largest].item(), rel=0.05, abs=1e-3)
 
 
 EMBEDDINGS = Embeddings(("capital", "city", "italy", "of", "rome", "the"), vectors(words=6))
@@ -260,12 +260,12 @@ SENTENCES = ["Rome is the capital.", "The Tiber!", "", "A city of Italy: Rome", 
 
 
 def ranked(*texts: str) -> RankedList:
-    made = []
+    candidates = []
     for n, text in enumerate(texts):
         sentence = Sentence(f"d@{n}", n, n + len(text), text)
         passage = Passage("d#0", "d", "", "", 0, 9, text, (sentence,))
-        made.append(Candidate(Hit("q", "Capital of Italy?", 1, 0.0, None, None, None, None, passage), sentence, n))
-    return RankedList(Question("q", "Capital of Italy?"), tuple(made))
+        candidates.append(Candidate(Hit("q", "Capital of Italy?", 1, 0.0, None, None, None, None, passage), sentence, n))
+    return RankedList(Question("q", "Capital of Italy?"), tuple(candidates))
 
 
 def saved(folder: Path, form: Form) -> Path:

@@ -33,14 +33,14 @@ def test_an_unknown_form_is_refused_with_the_known_ones() -> None:
 
 
 def test_pointwise_loss_is_the_binary_cross_entropy_of_each_pair() -> None:
-    made = loss("pointwise", torch.tensor([0.0, 2.0]), batch_of([1, 0]))
-    assert made.item() == pytest.approx((math.log(2) + math.log(1 + math.exp(2))) / 2)
+    pair_loss = loss("pointwise", torch.tensor([0.0, 2.0]), batch_of([1, 0]))
+    assert pair_loss.item() == pytest.approx((math.log(2) + math.log(1 + math.exp(2))) / 2)
 
 
 def test_list_wise_loss_is_the_divergence_from_the_normalised_labels() -> None:
     scores = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0, 0.0])
-    made = loss("list", scores, batch_of([1, 1, 0, 0], [1, 0]))
-    assert made.item() == pytest.approx((math.log(4 / 2) + math.log(2)) / 2)  # KL(½,½,0,0 ‖ ¼ each), KL(1,0 ‖ ½ each)
+    list_loss = loss("list", scores, batch_of([1, 1, 0, 0], [1, 0]))
+    assert list_loss.item() == pytest.approx((math.log(4 / 2) + math.log(2)) / 2)  # KL(½,½,0,0 ‖ ¼ each), KL(1,0 ‖ ½ each)
 
 
 def test_a_list_that_is_right_has_no_loss() -> None:
@@ -49,9 +49,9 @@ def test_a_list_that_is_right_has_no_loss() -> None:
 
 def test_a_list_without_an_answer_is_left_out_of_the_list_wise_loss() -> None:
     scores = torch.tensor([0.3, 1.0, 0.2, 5.0, 1.0], requires_grad=True)
-    made = loss("list", scores, batch_of([0, 1, 0], [0, 0]))
-    assert made.item() == pytest.approx(loss("list", scores[:3], batch_of([0, 1, 0])).item())
-    made.backward()
+    list_loss = loss("list", scores, batch_of([0, 1, 0], [0, 0]))
+    assert list_loss.item() == pytest.approx(loss("list", scores[:3], batch_of([0, 1, 0])).item())
+    list_loss.backward()
     assert scores.grad is not None
     assert scores.grad.isfinite().all()
     assert scores.grad[:3].abs().min() > 0

@@ -15,9 +15,9 @@ LABEL = [1, 0, 0, 0, 1, 1, 0]
 
 
 def test_the_grid_has_all_weights_of_sum_1_the_most_even_first() -> None:
-    made = simplex(3, 20)
-    assert len(made) == len(set(made)) == 231 and all(sum(weights) == pytest.approx(1) for weights in made)
-    assert sorted(made[0]) == [0.3, 0.35, 0.35] and set(made[-3:]) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+    grid = simplex(3, 20)
+    assert len(grid) == len(set(grid)) == 231 and all(sum(weights) == pytest.approx(1) for weights in grid)
+    assert sorted(grid[0]) == [0.3, 0.35, 0.35] and set(grid[-3:]) == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
     assert simplex(2, 2) == [(0.5, 0.5), (0.0, 1.0), (1.0, 0.0)]
 
 
@@ -45,9 +45,9 @@ def test_a_grid_of_too_many_models_is_refused() -> None:
 def test_agreement_is_the_share_of_the_head_s_correct_answers() -> None:
     heads = scored([[1, 0, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 1], [0, 1, 0, 1, 0, 0, 1]], LABEL, QUESTION)
     teachers = scored([[1, 0, 0, 0, 1, 0, 1], [0, 0, 1, 0, 1, 1, 0]], LABEL, QUESTION)
-    made = agreement(heads, teachers)
-    assert made[:2].tolist() == [pytest.approx([2 / 3, 2 / 3]), [1.0, 0.0]]
-    assert np.isnan(made[2]).all()
+    shares = agreement(heads, teachers)
+    assert shares[:2].tolist() == [pytest.approx([2 / 3, 2 / 3]), [1.0, 0.0]]
+    assert np.isnan(shares[2]).all()
 
 
 def test_of_equal_scores_the_first_is_the_answer() -> None:

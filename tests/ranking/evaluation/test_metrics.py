@@ -40,12 +40,12 @@ def defined(metric: str, labels: list[int]) -> float:
 
 def over_all_orders(metric: str, scores: list[float], labels: list[int]) -> list[float]:
     """The metric of every order that the scores allow."""
-    found = []
+    values = []
     for order in permutations(range(len(scores))):
         ranked = [scores[n] for n in order]
         if ranked == sorted(ranked, reverse=True):
-            found.append(defined(metric, [labels[n] for n in order]))
-    return found
+            values.append(defined(metric, [labels[n] for n in order]))
+    return values
 
 
 a_list = st.integers(1, 6).flatmap(
@@ -62,9 +62,9 @@ def test_expectation_and_bounds_are_those_of_all_orders_of_the_ties(lists: list[
     for metric in METRICS:
         for n, (scores, labels) in enumerate(lists):
             orders = over_all_orders(metric, scores, labels)
-            made = values[metric]
-            assert made.expected[n] == pytest.approx(np.mean(orders), abs=1e-12)
-            assert (made.worst[n], made.best[n]) == pytest.approx((min(orders), max(orders)), abs=1e-12)
+            bounds = values[metric]
+            assert bounds.expected[n] == pytest.approx(np.mean(orders), abs=1e-12)
+            assert (bounds.worst[n], bounds.best[n]) == pytest.approx((min(orders), max(orders)), abs=1e-12)
 
 
 @given(st.data())

@@ -10,9 +10,9 @@ from ranking.evaluation.significance import compare
 
 
 def test_wins_ties_and_losses_are_those_of_b() -> None:
-    made = compare(np.array([0.0, 0.5, 1.0, 0.25]), np.array([1.0, 0.5, 0.5, 0.75]), rounds=100)
-    assert (made.wins, made.ties, made.losses) == (2, 1, 1)
-    assert made.difference == pytest.approx(0.25) and made.a == pytest.approx(0.4375)
+    comparison = compare(np.array([0.0, 0.5, 1.0, 0.25]), np.array([1.0, 0.5, 0.5, 0.75]), rounds=100)
+    assert (comparison.wins, comparison.ties, comparison.losses) == (2, 1, 1)
+    assert comparison.difference == pytest.approx(0.25) and comparison.a == pytest.approx(0.4375)
 
 
 def test_p_is_near_that_of_all_sign_patterns() -> None:
@@ -38,18 +38,18 @@ def test_one_question_alone_says_nothing() -> None:
 
 def test_equal_sides_differ_by_nothing() -> None:
     values = np.random.default_rng(0).random(50)
-    made = compare(values, values.copy())
-    assert (made.difference, made.low, made.high, made.p, made.ties) == (0, 0, 0, 1, 50)
+    comparison = compare(values, values.copy())
+    assert (comparison.difference, comparison.low, comparison.high, comparison.p, comparison.ties) == (0, 0, 0, 1, 50)
 
 
 def test_the_interval_holds_the_difference_and_the_seed_decides_it() -> None:
     generator = np.random.default_rng(2)
     a, b = generator.random(200), generator.random(200)
-    made = compare(a, b, seed=3)
-    assert made.low < made.difference < made.high
-    assert compare(a, b, seed=3) == made != compare(a, b, seed=4)
+    comparison = compare(a, b, seed=3)
+    assert comparison.low < comparison.difference < comparison.high
+    assert compare(a, b, seed=3) == comparison != compare(a, b, seed=4)
     spread = (b - a).std() / np.sqrt(200)
-    assert made.high - made.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
+    assert comparison.high - comparison.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
 
 
 def test_sides_of_different_length_are_refused() -> None:
@@ -61,16 +61,16 @@ def test_sides_of_different_length_are_refused() -> None:
 
 def test_wilcoxon_and_spearman_are_those_of_the_textbook() -> None:
     a, b = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.5]), np.array([0.3, 0.1, 0.6, 0.9, 0.8, 0.5])
-    made = compare(a, b, rounds=100)
+    comparison = compare(a, b, rounds=100)
     # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15; a tie of two takes (2³ − 2) / 48 off the variance.
     mean, variance = 7.5, (5 * 6 * 11) / 24 - (2**3 - 2) / 48
     z = (1 - mean) / np.sqrt(variance)
-    assert made.wilcoxon_p == pytest.approx(2 * 0.5 * (1 + erf(z / np.sqrt(2))), rel=1e-6)
+    assert comparison.wilcoxon_p == pytest.approx(2 * 0.5 * (1 + erf(z / np.sqrt(2))), rel=1e-6)
     ranks_a, ranks_b = np.array([1, 2, 3, 4, 5.5, 5.5]), np.array([2, 1, 4, 6, 5, 3])
-    assert made.spearman == pytest.approx(np.corrcoef(ranks_a, ranks_b)[0, 1])
-    assert made.spearman_p is not None and 0 < made.spearman_p < 1
+    assert comparison.spearman == pytest.approx(np.corrcoef(ranks_a, ranks_b)[0, 1])
+    assert comparison.spearman_p is not None and 0 < comparison.spearman_p < 1
 
 
 def test_where_nothing_differs_or_nothing_varies_there_is_no_rank_statistic() -> None:
-    made = compare(np.ones(5), np.ones(5), rounds=10)
-    assert (made.wilcoxon_p, made.spearman, made.spearman_p) == (1.0, None, None)
+    comparison = compare(np.ones(5), np.ones(5), rounds=10)
+    assert (comparison.wilcoxon_p, comparison.spearman, comparison.spearman_p) == (1.0, None, None)

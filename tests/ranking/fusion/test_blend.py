@@ -155,8 +155,8 @@ def test_weights_of_a_file_are_those_of_a_table(tmp_path) -> None:
     ],
 )  # fmt: skip
 def test_a_file_that_does_not_fit_the_plan_is_refused(tmp_path, stages, weights, more, says) -> None:
-    told = refused(tmp_path, OVERLAP, weights_file(tmp_path, stages, weights, **more))
-    assert told.startswith("rerank.stages.1: ") and "weights.json" in told and says in told
+    error = refused(tmp_path, OVERLAP, weights_file(tmp_path, stages, weights, **more))
+    assert error.startswith("rerank.stages.1: ") and "weights.json" in error and says in error
 
 
 def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
@@ -169,10 +169,10 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
     check_stages(load(job_file(tmp_path, *stages, weights_file(tmp_path, fitted, {"similarity": 1.0, "pointwise": 1.0}))))
     for key in models:
         other = fitted | {key: {"reranker": key, "model": "0" * 32}}
-        told = refused(tmp_path, *stages, weights_file(tmp_path, other, {"similarity": 1.0, "pointwise": 1.0}))
+        error = refused(tmp_path, *stages, weights_file(tmp_path, other, {"similarity": 1.0, "pointwise": 1.0}))
         assert (
             f"rerank.stages.2: weights_file {tmp_path}/weights.json was fitted for another plan: {key} had the model 000"
-            in told
+            in error
         )
 
 

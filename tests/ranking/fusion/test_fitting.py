@@ -71,8 +71,8 @@ def test_the_blend_s_figures_are_of_questions_that_its_weights_have_not_seen() -
     lists, labels = drawn(200)
     generator = np.random.default_rng(1)
     names = ["a", "b", "noise", "log_rank"]
-    for of_list in labels:
-        of_list[:] = [int(n == 0) for n in generator.permutation(len(of_list))]
+    for gold in labels:
+        gold[:] = [int(n == 0) for n in generator.permutation(len(gold))]
     fitted = fit(lists, labels, names)
     (ranked,) = ([r.candidates for r in Blend(fitted.weights).rerank(lists)],)
     seen = np.mean([labels[q][c[0].position] for q, c in enumerate(ranked)])

@@ -17,10 +17,10 @@ QUESTION = Question("q1", "Which?")
 Indexes = tuple[float | None, float | None]
 
 
-def listed(*found: Indexes, stages: tuple[tuple[str, tuple[float, ...]], ...] = ()) -> RankedList:
+def listed(*index_scores: Indexes, stages: tuple[tuple[str, tuple[float, ...]], ...] = ()) -> RankedList:
     """Passages with (BM25's score, the dense one), and for each stage their scores."""
     candidates = []
-    for n, (bm25, dense) in enumerate(found):
+    for n, (bm25, dense) in enumerate(index_scores):
         passage = Passage(f"d{n}#0", f"d{n}", "", "", 0, 4, "Text", ())
         hit = Hit("q1", "Which?", n + 1, 1 / (61 + n), bm25, None, dense, None, passage)
         candidates.append(Candidate(hit, None, n, tuple(StageScore(key, scores[n], 1) for key, scores in stages)))

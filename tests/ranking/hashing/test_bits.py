@@ -37,18 +37,18 @@ def asked(width: int = WIDTH, seed: int = 0) -> Tensor:
 
 def reference(w1: Tensor, w2: Tensor, m: Tensor, question: Tensor, matrices: list[Tensor]) -> Floats:
     """The paper's formulas on unpacked float32, an answer at a time."""
-    made = []
+    values = []
     for b in matrices:
         alpha = ((b @ w1.T + w2 @ question).tanh() @ m).softmax(0)
-        made.append(float(torch.cosine_similarity(alpha @ b, question, dim=0)))
-    return np.array(made)
+        values.append(float(torch.cosine_similarity(alpha @ b, question, dim=0)))
+    return np.array(values)
 
 
 def test_sizes_are_the_papers_memory_column() -> None:
     gib = [round(size / 2**30, 2) for size in sizes(24_981, 200, 768)]
     assert gib == [14.29, 0.45, 0.07, 0.02]
-    made = sizes(1, 200, 768)
-    assert made.floats == 600 * 1024 == 32 * made.bits
+    memory = sizes(1, 200, 768)
+    assert memory.floats == 600 * 1024 == 32 * memory.bits
 
 
 @given(st.integers(0, 9), st.integers(1, 5), st.integers(0, 1000))
@@ -128,8 +128,8 @@ def test_memory_does_not_grow_with_the_number_of_answers(monkeypatch: pytest.Mon
 def test_an_answer_without_tokens_and_no_answers_are_no_trouble() -> None:
     scorer = Attention(*attention())
     codes, _ = answers(0, 4, 0)
-    made = scorer.scores(asked(), codes)
-    assert made[0] == made[2] == 0.0 != made[1]
+    values = scorer.scores(asked(), codes)
+    assert values[0] == values[2] == 0.0 != values[1]
     assert scorer.scores(asked(), Codes(np.zeros((0, WIDTH // 8), np.uint8), np.zeros(0, np.int64))).shape == (0,)
 
 

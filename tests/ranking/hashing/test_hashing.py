@@ -44,32 +44,32 @@ def tokeniser(limit: int = 64) -> Tokeniser:
 def model(variant: Variant, family: str = "bert") -> HashingModel:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(0)
-    made = HashingModel(LayeredEncoder(SHAPES[family]), variant, 8)
-    for name, weight in made.named_parameters():
+    hasher = HashingModel(LayeredEncoder(SHAPES[family]), variant, 8)
+    for name, weight in hasher.named_parameters():
         weight.data *= 1 if "norm" in name else 4
-    return made.eval()
+    return hasher.eval()
 
 
 def packed(*texts: str) -> Packed:
     return tokeniser().pairs([(text,) for text in texts]).pack()
 
 
-def encoded(of: HashingModel, text: str) -> Tensor:
+def encoded(hasher: HashingModel, text: str) -> Tensor:
     """[tokens, D] of a text alone."""
     tokens = packed(text)
-    return of.encoder.run(of.encoder.embed(tokens), tokens, 0, 2).double()
+    return hasher.encoder.run(hasher.encoder.embed(tokens), tokens, 0, 2).double()
 
 
-def by_hand(of: HashingModel, question: str, answer: str) -> float:
+def by_hand(hasher: HashingModel, question: str, answer: str) -> float:
     """s(q, a) as the paper writes it, one column after the other; sgn in the place of tanh."""
-    u, b = encoded(of, question).amax(0), encoded(of, answer)
-    if of.variant == "pooling":
+    u, b = encoded(hasher, question).amax(0), encoded(hasher, answer)
+    if hasher.variant == "pooling":
         v = b.amax(0)
     else:
-        assert of.w1 is not None and of.w2 is not None and of.m is not None
-        if of.variant == "has":
+        assert hasher.w1 is not None and hasher.w2 is not None and hasher.m is not None
+        if hasher.variant == "has":
             b = torch.where(b >= 0, 1.0, -1.0).double()
-        w1, w2, m = (module.weight.double() for module in (of.w1, of.w2, of.m))
+        w1, w2, m = (module.weight.double() for module in (hasher.w1, hasher.w2, hasher.m))
         weights = [math.exp(float(m[0] @ (w1 @ column + w2 @ u).tanh())) for column in b]
         v = sum((weight / sum(weights) * column for weight, column in zip(weights, b, strict=True)), torch.zeros_like(u))
     return float(u @ v / (u.norm() * v.norm()))
@@ -89,29 +89,29 @@ def scores(reranked: RankedList) -> dict[str, float]:
 @pytest.mark.parametrize("family", SHAPES)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_score_is_what_the_paper_s_equations_give_whatever_the_body(variant: Variant, family: str) -> None:
-    of = model(variant, family)
-    reranker = Hashing(of, tokeniser())
-    reranker._model = of.for_inference("cpu")
-    reranker._model.encoder = of.encoder.for_inference("cpu", torch.float32)
+    hasher = model(variant, family)
+    reranker = Hashing(hasher, tokeniser())
+    reranker._model = hasher.for_inference("cpu")
+    reranker._model.encoder = hasher.encoder.for_inference("cpu", torch.float32)
     with torch.inference_mode():
         asked = ["What is the capital of Italy?", "Where does it flow?"]
-        for question, made in zip(asked, reranker.rerank(lists(*asked)), strict=True):
-            found = scores(made)
-            assert found == {text: pytest.approx(by_hand(of, question, text), abs=2e-5) for text in ANSWERS}
-            assert len(set(found.values())) == len(ANSWERS)
+        for question, reranked in zip(asked, reranker.rerank(lists(*asked)), strict=True):
+            values = scores(reranked)
+            assert values == {text: pytest.approx(by_hand(hasher, question, text), abs=2e-5) for text in ANSWERS}
+            assert len(set(values.values())) == len(ANSWERS)
 
 
 @pytest.mark.parametrize("variant", ["attention", "has"])
 def test_composing_pairs_one_by_one_and_scoring_them_together_agree(variant: Variant) -> None:
-    of = model(variant).for_inference("cpu")
+    hasher = model(variant).for_inference("cpu")
     with torch.inference_mode():
-        answers, questions = packed(*ANSWERS), of.question(packed("Who?", "What is Rome, and where?"))
-        columns = of.kept(answers)
+        answers, questions = packed(*ANSWERS), hasher.question(packed("Who?", "What is Rome, and where?"))
+        columns = hasher.kept(answers)
         asked, chosen = np.array([0, 1, 1, 0, 1]), np.array([2, 0, 3, 3, 2])
-        together = of.scores(questions, columns, answers.starts, asked, chosen)
+        together = hasher.scores(questions, columns, answers.starts, asked, chosen)
         for n, (q, a) in enumerate(zip(asked, chosen, strict=True)):
             own = columns[answers.starts[a] : answers.starts[a + 1]]
-            composed = of.compose(own, torch.tensor([0, len(own)]), questions[q : q + 1])
+            composed = hasher.compose(own, torch.tensor([0, len(own)]), questions[q : q + 1])
             assert float(together[n]) == pytest.approx(float(torch.cosine_similarity(questions[q], composed[0], 0)), abs=1e-12)
     assert len(set(together.tolist())) == 5
 
@@ -126,10 +126,10 @@ def test_memory_is_flat_because_pairs_come_in_parts_and_the_parts_change_nothing
 
 
 def test_what_is_kept_of_an_answer_is_one_bit_a_number_and_the_sign_of_zero_is_plus() -> None:
-    of = model("has")
+    hasher = model("has")
     with torch.inference_mode():
         tokens = packed(*ANSWERS)
-        kept, real = of.kept(tokens), of.answer(tokens)
+        kept, real = hasher.kept(tokens), hasher.answer(tokens)
         assert set(kept.unique().tolist()) == {-1.0, 1.0}
         assert torch.equal(kept, sign(real)) and real.abs().max() <= 1 and real.unique().numel() > 100
         assert sign(torch.tensor([0.0, -0.0, -1e-30])).tolist() == [1.0, 1.0, -1.0]
@@ -152,33 +152,33 @@ def test_an_answer_longer_than_l_is_cut_and_counted_and_a_text_is_encoded_once()
     costs = reranker.costs()
     assert (costs["candidates"], costs["answers"], costs["answers_cut"]) == (8, 3, 2)
     assert costs["tokens"] == 6 + 8 + 4 + 8 and costs["tokens_cut"] > 8
-    (made,) = reranker.rerank(lists("What is it?", answers=[long, f"{long} Or not?"]))
-    assert len(set(scores(made).values())) == 1
+    (reranked,) = reranker.rerank(lists("What is it?", answers=[long, f"{long} Or not?"]))
+    assert len(set(scores(reranked).values())) == 1
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> None:
-    of = model(variant)
-    hashing_model.save(tmp_path, of, tokeniser(32))
+    hasher = model(variant)
+    hashing_model.save(tmp_path, hasher, tokeniser(32))
     loaded, with_tokeniser = hashing_model.load(tmp_path)
     assert (loaded.variant, loaded.attention, loaded.beta, with_tokeniser.limit) == (variant, 8, 5.0, 32)
     (before,), (after,) = (
-        r.rerank(lists("What is Rome?")) for r in (Hashing(of, tokeniser(32)), load_reranker("hashing", tmp_path))
+        r.rerank(lists("What is Rome?")) for r in (Hashing(hasher, tokeniser(32)), load_reranker("hashing", tmp_path))
     )
     assert before == after
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "says"),
     [
         (("bits",), "unknown variant 'bits'; known: pooling, attention, has"),
         (("has", 0), "attention = 0, beta = 5.0; both must be at least 1"),
         (("has", 8, 0.5), "beta = 0.5"),
     ],
 )
-def test_a_model_that_cannot_be_meant_is_refused(given: tuple[object, ...], says: str) -> None:
+def test_a_model_that_cannot_be_meant_is_refused(arguments: tuple[object, ...], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        HashingModel(LayeredEncoder(SHAPES["bert"]), *given)  # type: ignore[arg-type]
+        HashingModel(LayeredEncoder(SHAPES["bert"]), *arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -58,18 +58,18 @@ def tokeniser() -> Tokeniser:
 def encoder(shape: Shape = SHAPE, seed: int = 0) -> LayeredEncoder:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(seed)
-    made = LayeredEncoder(shape)
-    for weight in made.parameters():
+    whole = LayeredEncoder(shape)
+    for weight in whole.parameters():
         weight.data *= 4
-    return made
+    return whole
 
 
 def model(heads: int = 3, head_layers: int = 1, exits: tuple[int, ...] = (), average: Average = "logits") -> MultiHeadModel:
     """Each head with noise of its own."""
-    made = split(encoder(), heads, head_layers, exits, average)
-    for weight in made.heads.parameters():
+    student = split(encoder(), heads, head_layers, exits, average)
+    for weight in student.heads.parameters():
         weight.data += 0.2 * torch.randn_like(weight)
-    return made.eval()
+    return student.eval()
 
 
 def rows(name: str, candidates: int) -> list[LabelledCandidate]:
@@ -89,20 +89,20 @@ def scores(ranked: RankedList) -> dict[str, float]:
 @pytest.mark.parametrize(("head_layers", "millions"), [(1, 124.8), (2, 139.0), (4, 167.4), (6, 195.7)])
 def test_b_kh_of_electra_base_has_the_paper_s_number_of_parameters(head_layers: int, millions: float) -> None:
     with torch.device("meta"):
-        made = split(LayeredEncoder(ELECTRA_BASE), 3, head_layers)
-    assert made.encoder.shape.layers == 12 - head_layers
-    assert round(sum(p.numel() for p in made.parameters()) / 1e6, 1) == millions
+        student = split(LayeredEncoder(ELECTRA_BASE), 3, head_layers)
+    assert student.encoder.shape.layers == 12 - head_layers
+    assert round(sum(p.numel() for p in student.parameters()) / 1e6, 1) == millions
 
 
 def test_heads_begin_as_copies_of_the_last_layers_and_the_body_keeps_the_first() -> None:
     whole = encoder()
-    made = split(whole, 3, 2)
-    assert all(ours is theirs for ours, theirs in zip(made.encoder.layers, whole.layers[:2], strict=True))
-    for head in made.heads:
+    student = split(whole, 3, 2)
+    assert all(ours is theirs for ours, theirs in zip(student.encoder.layers, whole.layers[:2], strict=True))
+    for head in student.heads:
         for ours, theirs in zip(head.layers, whole.layers[2:], strict=True):
             assert ours is not theirs
             assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
-    classifiers = [head.classifier.score.weight for head in made.heads]
+    classifiers = [head.classifier.score.weight for head in student.heads]
     assert not torch.equal(classifiers[0], classifiers[1])
 
 
@@ -130,20 +130,20 @@ def test_the_score_is_the_mean_of_the_heads_logits_or_the_log_odds_of_their_mean
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_score_is_the_same_alone_and_in_a_batch(family: str) -> None:
-    made = MultiHead(split(encoder(FAMILIES[family]), 2, 2, (1, 2)).eval(), tokeniser(), (0.3, 0.3))
-    together = made.rerank(lists(12, 5, 33))
-    assert together == [made.rerank([each])[0] for each in lists(12, 5, 33)]
+    reranker = MultiHead(split(encoder(FAMILIES[family]), 2, 2, (1, 2)).eval(), tokeniser(), (0.3, 0.3))
+    together = reranker.rerank(lists(12, 5, 33))
+    assert together == [reranker.rerank([each])[0] for each in lists(12, 5, 33)]
     assert [len(r.candidates) for r in together] == [7, 3, 17]
 
 
 def test_the_last_layer_below_a_first_token_s_classifier_computes_no_other_token() -> None:
     plain, first = split_model(CascadeModel(encoder(), (4,)), 3, 2), model(3, 2)
-    for given, last in ((plain, False), (first, True)):
-        made = MultiHead(given, tokeniser())
+    for student, last in ((plain, False), (first, True)):
+        reranker = MultiHead(student, tokeniser())
         rows = {}
-        for n, layer in enumerate(made._model.heads[0].layers):
-            layer.register_forward_hook(lambda _, given, out, n=n, rows=rows: rows.update({n: (len(given[0]), len(out))}))
-        made.rerank(lists(9))
+        for n, layer in enumerate(reranker._model.heads[0].layers):
+            layer.register_forward_hook(lambda _, inputs, out, n=n, rows=rows: rows.update({n: (len(inputs[0]), len(out))}))
+        reranker.rerank(lists(9))
         tokens = rows[0][0]
         assert tokens > 9 * 5
         assert rows == {0: (tokens, tokens), 1: (tokens, 9 if last else tokens)}
@@ -162,14 +162,14 @@ def test_the_classifier_on_the_first_token_is_electra_s() -> None:
 
 
 def test_the_body_runs_once_for_all_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = MultiHead(model(3, 1), tokeniser())
+    reranker = MultiHead(model(3, 1), tokeniser())
     ran: list[int] = []
-    inner = made._model.encoder
+    inner = reranker._model.encoder
     for layer in inner.layers:
         layer.register_forward_hook(lambda *_: ran.append(1))
-    made.rerank(lists(9))
+    reranker.rerank(lists(9))
     assert len(ran) == 3
-    spent = made.costs()
+    spent = reranker.costs()
     assert (spent["candidates"], spent["full_layer_candidates"]) == (9, 4 * 9)
     assert spent["layer_candidates"] == (3 + 3) * 9
 
@@ -186,18 +186,18 @@ def test_exits_prune_with_the_body_and_the_heads_decide_among_the_survivors() ->
 
 def test_a_cascade_gives_its_exits_body_and_last_classifier() -> None:
     cascade = CascadeModel(encoder(), (1, 2, 4))
-    made = split_model(cascade, 3, 1)
-    assert (made.exits, made.encoder.shape.layers, len(made.heads)) == ((1, 2, 4), 3, 3)
+    student = split_model(cascade, 3, 1)
+    assert (student.exits, student.encoder.shape.layers, len(student.heads)) == ((1, 2, 4), 3, 3)
     assert split_model(cascade, 3, 3).exits == (1, 4)
-    ours, theirs = Cascade(made, tokeniser()).exit_scores(lists(9)), Cascade(cascade, tokeniser()).exit_scores(lists(9))
+    ours, theirs = Cascade(student, tokeniser()).exit_scores(lists(9)), Cascade(cascade, tokeniser()).exit_scores(lists(9))
     assert ours[0].scores == pytest.approx(theirs[0].scores, abs=1e-6)
     assert np.ptp(ours[0].scores) > 0.01
 
 
 def test_a_student_gets_exits_later() -> None:
-    made = model(2, 1).with_exits((2,))
-    assert made.exits == (2, 4)
-    after, before = (MultiHead(each, tokeniser()).rerank(lists(9)) for each in (made, model(2, 1)))
+    student = model(2, 1).with_exits((2,))
+    assert student.exits == (2, 4)
+    after, before = (MultiHead(each, tokeniser()).rerank(lists(9)) for each in (student, model(2, 1)))
     assert scores(after[0]) == scores(before[0])
 
 
@@ -222,13 +222,13 @@ def test_an_albert_is_refused_with_the_reason() -> None:
 
 
 def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
-    for number, made in enumerate((model(3, 2, (1,), "probabilities"), split_model(CascadeModel(encoder(), (4,)), 2, 1))):
+    for number, student in enumerate((model(3, 2, (1,), "probabilities"), split_model(CascadeModel(encoder(), (4,)), 2, 1))):
         folder = tmp_path / str(number)
-        save(folder, made, tokeniser())
-        drop = (0.5,) * (len(made.exits) - 1)
+        save(folder, student, tokeniser())
+        drop = (0.5,) * (len(student.exits) - 1)
         back = load_reranker("multihead", folder, drop=list(drop))
-        assert back.rerank(lists(9)) == MultiHead(made, tokeniser(), back.drops).rerank(lists(9))
-        assert load(folder)[0].average == made.average
+        assert back.rerank(lists(9)) == MultiHead(student, tokeniser(), back.drops).rerank(lists(9))
+        assert load(folder)[0].average == student.average
     with pytest.raises(ValueError, match="it holds 'multihead' in format 1, not 'pointwise'"):
         load_reranker("pointwise", tmp_path / "0")
 
@@ -246,9 +246,11 @@ def learnt() -> list[list[LabelledCandidate]]:
     ]
 
 
-def task(made: MultiHeadModel | CascadeModel, distillation: Distillation, teachers: list[np.ndarray], **settings) -> PairTask:
+def task(
+    student: MultiHeadModel | CascadeModel, distillation: Distillation, teachers: list[np.ndarray], **settings
+) -> PairTask:
     options = PairOptions(**{"tokens": 100, "distillation": distillation, **settings})
-    return PairTask(made, tokeniser(), learnt(), lambda folder, model: None, options, teachers)
+    return PairTask(student, tokeniser(), learnt(), lambda folder, model: None, options, teachers)
 
 
 def table(questions: list[list[LabelledCandidate]], count: int = 3) -> list[np.ndarray]:
@@ -260,46 +262,46 @@ def table(questions: list[list[LabelledCandidate]], count: int = 3) -> list[np.n
     ]
 
 
-def gradients(made: nn.Module) -> bool:
-    found = {p.grad is not None and bool(p.grad.any()) for p in made.parameters()}
-    return True in found
+def gradients(module: nn.Module) -> bool:
+    reached = {p.grad is not None and bool(p.grad.any()) for p in module.parameters()}
+    return True in reached
 
 
 def test_a_head_of_weight_0_gets_no_gradient_and_the_body_learns_from_the_others() -> None:
-    made = model().train()
+    student = model().train()
     distillation = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.0, 1.0))
-    learning = task(made, distillation, table(learnt()))
+    learning = task(student, distillation, table(learnt()))
     learning.loss(next(iter(learning.batches(0)))).backward()
-    assert [gradients(head) for head in made.heads] == [True, False, True]
-    assert all(p.grad is None for p in made.heads[1].parameters())
-    assert gradients(made.encoder.layers[0]) and gradients(made.encoder.words)
+    assert [gradients(head) for head in student.heads] == [True, False, True]
+    assert all(p.grad is None for p in student.heads[1].parameters())
+    assert gradients(student.encoder.layers[0]) and gradients(student.encoder.words)
 
 
 def test_each_head_comes_to_say_what_its_own_teacher_says() -> None:
     torch.manual_seed(0)
-    made = split(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), 3, 1)
-    learning = task(made, Distillation("mhs", 3, 0.0, 3.0), table(learnt()))
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
+    student = split(LayeredEncoder(replace(SHAPE, dropout=0.0, attention_dropout=0.0)), 3, 1)
+    learning = task(student, Distillation("mhs", 3, 0.0, 3.0), table(learnt()))
+    optimizer = torch.optim.AdamW(student.parameters(), lr=3e-3)
     for epoch in range(60):
         for batch in learning.batches(epoch):
             optimizer.zero_grad()
             learning.loss(batch).backward()
             optimizer.step()
     for n, noun in enumerate(("comet", "river", "apple")):
-        ranked = MultiHead(made.only(n), tokeniser()).rerank([ranked_list(each) for each in learnt()])
+        ranked = MultiHead(student.only(n), tokeniser()).rerank([ranked_list(each) for each in learnt()])
         there = [r for r in ranked if any(noun in c.text for c in r.candidates)]
         assert len(there) >= 2 and all(noun in r.candidates[0].text for r in there)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_learns_a_step_with_exits_and_heads_and_serves(family: str, tmp_path: Path) -> None:
-    made = split(encoder(FAMILIES[family]), 3, 1, (1, 3))
-    before = {name: value.detach().clone() for name, value in made.named_parameters()}
-    learning = task(made, Distillation("mhs", 3, 0.5, 3.0), table(learnt()), sampling="round_robin", drops=(0.3, 0.3))
+    student = split(encoder(FAMILIES[family]), 3, 1, (1, 3))
+    before = {name: value.detach().clone() for name, value in student.named_parameters()}
+    learning = task(student, Distillation("mhs", 3, 0.5, 3.0), table(learnt()), sampling="round_robin", drops=(0.3, 0.3))
     history = train(learning, Dev(learnt()), Recipe(3, 1e-3, "constant"), tmp_path, "a test's")
     assert history.step == 3 * learning.steps >= 3
-    assert all(parameter.requires_grad for parameter in made.parameters())
-    moved = {name for name, value in made.named_parameters() if not torch.equal(value, before[name])}
+    assert all(parameter.requires_grad for parameter in student.parameters())
+    moved = {name for name, value in student.named_parameters() if not torch.equal(value, before[name])}
     assert {"heads.0.layers.0.widen.weight", "heads.2.classifier.score.weight", "classifiers.0.score.weight"} <= moved
     assert "encoder.layers.0.widen.weight" in moved
     assert all(r.candidates for r in learning.reranker().rerank([ranked_list(each) for each in learnt()]))
@@ -317,7 +319,7 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
     questions = learnt()
     questions.insert(1, [replace(row, question_id="none", label=0) for row in questions[0]])
     teachers = [np.arange(3 * n, 3 * n + 3, dtype=np.float32)[:, None] for n in range(4)]
-    made = PairTask(
+    learning = PairTask(
         CascadeModel(encoder(), (4,)),
         tokeniser(),
         questions,
@@ -325,7 +327,7 @@ def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_
         PairOptions(tokens=1000, distillation=Distillation("single", 1)),
         teachers,
     )
-    (batch,) = made.batches(0)
+    (batch,) = learning.batches(0)
     assert batch.teachers is not None
     assert sorted(batch.teachers[:, 0].tolist()) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
     right = sorted(batch.teachers[batch.labels > 0, 0].tolist())

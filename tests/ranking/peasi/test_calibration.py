@@ -26,9 +26,9 @@ def drawn(n: int, weights: tuple[float, ...], bias: float, seed: int = 0) -> tup
 def test_a_calibration_finds_the_weights_that_made_the_answers(weights, bias) -> None:
     features, right = drawn(200_000, weights, bias)
     assert 0.1 < right.mean() < 0.9
-    found = Calibration.fit(features, right)
-    assert found.weights == pytest.approx(weights, rel=0.03) and found.bias == pytest.approx(bias, abs=0.06)
-    assert calibration_error(found(features), right) < 0.005
+    calibration = Calibration.fit(features, right)
+    assert calibration.weights == pytest.approx(weights, rel=0.03) and calibration.bias == pytest.approx(bias, abs=0.06)
+    assert calibration_error(calibration(features), right) < 0.005
     assert calibration_error(Calibration(tuple(2 * w for w in weights), 2 * bias)(features), right) > 0.05
 
 
@@ -41,18 +41,18 @@ def test_its_confidences_are_as_many_as_the_right_answers() -> None:
 def test_a_two_by_two_table_gives_its_log_odds() -> None:
     features = np.repeat([[0.0], [1.0]], 10, axis=0)
     right = np.array([1] * 2 + [0] * 8 + [1] * 9 + [0], np.bool_)
-    found = Calibration.fit(features, right)
-    assert found.bias == pytest.approx(np.log(2 / 8), abs=1e-3)
-    assert found.weights[0] == pytest.approx(np.log(9 / 1) - np.log(2 / 8), abs=1e-3)
-    assert found([[0.0], [1.0]]) == pytest.approx([0.2, 0.9], abs=1e-4)
+    calibration = Calibration.fit(features, right)
+    assert calibration.bias == pytest.approx(np.log(2 / 8), abs=1e-3)
+    assert calibration.weights[0] == pytest.approx(np.log(9 / 1) - np.log(2 / 8), abs=1e-3)
+    assert calibration([[0.0], [1.0]]) == pytest.approx([0.2, 0.9], abs=1e-4)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_separable_answers_have_finite_weights_whatever_the_scale(scale) -> None:
     features = np.array([[0.0], [1.0], [2.0], [3.0]]) * scale
-    found = Calibration.fit(features, [False, False, True, True])
-    sure = found(features)
-    assert np.isfinite([*found.weights, found.bias]).all() and 1 < found.weights[0] * scale < 1 / RIDGE
+    calibration = Calibration.fit(features, [False, False, True, True])
+    sure = calibration(features)
+    assert np.isfinite([*calibration.weights, calibration.bias]).all() and 1 < calibration.weights[0] * scale < 1 / RIDGE
     assert (sure[1] < 0.01) and (sure[2] > 0.99) and (np.diff(sure) > 0).all()
     assert sure[0] + sure[3] == pytest.approx(1) and sure[1] + sure[2] == pytest.approx(1)
 
@@ -81,8 +81,12 @@ def test_a_confidence_is_never_0_or_1_and_nan_stays() -> None:
 
 def test_a_calibration_goes_through_json_and_the_same_answers_give_the_same_one() -> None:
     features, right = drawn(500, (-0.7, 0.04), 1.0)
-    found = Calibration.fit(features, right)
-    assert Calibration(**json.loads(json.dumps(asdict(found)))) == found == Calibration.fit(features.tolist(), right.tolist())
+    calibration = Calibration.fit(features, right)
+    assert (
+        Calibration(**json.loads(json.dumps(asdict(calibration))))
+        == calibration
+        == Calibration.fit(features.tolist(), right.tolist())
+    )
     assert isinstance(Calibration([1, 2], 0).weights, tuple)  # type: ignore[arg-type]
 
 

@@ -52,10 +52,10 @@ def tokeniser(limit: int = 64) -> Tokeniser:
 def model(variant: Variant = "joint", slots: int = 3, seed: int = 0) -> PeasiModel:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(seed)
-    made = PeasiModel(LayeredEncoder(SHAPE), variant, slots)
-    for weight in made.parameters():
+    peasi = PeasiModel(LayeredEncoder(SHAPE), variant, slots)
+    for weight in peasi.parameters():
         weight.data *= 4
-    return made.eval()
+    return peasi.eval()
 
 
 def passage(name: str, *sentences: str, ids: Sequence[str] = ()) -> Passage:
@@ -79,40 +79,42 @@ def texts(n: int, seed: int = 0) -> list[str]:
 
 
 def random_lists(*counts: int) -> list[RankedList]:
-    """Lists of so many passages, of no sentence up to eight."""
+    """A list for each count of passages; a passage has up to eight sentences, or none."""
     return [
         ranked(*(passage(f"{q}-{n}", *texts((3 * n + q) % 9, 100 * q + n)) for n in range(count)), question=f"q{q}")
         for q, count in enumerate(counts)
     ]
 
 
-def ids(of: RankedList) -> list[str]:
-    return [c.candidate_id for c in of.candidates]
+def ids(ranked_candidates: RankedList) -> list[str]:
+    return [c.candidate_id for c in ranked_candidates.candidates]
 
 
-def scores(of: RankedList) -> dict[str, float]:
-    return {c.candidate_id: c.score for c in of.candidates}
+def scores(ranked_candidates: RankedList) -> dict[str, float]:
+    return {c.candidate_id: c.score for c in ranked_candidates.candidates}
 
 
 @torch.no_grad()
-def first_token(encoder: LayeredEncoder, *given: str, limit: int = 64) -> Tensor:
+def first_token(encoder: LayeredEncoder, *members: str, limit: int = 64) -> Tensor:
     """E of one tuple of texts [d], in float64."""
-    tokens = tokeniser(limit).pairs([given]).pack()
+    tokens = tokeniser(limit).pairs([members]).pack()
     return encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)[0].double()
 
 
-def easi_logits(of: PeasiModel, *window: str) -> list[float]:
-    assert of.sentence is not None
-    embedding = first_token(of.easi_encoder or of.encoder, QUESTION, *window)
-    return (of.sentence.weight.double() @ embedding)[: len(window)].tolist()
+def easi_logits(peasi: PeasiModel, *window: str) -> list[float]:
+    assert peasi.sentence is not None
+    embedding = first_token(peasi.easi_encoder or peasi.encoder, QUESTION, *window)
+    return (peasi.sentence.weight.double() @ embedding)[: len(window)].tolist()
 
 
-def aim(at: PeasiModel, logits: Sequence[float], *window: str, limit: int = 64) -> None:
+def aim(peasi: PeasiModel, logits: Sequence[float], *window: str, limit: int = 64) -> None:
     """Make EASI give these logits to the sentences of this window."""
-    assert at.sentence is not None
-    serving = at.for_inference("cpu")
+    assert peasi.sentence is not None
+    serving = peasi.for_inference("cpu")
     embedding = first_token(serving.easi_encoder or serving.encoder, QUESTION, *window, limit=limit)
-    at.sentence.weight.data[: len(logits)] = torch.outer(torch.tensor(logits), (embedding / embedding.square().sum()).float())
+    peasi.sentence.weight.data[: len(logits)] = torch.outer(
+        torch.tensor(logits), (embedding / embedding.square().sum()).float()
+    )
 
 
 # Windows.
@@ -156,10 +158,10 @@ def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> Non
     reader = Reader(model(variant), tokeniser())
     sentences = ("apple river", "comet", "the violin of a glacier")
     logits = easi_logits(reader.model, *sentences)
-    found = reader.sentences([AskedPassage(QUESTION, "", sentences)])
+    extracted = reader.sentences([AskedPassage(QUESTION, "", sentences)])
     best = int(np.argmax(logits))
-    assert found.sentence.tolist() == [best]
-    assert found.log_p.tolist() == pytest.approx([math.log(math.exp(logits[best]) / sum(map(math.exp, logits)))])
+    assert extracted.sentence.tolist() == [best]
+    assert extracted.log_p.tolist() == pytest.approx([math.log(math.exp(logits[best]) / sum(map(math.exp, logits)))])
     assert len({round(logit, 3) for logit in logits}) == 3
 
 
@@ -170,48 +172,48 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
         sentences = texts(7, seed)
         split = [sentences[:3], sentences[3:5], sentences[5:]]
         logits = [logit for window in split for logit in easi_logits(reader.model, *window)]
-        found = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
+        extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences))])
         best = int(np.argmax(logits))
-        assert found.sentence.tolist() == [best]
-        assert found.log_p.tolist() == pytest.approx([logits[best] - math.log(sum(map(math.exp, logits)))])
+        assert extracted.sentence.tolist() == [best]
+        assert extracted.log_p.tolist() == pytest.approx([logits[best] - math.log(sum(map(math.exp, logits)))])
         window = next(window for window in split if sentences[best] in window)
-        assert found.embedding[0].tolist() == pytest.approx(first_token(reader.model.encoder, QUESTION, *window).tolist())
+        assert extracted.embedding[0].tolist() == pytest.approx(first_token(reader.model.encoder, QUESTION, *window).tolist())
         winners.add(best)
     assert min(winners) < 3 and max(winners) >= 3
 
 
 @given(st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9), st.integers(1, 4))
 def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list[str], slots: int) -> None:
-    made = model("easi", 4)
-    reader = Reader(made, tokeniser())
+    easi = model("easi", 4)
+    reader = Reader(easi, tokeniser())
     reader.model.slots = slots
-    found = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
+    extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
     spoken = [n for n, text in enumerate(sentences) if text.strip() and text != "\u200b"]
     if spoken:
-        assert found.sentence[0] in spoken
-        assert math.log(1e-9) < found.log_p[0] <= 1e-12
-        assert (found.log_p[0] == pytest.approx(0)) == (len(spoken) == 1)
+        assert extracted.sentence[0] in spoken
+        assert math.log(1e-9) < extracted.log_p[0] <= 1e-12
+        assert (extracted.log_p[0] == pytest.approx(0)) == (len(spoken) == 1)
     else:
-        assert found.sentence[0] == -1 and found.log_p[0] == 0
-    assert (found.sentence[1], found.log_p[1]) == (0, pytest.approx(0))
+        assert extracted.sentence[0] == -1 and extracted.log_p[0] == 0
+    assert (extracted.sentence[1], extracted.log_p[1]) == (0, pytest.approx(0))
 
 
 def test_of_equal_sentences_the_first_is_extracted() -> None:
-    made = model("easi")
-    assert made.sentence is not None
-    made.sentence.weight.data.zero_()
-    found = Reader(made, tokeniser()).sentences([AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
-    assert found.sentence.tolist() == [1]
-    assert found.log_p.tolist() == pytest.approx([-math.log(4)])
+    easi = model("easi")
+    assert easi.sentence is not None
+    easi.sentence.weight.data.zero_()
+    extracted = Reader(easi, tokeniser()).sentences([AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
+    assert extracted.sentence.tolist() == [1]
+    assert extracted.log_p.tolist() == pytest.approx([-math.log(4)])
 
 
 def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
     sentences = ("comet " * 30, "apple", "river")
     whole = 1 + 5 + 1 + 32 + 3  # [CLS], the question, its [SEP], the sentences and theirs
     for limit, best, cut in ((64, 2, 0), (whole, 2, 0), (whole - 1, 1, 1), (whole - 2, 0, 2), (whole - 20, 0, 20)):
-        made = model("easi")
-        aim(made, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
-        reader = Reader(made, tokeniser(limit))
+        easi = model("easi")
+        aim(easi, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
+        reader = Reader(easi, tokeniser(limit))
         assert reader.sentences([AskedPassage(QUESTION, "", sentences)]).sentence.tolist() == [best]
         assert reader.costs()["tokens_cut"] == cut
 
@@ -219,14 +221,14 @@ def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
 def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
     reader = Reader(model("easi", 6), tokeniser())
     long = "comet " * 1_000
-    given = [(), ("",), ("comet",), tuple(texts(60)), (long,), (long, "apple"), ("", "apple", " ")]
-    found = reader.sentences([AskedPassage(QUESTION, "", each) for each in given])
-    assert found.sentence.tolist()[:3] == [-1, -1, 0]
-    assert 0 <= found.sentence[3] < 60
-    assert found.sentence.tolist()[4:] == [0, 0, 1]
-    assert not found.log_p[:2].any()
-    assert found.log_p[[2, 4, 5, 6]] == pytest.approx(0)  # the only sentence that has tokens
-    assert found.log_p[3] < math.log(0.9)
+    passages = [(), ("",), ("comet",), tuple(texts(60)), (long,), (long, "apple"), ("", "apple", " ")]
+    extracted = reader.sentences([AskedPassage(QUESTION, "", each) for each in passages])
+    assert extracted.sentence.tolist()[:3] == [-1, -1, 0]
+    assert 0 <= extracted.sentence[3] < 60
+    assert extracted.sentence.tolist()[4:] == [0, 0, 1]
+    assert not extracted.log_p[:2].any()
+    assert extracted.log_p[[2, 4, 5, 6]] == pytest.approx(0)  # the only sentence that has tokens
+    assert extracted.log_p[3] < math.log(0.9)
     spent = reader.costs()
     assert spent["predictions"] == 1 + 1 + 1 + 10 + 1 + 1 + 1
     assert 2 * (1_000 - 64) < spent["tokens_cut"] < 2 * 1_000
@@ -237,20 +239,20 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
 
 def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() -> None:
     reader = Reader(model(), tokeniser())
-    found = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
+    extracted = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
     assert reader.model.easi_encoder is not None
-    assert found.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
+    assert extracted.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
 
 
 # PR (§2.1) and PR ⊕ EASI (§2.3).
 
 
 def test_pr_is_w_times_tanh_of_the_first_token() -> None:
-    made = PassageReranker(model("pr"), tokeniser())
+    reranker = PassageReranker(model("pr"), tokeniser())
     serving = model("pr").for_inference("cpu")
     assert serving.passage is not None
     came = ranked(*(passage(f"p{n}", *texts(2, n)) for n in range(5)))
-    (left,) = made.rerank([came])
+    (left,) = reranker.rerank([came])
     for candidate in left.candidates:
         read = first_token(serving.encoder, QUESTION, candidate.text).tanh()
         logit = float(serving.passage.weight[0] @ read + serving.passage.bias[0])
@@ -259,14 +261,14 @@ def test_pr_is_w_times_tanh_of_the_first_token() -> None:
 
 
 def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentence_too() -> None:
-    made = model("joint", 2)
-    serving = made.for_inference("cpu")
+    joint = model("joint", 2)
+    serving = joint.for_inference("cpu")
     assert serving.passage is not None and serving.easi_encoder is not None
     chosen = set()
     for seed in range(6):
         sentences = texts(4, seed)
         split = [sentences[:2], sentences[2:]]
-        (left,) = PassageReranker(made, tokeniser()).rerank([ranked(passage("p", *sentences))])
+        (left,) = PassageReranker(joint, tokeniser()).rerank([ranked(passage("p", *sentences))])
         logits = [max(easi_logits(serving, *window)) for window in split]
         window = split[int(np.argmax(logits))]
         read = first_token(serving.encoder, QUESTION, " ".join(sentences)), first_token(serving.easi_encoder, QUESTION, *window)
@@ -278,14 +280,14 @@ def test_the_joint_score_reads_the_embedding_of_the_window_with_the_best_sentenc
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(variant: Variant, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = model(variant)
+    peasi = model(variant)
     came = random_lists(12, 1, 0, 7, 25)
     for kind in (PassageReranker, SentenceExtractor):
         if (kind, variant) in ((PassageReranker, "easi"), (SentenceExtractor, "pr")):
             continue
-        stage = kind(made, tokeniser())
+        stage = kind(peasi, tokeniser())
         together = stage.rerank(came)
-        assert len({s for of in together for s in scores(of).values()}) > 10
+        assert len({s for each_list in together for s in scores(each_list).values()}) > 10
         assert stage.rerank(came[::-1]) == together[::-1]
         assert [stage.rerank([each])[0] for each in came] == together
         with monkeypatch.context() as patch:
@@ -340,11 +342,11 @@ def test_pr_takes_from_a_joint_head_the_part_that_reads_passages() -> None:
 def test_an_easi_goes_on_with_the_first_slots_of_another_that_has_enough() -> None:
     with pytest.raises(ValueError, match="its EASI has 3 slots, not 5; give slots of at most 3"):
         model("joint", 5).take_sentence_head(model("easi", 3))
-    made, of = model("joint", 3), model("easi", 5, seed=1)
-    made.take_sentence_head(of)
-    assert made.sentence is not None and of.sentence is not None
-    assert torch.equal(made.sentence.weight, of.sentence.weight[:3])
-    model("pr").take_sentence_head(of)  # has none to take it
+    joint, easi = model("joint", 3), model("easi", 5, seed=1)
+    joint.take_sentence_head(easi)
+    assert joint.sentence is not None and easi.sentence is not None
+    assert torch.equal(joint.sentence.weight, easi.sentence.weight[:3])
+    model("pr").take_sentence_head(easi)  # has none to take it
 
 
 # Checkpoints.
@@ -352,37 +354,37 @@ def test_an_easi_goes_on_with_the_first_slots_of_another_that_has_enough() -> No
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_checkpoint_comes_back_as_it_was(variant: Variant, tmp_path: Path) -> None:
-    made = model(variant, 5)
-    made.calibration = Calibration((0.75,), -0.125)
-    save(tmp_path, made, tokeniser())
+    peasi = model(variant, 5)
+    peasi.calibration = Calibration((0.75,), -0.125)
+    save(tmp_path, peasi, tokeniser())
     back, with_tokeniser = load(tmp_path)
-    assert (back.variant, back.slots, back.calibration) == (variant, 5, made.calibration)
+    assert (back.variant, back.slots, back.calibration) == (variant, 5, peasi.calibration)
     assert with_tokeniser.limit == 64 and not back.training
-    assert back.state_dict().keys() == made.state_dict().keys()
-    assert all(torch.equal(value, made.state_dict()[name]) for name, value in back.state_dict().items())
+    assert back.state_dict().keys() == peasi.state_dict().keys()
+    assert all(torch.equal(value, peasi.state_dict()[name]) for name, value in back.state_dict().items())
     came = random_lists(6)
     for kind in (PassageReranker, SentenceExtractor):
-        if (kind is PassageReranker and made.reads_passages) or (kind is SentenceExtractor and made.reads_sentences):
-            assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(made, tokeniser()).rerank(came)
+        if (kind is PassageReranker and peasi.reads_passages) or (kind is SentenceExtractor and peasi.reads_sentences):
+            assert load_reranker(kind.name, tmp_path, model=find_model).rerank(came) == kind(peasi, tokeniser()).rerank(came)
 
 
 @pytest.mark.parametrize("variant", ["mtl1", "joint"])
 def test_both_transformers_find_their_word_embeddings_at_their_source(variant: Variant, tmp_path: Path) -> None:
     torch.manual_seed(0)
     folder = find_model(DEFAULT)
-    made = PeasiModel(LayeredEncoder.load(folder, 1), variant, 3)
-    assert made.easi_encoder is not None
-    made.easi_encoder.words.load_state_dict(made.encoder.words.state_dict())
-    save(tmp_path, made, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
+    peasi = PeasiModel(LayeredEncoder.load(folder, 1), variant, 3)
+    assert peasi.easi_encoder is not None
+    peasi.easi_encoder.words.load_state_dict(peasi.encoder.words.state_dict())
+    save(tmp_path, peasi, tokeniser(), "fp16", WordSource.read(DEFAULT, folder))
     assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors", SUMS}
     assert (tmp_path / "model.safetensors").stat().st_size < 2 * 1.2 * 2 * 2_000_000  # two layers, two bytes
     back, _ = load(tmp_path, find_model)
     assert back.easi_encoder is not None and back.calibration is None
     for encoder in (back.encoder, back.easi_encoder):
-        assert torch.equal(encoder.words.weight, made.encoder.words.weight)
+        assert torch.equal(encoder.words.weight, peasi.encoder.words.weight)
     for name, value in back.state_dict().items():
         assert value.dtype == torch.float32
-        assert torch.allclose(value, made.state_dict()[name], rtol=1e-3, atol=1e-6), name
+        assert torch.allclose(value, peasi.state_dict()[name], rtol=1e-3, atol=1e-6), name
 
 
 def test_one_transformer_takes_less_room_than_two(tmp_path: Path) -> None:
@@ -399,8 +401,8 @@ def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_pat
     save(tmp_path / "pr", model("pr"), tokeniser())
     with pytest.raises(ValueError, match="'pr', which extracts no sentence"):
         load_reranker("peasi.easi", tmp_path / "pr")
-    told = json.loads((tmp_path / "pr" / "config.json").read_text())
-    (tmp_path / "pr" / "config.json").write_text(json.dumps(told | {"variant": "mtl0"}))
+    config = json.loads((tmp_path / "pr" / "config.json").read_text())
+    (tmp_path / "pr" / "config.json").write_text(json.dumps(config | {"variant": "mtl0"}))
     (tmp_path / "pr" / SUMS).unlink()
     with pytest.raises(ValueError, match="does not fit config"):
         load(tmp_path / "pr")
@@ -413,15 +415,15 @@ def test_a_checkpoint_of_another_model_or_without_its_weights_is_refused(tmp_pat
 
 @pytest.mark.parametrize("calibration", [None, Calibration((2.0,), 0.5)])
 def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_elsewhere(calibration) -> None:
-    made = model("mtl1")
-    made.calibration = calibration
+    peasi = model("mtl1")
+    peasi.calibration = calibration
     came = ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))
-    (by_pr,) = PassageReranker(made, tokeniser()).rerank([came])
-    (unsure,) = SentenceExtractor(made, tokeniser()).rerank([came])
-    (left,) = SentenceExtractor(made, tokeniser()).rerank([by_pr])
-    found = Reader(made, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([came])
+    (unsure,) = SentenceExtractor(peasi, tokeniser()).rerank([came])
+    (left,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
+    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
-    for candidate, sentence, log_p in zip(by_pr.candidates, found.sentence, found.log_p, strict=True):
+    for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
         p = math.exp(log_p) / (1 + math.exp(-candidate.score))
         logit = weight * math.log(p / (1 - p)) + bias
@@ -432,25 +434,25 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
 
 
 def test_the_latest_score_of_pr_counts() -> None:
-    made = model("mtl1")
+    peasi = model("mtl1")
     (once,) = PassageReranker(model("pr", seed=3), tokeniser()).rerank(random_lists(5))
-    (again,) = PassageReranker(made, tokeniser()).rerank([once])
-    (only,) = PassageReranker(made, tokeniser()).rerank(random_lists(5))
-    extractor = SentenceExtractor(made, tokeniser())
+    (again,) = PassageReranker(peasi, tokeniser()).rerank([once])
+    (only,) = PassageReranker(peasi, tokeniser()).rerank(random_lists(5))
+    extractor = SentenceExtractor(peasi, tokeniser())
     assert scores(extractor.rerank([again])[0]) == scores(extractor.rerank([only])[0]) != scores(extractor.rerank([once])[0])
 
 
 def test_below_the_threshold_nothing_is_returned() -> None:
-    made = model("mtl1")
-    (by_pr,) = PassageReranker(made, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(3, n)) for n in range(5)))])
-    (everything,) = SentenceExtractor(made, tokeniser()).rerank([by_pr])
+    peasi = model("mtl1")
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(3, n)) for n in range(5)))])
+    (everything,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     confidences = sorted(scores(everything).values(), reverse=True)
     assert len(set(confidences)) == 5
     for stay in range(1, 6):
-        (some,) = SentenceExtractor(made, tokeniser(), confidences[stay - 1] - 1e-6).rerank([by_pr])
+        (some,) = SentenceExtractor(peasi, tokeniser(), confidences[stay - 1] - 1e-6).rerank([by_pr])
         assert some.candidates == everything.candidates[:stay]
-    assert SentenceExtractor(made, tokeniser(), 1.0).rerank([by_pr]) == [RankedList(by_pr.question, ())]
-    assert SentenceExtractor(made, tokeniser(), 0.0).rerank([by_pr]) == [everything]
+    assert SentenceExtractor(peasi, tokeniser(), 1.0).rerank([by_pr]) == [RankedList(by_pr.question, ())]
+    assert SentenceExtractor(peasi, tokeniser(), 0.0).rerank([by_pr]) == [everything]
 
 
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
@@ -476,15 +478,15 @@ def test_a_passage_without_sentences_leaves_and_a_list_of_such_is_empty() -> Non
     left = SentenceExtractor(model(), tokeniser()).rerank(
         [ranked(passage("a"), passage("b", "comet"), passage("c", " ")), ranked(passage("d"))]
     )
-    assert [ids(of) for of in left] == [["b@0"], []]
+    assert [ids(remaining) for remaining in left] == [["b@0"], []]
 
 
 def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_scores_higher() -> None:
-    made = model("easi")
-    aim(made, (0.0, -3.0), "comet", "apple")
+    easi = model("easi")
+    aim(easi, (0.0, -3.0), "comet", "apple")
     wide = passage("wide", "comet", "apple", ids=("x", "y"))
     alone, twin = passage("alone", "comet", ids=("x",)), passage("twin", "comet", ids=("x",))
-    extractor = SentenceExtractor(made, tokeniser())
+    extractor = SentenceExtractor(easi, tokeniser())
     for order in ((wide, alone, twin), (alone, wide, twin), (alone, twin, wide)):
         (left,) = extractor.rerank([ranked(*order)])
         assert [(c.candidate_id, c.hit.passage.passage_id, c.score) for c in left.candidates] == [("x", "alone", 1.0)]
@@ -496,10 +498,10 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
 
 @pytest.mark.parametrize(("variant", "for_passages", "for_sentences"), [("mtl0", 1, 1), ("mtl1", 1, 1), ("joint", 2, 1)])
 def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
-    made, came = model(variant), random_lists(4)
+    peasi, came = model(variant), random_lists(4)
     asked = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
-    whole = Reader(made, tokeniser())
-    pr, easi = Reader(made, tokeniser(), sentences=False), Reader(made, tokeniser(), passages=False)
+    whole = Reader(peasi, tokeniser())
+    pr, easi = Reader(peasi, tokeniser(), sentences=False), Reader(peasi, tokeniser(), passages=False)
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
         assert sum(isinstance(module, LayeredEncoder) for module in reader.model.modules()) == held
     assert np.array_equal(pr.passages(asked), whole.passages(asked))
@@ -534,9 +536,9 @@ def test_positions_are_those_that_the_sentences_of_the_list_have() -> None:
 
 
 def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None:
-    made = model("mtl1")
-    assert made.sentence is not None
-    made.sentence.weight.data.zero_()  # the first sentence of each passage
+    peasi = model("mtl1")
+    assert peasi.sentence is not None
+    peasi.sentence.weight.data.zero_()  # the first sentence of each passage
     came = ranked(
         passage("p", "An apple.", "A comet it is.", "Which river?"),
         passage("q", "Which comet?", "A senate."),
@@ -548,12 +550,12 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
     assert set(there) == {"p@1", "p@2", "q@0", "r@0"}  # s is out, p@0 is not among them
     plan = [
         Stage("overlap", Overlap(), 4),
-        Stage("peasi.pr", PassageReranker(made, tokeniser()), 2),
-        Stage("peasi.easi", SentenceExtractor(made, tokeniser())),
+        Stage("peasi.pr", PassageReranker(peasi, tokeniser()), 2),
+        Stage("peasi.easi", SentenceExtractor(peasi, tokeniser())),
     ]
     (outcome,) = run_stages([came], plan)
     three = RankedList(came.question, came.candidates[:3])
-    best = ids(PassageReranker(made, tokeniser()).rerank([three])[0])
+    best = ids(PassageReranker(peasi, tokeniser()).rerank([three])[0])
     assert best[2] != "p"  # whose first sentence overlap has dropped
     rows = outcome.rows()
     fates = {row.candidate_id: (row.fate, row.dropped_by) for row in rows}
@@ -567,32 +569,34 @@ def test_in_a_plan_each_candidate_ends_as_one_row_of_where_it_was_last() -> None
 
 
 def test_passages_that_give_no_answer_are_dropped_by_the_extractor() -> None:
-    made = model("mtl1")
+    peasi = model("mtl1")
     came = ranked(passage("p", "An apple."), passage("empty"), passage("q", "Which comet?"))
-    pr = Stage("peasi.pr", PassageReranker(made, tokeniser()))
-    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(made, tokeniser()), 1)])
+    pr = Stage("peasi.pr", PassageReranker(peasi, tokeniser()))
+    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(peasi, tokeniser()), 1)])
     fates = {row.candidate_id: (row.unit, row.fate, row.dropped_by) for row in outcome.rows()}
     assert fates.pop("empty") == ("passage", "dropped", "peasi.easi")
     assert sorted(fates.values()) == [("sentence", "dropped", "peasi.easi"), ("sentence", "kept", None)]
-    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(made, tokeniser(), 1.0))])
+    (outcome,) = run_stages([came], [pr, Stage("peasi.easi", SentenceExtractor(peasi, tokeniser(), 1.0))])
     assert not outcome.kept.candidates
     assert {(row.unit, row.dropped_by) for row in outcome.rows()} == {("passage", "peasi.easi")}
 
 
 def test_top_1_is_the_answer_of_pr_s_best_passage() -> None:
-    made = model()
+    peasi = model()
     came = random_lists(8, 0, 3)
-    for before, left in zip(came, TopPassage(made, tokeniser()).rerank(came), strict=True):
-        (by_pr,) = PassageReranker(made, tokeniser()).rerank([before])
+    for before, left in zip(came, TopPassage(peasi, tokeniser()).rerank(came), strict=True):
+        (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([before])
         best = replace(by_pr, candidates=by_pr.candidates[:1])
-        assert left == SentenceExtractor(made, tokeniser()).rerank([best])[0]
+        assert left == SentenceExtractor(peasi, tokeniser()).rerank([best])[0]
         assert len(left.candidates) <= 1
 
 
 def test_uncalibrated_it_is_the_product() -> None:
     passage, log_p = np.array([0.0, 0.0, math.log(3), 800.0, -800.0, 800.0]), np.log([1, 0.5, 0.8, 0.5, 1, 1])
-    found = UNCALIBRATED(answer_logit(passage, log_p)).tolist()
-    assert found == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1]) and min(found) > 0 and max(found) < 1
+    confidences = UNCALIBRATED(answer_logit(passage, log_p)).tolist()
+    assert (
+        confidences == pytest.approx([1 / 2, 1 / 4, 0.75 * 0.8, 1 / 2, 0, 1]) and min(confidences) > 0 and max(confidences) < 1
+    )
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
@@ -600,17 +604,17 @@ def test_uncalibrated_it_is_the_product() -> None:
 def test_a_sentence_that_has_no_number_stops_the_extractor_and_is_not_below_its_threshold(
     threshold: float | None, wrong: float
 ) -> None:
-    made = model("mtl1")
-    came = PassageReranker(made, tokeniser()).rerank([ranked(passage("p", "comet", "apple"), passage("r", "river"))])
-    assert made.sentence is not None
-    made.sentence.weight.data[1] = wrong  # of the second slot: r has no second sentence
+    peasi = model("mtl1")
+    came = PassageReranker(peasi, tokeniser()).rerank([ranked(passage("p", "comet", "apple"), passage("r", "river"))])
+    assert peasi.sentence is not None
+    peasi.sentence.weight.data[1] = wrong  # of the second slot: r has no second sentence
     with pytest.raises(ScoreNotFinite, match=r"peasi\.easi: score .* for candidate p of question q"):
-        SentenceExtractor(made, tokeniser(), threshold).rerank(came)
+        SentenceExtractor(peasi, tokeniser(), threshold).rerank(came)
 
 
 def test_a_passage_that_has_no_number_stops_pr() -> None:
-    made = model("pr")
-    assert made.passage is not None
-    made.passage.bias.data[:] = torch.nan
+    pr = model("pr")
+    assert pr.passage is not None
+    pr.passage.bias.data[:] = torch.nan
     with pytest.raises(ScoreNotFinite, match=r"peasi\.pr: score nan for candidate p of question q"):
-        PassageReranker(made, tokeniser()).rerank([ranked(passage("p", "comet"))])
+        PassageReranker(pr, tokeniser()).rerank([ranked(passage("p", "comet"))])

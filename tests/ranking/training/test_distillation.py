@@ -32,8 +32,8 @@ def test_equation_1_worked_example() -> None:
     student, teacher, label = torch.zeros(1), torch.tensor([tau * math.log(3)]), torch.ones(1)
     kl = 0.75 * math.log(1.5) + 0.25 * math.log(0.5)
     assert soft_loss(student, teacher, tau).item() == pytest.approx(kl, rel=1e-5)
-    made = distillation_loss(student, hard_loss(student, label), teacher, alpha, tau).item()
-    assert made == pytest.approx(0.1 * math.log(2) + 0.9 * 25 * kl, rel=1e-5)
+    total = distillation_loss(student, hard_loss(student, label), teacher, alpha, tau).item()
+    assert total == pytest.approx(0.1 * math.log(2) + 0.9 * 25 * kl, rel=1e-5)
 
 
 @pytest.mark.parametrize("tau", [1.0, 3.0, 5.0])
@@ -61,9 +61,9 @@ def batch(outputs: int) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_equation_4_is_the_weighted_sum_of_each_head_with_its_own_teacher() -> None:
     logits, labels, teachers = batch(3)
-    made = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.5, 2.0)).batch_loss(logits.unbind(1), labels, teachers)
+    total = Distillation("mhs", 3, 0.5, 3.0, (1.0, 0.5, 2.0)).batch_loss(logits.unbind(1), labels, teachers)
     each = [distillation_loss(logits[:, n], hard_loss(logits[:, n], labels), teachers[:, n], 0.5, 3.0).item() for n in range(3)]
-    assert made.item() == pytest.approx(each[0] + 0.5 * each[1] + 2 * each[2], rel=1e-6)
+    assert total.item() == pytest.approx(each[0] + 0.5 * each[1] + 2 * each[2], rel=1e-6)
     assert len({round(value, 3) for value in each}) == 3
 
 
@@ -94,8 +94,8 @@ def test_sum_and_round_robin_teach_one_student() -> None:
 
 def test_without_a_teacher_every_output_learns_from_the_labels() -> None:
     logits, labels, _ = batch(2)
-    made = NO_TEACHER.batch_loss(logits.unbind(1), labels, None).item()
-    assert made == pytest.approx(hard_loss(logits[:, 0], labels).item() + hard_loss(logits[:, 1], labels).item())
+    total = NO_TEACHER.batch_loss(logits.unbind(1), labels, None).item()
+    assert total == pytest.approx(hard_loss(logits[:, 0], labels).item() + hard_loss(logits[:, 1], labels).item())
 
 
 def test_one_teacher_goes_into_every_head_and_an_exit_learns_from_all_teachers() -> None:

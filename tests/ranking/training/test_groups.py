@@ -66,11 +66,11 @@ def test_bce_stands_beside_softmax_with_its_weight() -> None:
 def test_alpha_weighs_the_labels_loss_and_the_teachers_margins() -> None:
     torch.manual_seed(1)
     logits, teachers = torch.randn(6), 3 * torch.randn(6, 2)
-    made = Distillation("sum", 2, 0.2, loss="margin_mse").batch_loss(
+    total = Distillation("sum", 2, 0.2, loss="margin_mse").batch_loss(
         [logits], LABELS, teachers, 0, GROUPS, LabelLoss("softmax")
     )
     margins = [margin_mse(logits, teachers[:, t], LABELS, GROUPS).item() for t in range(2)]
-    assert made.item() == pytest.approx(2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5)
+    assert total.item() == pytest.approx(2 * 0.2 * softmax_loss(logits, LABELS, GROUPS).item() + 0.8 * sum(margins), rel=1e-5)
 
 
 # What an epoch draws
@@ -91,27 +91,27 @@ def many(count: int = 30, draws: int = 3) -> tuple[list[Group], np.ndarray]:
 
 def test_a_step_has_whole_groups_and_an_epoch_every_right_pair_and_as_many_wrong_ones_as_it_should_draw() -> None:
     groups, lengths = many()
-    made = Groups(groups, lengths, 800)
-    of = {pair: n for n, each in enumerate(groups) for pair in (*each.always, *each.drawn_from)}
+    sampler = Groups(groups, lengths, 800)
+    group_of_pair = {pair: n for n, each in enumerate(groups) for pair in (*each.always, *each.drawn_from)}
     for epoch in range(20):
-        steps = made.epoch(np.random.default_rng([0, epoch]))
-        assert len(steps) == made.steps > 3
+        steps = sampler.epoch(np.random.default_rng([0, epoch]))
+        assert len(steps) == sampler.steps > 3
         seen: Counter[int] = Counter()
         for pairs, numbers in steps:
             assert len(pairs) and (np.diff(lengths[pairs]) >= 0).all()
-            together = {number: {of[p] for p in pairs[numbers == number]} for number in set(numbers)}
+            together = {number: {group_of_pair[p] for p in pairs[numbers == number]} for number in set(numbers)}
             assert all(len(questions) == 1 for questions in together.values())
-            here = Counter(of[p] for p in pairs)
+            here = Counter(group_of_pair[p] for p in pairs)
             assert not here.keys() & seen.keys() and len(together) == len(here)
             seen += here
         assert seen == {n: len(g.always) + min(3, len(g.drawn_from)) for n, g in enumerate(groups)}
 
 
 def test_draws_follow_from_the_seed_and_the_epoch_and_reach_every_wrong_pair() -> None:
-    made = Groups([group(0, 1, 10, 2), group(11, 1, 10, 2)], np.full(22, 9), 100)
+    sampler = Groups([group(0, 1, 10, 2), group(11, 1, 10, 2)], np.full(22, 9), 100)
 
     def drawn(seed: int, epoch: int) -> list[int]:
-        return sorted(np.concatenate([pairs for pairs, _ in made.epoch(np.random.default_rng([seed, epoch]))]).tolist())
+        return sorted(np.concatenate([pairs for pairs, _ in sampler.epoch(np.random.default_rng([seed, epoch]))]).tolist())
 
     assert drawn(0, 3) == drawn(0, 3) and drawn(0, 3) != drawn(0, 4) and drawn(0, 3) != drawn(1, 3)
     assert all(len(set(drawn(0, epoch))) == 6 for epoch in range(50))  # no pair twice
@@ -124,10 +124,10 @@ def test_draws_follow_from_the_seed_and_the_epoch_and_reach_every_wrong_pair() -
 def test_no_step_is_empty_even_if_draws_differ_much_in_length(tokens: int) -> None:
     groups = [group(4 * n, 1, 3, 1) for n in range(40)]
     lengths = np.array([[20, 5, 5, 280]] * 40).ravel()
-    made = Groups(groups, lengths, tokens)
+    sampler = Groups(groups, lengths, tokens)
     for epoch in range(50):
-        steps = made.epoch(np.random.default_rng(epoch))
-        assert len(steps) == made.steps and all(len(pairs) for pairs, _ in steps)
+        steps = sampler.epoch(np.random.default_rng(epoch))
+        assert len(steps) == sampler.steps and all(len(pairs) for pairs, _ in steps)
 
 
 def test_a_step_that_one_group_could_fill_is_refused() -> None:
@@ -157,23 +157,23 @@ def task(
 
 
 def test_by_default_a_step_is_pairs_cut_by_tokens_and_its_loss_one_exit_s_cross_entropy() -> None:
-    made = task()
-    lengths, labels = made._pairs.lengths, made._labels
+    learning = task()
+    lengths, labels = learning._pairs.lengths, learning._labels
     random = np.random.default_rng([0, 1])
-    steps = cut(lengths, random.permutation(len(labels)), made.steps, random)
-    assert made.steps == -(-int(lengths.sum()) // 200) > 3
-    for batch, pairs in zip(made.batches(1), steps, strict=True):
-        assert torch.equal(batch.labels, labels[pairs]) and torch.equal(batch.tokens.ids, made._pairs.pack(pairs).ids)
+    steps = cut(lengths, random.permutation(len(labels)), learning.steps, random)
+    assert learning.steps == -(-int(lengths.sum()) // 200) > 3
+    for batch, pairs in zip(learning.batches(1), steps, strict=True):
+        assert torch.equal(batch.labels, labels[pairs]) and torch.equal(batch.tokens.ids, learning._pairs.pack(pairs).ids)
         assert batch.exit == random.integers(2)
-        plain = hard_loss(made.model(batch.tokens, batch.exit), batch.labels)
-        assert torch.equal(made.loss(batch), plain)
+        plain = hard_loss(learning.model(batch.tokens, batch.exit), batch.labels)
+        assert torch.equal(learning.loss(batch), plain)
 
 
 def test_a_loss_over_groups_leaves_out_and_counts_questions_without_a_wrong_candidate() -> None:
     rows = [question("a", 3), question("b", 1), question("c", 4, right=2), question("d", 2, right=0)]
-    made = task(rows, by_labels=LabelLoss("softmax"), negatives=1)
-    assert made.questions_left_out == 1
-    ((batch),) = made.batches(0)
+    learning = task(rows, by_labels=LabelLoss("softmax"), negatives=1)
+    assert learning.questions_left_out == 1
+    ((batch),) = learning.batches(0)
     assert len(batch.labels) == (1 + 1) + (2 + 1) and batch.labels.sum() == 3
     assert task(rows, negatives=1).questions_left_out == 0
     assert sum(len(b.labels) for b in task(rows, negatives=1).batches(0)) == (1 + 1) + 1 + (2 + 1)
@@ -191,51 +191,53 @@ def test_a_loss_over_groups_is_refused_where_every_question_has_a_single_candida
         task([question("a", 1), question("b", 1)], **settings)
 
 
-def logits_of_all(made: PairTask, batch: PairBatch) -> list[Tensor]:
-    return [made.model(batch.tokens, n) for n in range(2)]
+def logits_of_all(learning: PairTask, batch: PairBatch) -> list[Tensor]:
+    return [learning.model(batch.tokens, n) for n in range(2)]
 
 
 def test_all_exits_learn_in_one_step_by_the_mean_of_their_losses() -> None:
-    made = task(sampling="all", by_labels=LabelLoss("softmax", 0.5))
-    for batch in made.batches(0):
+    learning = task(sampling="all", by_labels=LabelLoss("softmax", 0.5))
+    for batch in learning.batches(0):
         assert batch.exit is None
-        each = [LabelLoss("softmax", 0.5)(logits, batch.labels, batch.groups).item() for logits in logits_of_all(made, batch)]
-        assert made.loss(batch).item() == pytest.approx(sum(each) / 2, rel=1e-5) and abs(each[0] - each[1]) > 1e-6
-    made.loss(batch).backward()
-    assert all(c.score.weight.grad.abs().sum() > 0 for c in made.model.classifiers)
+        each = [
+            LabelLoss("softmax", 0.5)(logits, batch.labels, batch.groups).item() for logits in logits_of_all(learning, batch)
+        ]
+        assert learning.loss(batch).item() == pytest.approx(sum(each) / 2, rel=1e-5) and abs(each[0] - each[1]) > 1e-6
+    learning.loss(batch).backward()
+    assert all(c.score.weight.grad.abs().sum() > 0 for c in learning.model.classifiers)
 
 
 def test_the_last_exit_teaches_the_ones_before_it_and_learns_nothing_from_them() -> None:
-    made = task(sampling="all", self_distillation=0.4)
-    batch = next(iter(made.batches(0)))
-    early, last = logits_of_all(made, batch)
+    learning = task(sampling="all", self_distillation=0.4)
+    batch = next(iter(learning.batches(0)))
+    early, last = logits_of_all(learning, batch)
     first = 0.6 * hard_loss(early, batch.labels) + 0.4 * soft_loss(early, last.detach(), 1.0)
-    assert made.loss(batch).item() == pytest.approx(((first + hard_loss(last, batch.labels)) / 2).item(), rel=1e-6)
-    made.loss(batch).backward()
-    taught = made.model.classifiers[1].score.weight.grad.clone()
-    made.model.zero_grad()
-    (hard_loss(logits_of_all(made, batch)[1], batch.labels) / 2).backward()
-    assert torch.allclose(made.model.classifiers[1].score.weight.grad, taught)
+    assert learning.loss(batch).item() == pytest.approx(((first + hard_loss(last, batch.labels)) / 2).item(), rel=1e-6)
+    learning.loss(batch).backward()
+    taught = learning.model.classifiers[1].score.weight.grad.clone()
+    learning.model.zero_grad()
+    (hard_loss(logits_of_all(learning, batch)[1], batch.labels) / 2).backward()
+    assert torch.allclose(learning.model.classifiers[1].score.weight.grad, taught)
 
 
 def test_with_stop_gradient_all_exits_train_no_layer_below_the_exit_before() -> None:
-    made = task(sampling="all", stop_gradient=True)
-    batch = next(iter(made.batches(0)))
-    made.loss(batch).backward()
-    stopped = made.model.encoder.layers[0].widen.weight.grad.clone()
-    made.model.zero_grad()
-    (hard_loss(made.model(batch.tokens, 0), batch.labels) / 2).backward()
-    assert torch.allclose(made.model.encoder.layers[0].widen.weight.grad, stopped)
+    learning = task(sampling="all", stop_gradient=True)
+    batch = next(iter(learning.batches(0)))
+    learning.loss(batch).backward()
+    stopped = learning.model.encoder.layers[0].widen.weight.grad.clone()
+    learning.model.zero_grad()
+    (hard_loss(learning.model(batch.tokens, 0), batch.labels) / 2).backward()
+    assert torch.allclose(learning.model.encoder.layers[0].widen.weight.grad, stopped)
 
 
 def test_margins_are_read_beside_the_pairs_that_were_drawn() -> None:
     rows = [question(f"q{n}", 6) for n in range(4)]
     teachers = [np.arange(6 * n, 6 * n + 6, dtype=np.float32)[:, None] for n in range(4)]
     distillation = Distillation("single", 1, 0.0, loss="margin_mse")
-    made = task(rows, teachers, distillation=distillation, negatives=2)
-    for batch in made.batches(0):
+    learning = task(rows, teachers, distillation=distillation, negatives=2)
+    for batch in learning.batches(0):
         assert batch.teachers is not None
         assert (batch.teachers[batch.labels > 0, 0] % 6 == 0).all() and (batch.teachers[batch.labels == 0, 0] % 6 > 0).all()
-        logits = made.model(batch.tokens, batch.exit)
+        logits = learning.model(batch.tokens, batch.exit)
         wanted = margin_mse(logits, batch.teachers[:, 0], batch.labels, batch.groups)
-        assert made.loss(batch).item() == pytest.approx(wanted.item(), rel=1e-6) and wanted > 0.1
+        assert learning.loss(batch).item() == pytest.approx(wanted.item(), rel=1e-6) and wanted > 0.1

@@ -78,8 +78,8 @@ def test_it_learns_and_leaves_the_best_checkpoint_with_its_history(tmp_path):
     assert [e.step for e in history.evaluations] == [4, 8, 12, 16, 20, 24]
     assert history.best is not None and history.best.dev == 1
     assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", "training.json"}
-    found = finished(tmp_path)
-    assert found is not None and found.best == history.best
+    history_read = finished(tmp_path)
+    assert history_read is not None and history_read.best == history.best
 
 
 def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path):

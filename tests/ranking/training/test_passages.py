@@ -45,10 +45,10 @@ def tokeniser(limit: int = 64) -> Tokeniser:
 def model(variant: Variant, slots: int = 3, shape: Shape = SHAPE) -> PeasiModel:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(0)
-    made = PeasiModel(LayeredEncoder(shape), variant, slots)
-    for weight in made.parameters():
+    peasi = PeasiModel(LayeredEncoder(shape), variant, slots)
+    for weight in peasi.parameters():
         weight.data *= 4
-    return made
+    return peasi
 
 
 def passage(question: str, n: int, *sentences: str, right: Sequence[int] = ()) -> LabelledPassage:
@@ -69,45 +69,45 @@ QUESTIONS: list[Rows] = [
 FLAT = [row for rows in QUESTIONS for row in rows]
 
 
-def task(of: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings) -> PassageTask:
+def task(peasi: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings) -> PassageTask:
     with_tokeniser = tokeniser(limit)
     keep = partial(save, with_tokeniser)
-    return PassageTask(of, with_tokeniser, questions, questions, keep, **{"tokens": 100_000, **settings})
+    return PassageTask(peasi, with_tokeniser, questions, questions, keep, **{"tokens": 100_000, **settings})
 
 
-def save(with_tokeniser: Tokeniser, folder: Path, of: PeasiModel) -> None:
-    peasi_model.save(folder, of, with_tokeniser)
+def save(with_tokeniser: Tokeniser, folder: Path, peasi: PeasiModel) -> None:
+    peasi_model.save(folder, peasi, with_tokeniser)
 
 
-def embedding(encoder: LayeredEncoder, *given: str) -> Tensor:
-    return encoding(encoder, tokeniser().pairs([given]).pack())[0]
+def embedding(encoder: LayeredEncoder, *texts: str) -> Tensor:
+    return encoding(encoder, tokeniser().pairs([texts]).pack())[0]
 
 
-def pr_loss(of: PeasiModel, beside: Callable[[LabelledPassage], list[Tensor]] = lambda row: []) -> float:
-    assert of.passage is not None
+def pr_loss(peasi: PeasiModel, beside: Callable[[LabelledPassage], list[Tensor]] = lambda row: []) -> float:
+    assert peasi.passage is not None
     losses = []
     for row in FLAT:
-        read = torch.cat([embedding(of.encoder, row.question, row.text), *beside(row)]).tanh()
-        p = 1 / (1 + math.exp(-float(of.passage.weight[0] @ read + of.passage.bias)))
+        read = torch.cat([embedding(peasi.encoder, row.question, row.text), *beside(row)]).tanh()
+        p = 1 / (1 + math.exp(-float(peasi.passage.weight[0] @ read + peasi.passage.bias)))
         losses.append(-math.log(p if row.label else 1 - p))
     return float(np.mean(losses))
 
 
-def windows_of(of: PeasiModel, row: LabelledPassage) -> list[tuple[Tensor, list[float]]]:
+def windows_of(peasi: PeasiModel, row: LabelledPassage) -> list[tuple[Tensor, list[float]]]:
     """Of windows of three sentences at most, the embedding and the sentences' logits."""
-    assert of.sentence is not None
-    made = []
+    assert peasi.sentence is not None
+    scored_windows = []
     for numbers in ([0, 1, 2], [3, 4]) if len(row.sentences) == 5 else (range(len(row.sentences)),):
-        read = embedding(of.easi_encoder or of.encoder, row.question, *(row.sentences[n].text for n in numbers))
-        made.append((read, (of.sentence.weight @ read)[: len(numbers)].tolist()))
-    return made
+        read = embedding(peasi.easi_encoder or peasi.encoder, row.question, *(row.sentences[n].text for n in numbers))
+        scored_windows.append((read, (peasi.sentence.weight @ read)[: len(numbers)].tolist()))
+    return scored_windows
 
 
-def easi_loss(of: PeasiModel) -> float:
+def easi_loss(peasi: PeasiModel) -> float:
     losses = []
     for row in FLAT:
         if row.label:
-            p = torch.tensor([logit for _, logits in windows_of(of, row) for logit in logits]).softmax(0)
+            p = torch.tensor([logit for _, logits in windows_of(peasi, row) for logit in logits]).softmax(0)
             losses.append(-math.log(sum(float(p[n]) for n, s in enumerate(row.sentences) if s.label)))
     assert len(losses) == 3
     return float(np.mean(losses))
@@ -119,19 +119,19 @@ def easi_loss(of: PeasiModel) -> float:
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_loss_is_pr_s_cross_entropy_plus_easi_s(variant: Variant) -> None:
-    of = model(variant).eval()
-    made = task(of)
-    (batch,) = made.batches(0)
+    peasi = model(variant).eval()
+    learning = task(peasi)
+    (batch,) = learning.batches(0)
 
-    def of_window(row: LabelledPassage) -> list[Tensor]:
-        return [max(windows_of(of, row), key=lambda window: max(window[1], default=0.0))[0]]
+    def best_window(row: LabelledPassage) -> list[Tensor]:
+        return [max(windows_of(peasi, row), key=lambda window: max(window[1], default=0.0))[0]]
 
     expected = 0.0
     if variant != "easi":
-        expected += pr_loss(of, of_window) if variant == "joint" else pr_loss(of)
+        expected += pr_loss(peasi, best_window) if variant == "joint" else pr_loss(peasi)
     if variant != "pr":
-        expected += easi_loss(of)
-    assert float(made.loss(batch)) == pytest.approx(expected, rel=1e-5)
+        expected += easi_loss(peasi)
+    assert float(learning.loss(batch)) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -161,25 +161,25 @@ def test_a_correct_sentence_that_is_cut_off_is_not_learnt() -> None:
         [passage("q", 0, "word " * 60, "Cut off.", right=[0, 1]), passage("q", 1, "word " * 60, "Cut off.", right=[1])],
         [passage("q", 2, "No.")],
     ]
-    made = task(model("mtl1"), rows)
-    (batch,) = made.batches(0)
+    learning = task(model("mtl1"), rows)
+    (batch,) = learning.batches(0)
     assert batch.right.tolist() == [[True, False, False]] == batch.filled.tolist()
     pr, easi = 1 + 4 + 1 + 63 + 1, 1 + 4 + 1 + 60 + 1 + 3 + 1
-    assert made.tokens_cut == 2 * (pr - 64) + (easi - 64)
+    assert learning.tokens_cut == 2 * (pr - 64) + (easi - 64)
 
 
 # What a loss reaches.
 
 
-def reached(of: PeasiModel, loss: Tensor) -> tuple[bool, bool | None]:
+def reached(peasi: PeasiModel, loss: Tensor) -> tuple[bool, bool | None]:
     """Whether PR's transformer and EASI's have a gradient."""
-    of.zero_grad(set_to_none=True)
+    peasi.zero_grad(set_to_none=True)
     loss.backward()
-    found = [
+    reach = [
         encoder and any(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters())
-        for encoder in (of.encoder, of.easi_encoder)
+        for encoder in (peasi.encoder, peasi.easi_encoder)
     ]
-    return bool(found[0]), found[1]
+    return bool(reach[0]), reach[1]
 
 
 @pytest.mark.parametrize(
@@ -187,19 +187,19 @@ def reached(of: PeasiModel, loss: Tensor) -> tuple[bool, bool | None]:
     [("mtl0", (True, None), (True, None)), ("mtl1", (True, False), (False, True)), ("joint", (True, True), (False, True))],
 )
 def test_which_transformer_a_loss_trains(variant: Variant, by_pr: tuple, by_easi: tuple) -> None:
-    of = model(variant)
-    made = task(of)
-    (batch,) = made.batches(0)
-    assert reached(of, made.loss(batch._replace(right=torch.zeros_like(batch.right)))) == by_pr
-    assert reached(of, made.loss(batch._replace(passages=None))) == by_easi
+    peasi = model(variant)
+    learning = task(peasi)
+    (batch,) = learning.batches(0)
+    assert reached(peasi, learning.loss(batch._replace(right=torch.zeros_like(batch.right)))) == by_pr
+    assert reached(peasi, learning.loss(batch._replace(passages=None))) == by_easi
 
 
 def test_heads_learn_at_their_own_multiple_of_the_rate_and_nothing_is_left_out() -> None:
     for variant in VARIANTS:
-        of = model(variant)
-        (body_rate, body), (head_rate, heads) = task(of, classifier_rate=7.0).rates
+        peasi = model(variant)
+        (body_rate, body), (head_rate, heads) = task(peasi, classifier_rate=7.0).rates
         assert (body_rate, head_rate) == (1.0, 7.0)
-        assert {id(p) for p in (*body, *heads)} == {id(p) for p in of.parameters()}
+        assert {id(p) for p in (*body, *heads)} == {id(p) for p in peasi.parameters()}
         assert len(heads) == {"pr": 2, "easi": 1}.get(variant, 3)
 
 
@@ -213,20 +213,22 @@ def test_an_epoch_has_every_passage_once_and_the_same_batches_when_asked_again()
         for rows in QUESTIONS
     ]
 
-    def texts(made: PassageTask, epoch: int) -> list[list[tuple[int, ...]]]:
-        found = []
-        for batch in made.batches(epoch):
+    def texts(learning: PassageTask, epoch: int) -> list[list[tuple[int, ...]]]:
+        rows_by_batch = []
+        for batch in learning.batches(epoch):
             assert batch.passages is not None
             ids = batch.passages.ids.split(batch.passages.lengths.tolist())
-            found.append([(*map(int, text), int(label)) for text, label in zip(ids, batch.labels, strict=True)])
-        return found
+            rows_by_batch.append([(*map(int, text), int(label)) for text, label in zip(ids, batch.labels, strict=True)])
+        return rows_by_batch
 
-    made = task(model("mtl1"), questions, tokens=300)
-    batches = texts(made, 0)
-    assert len(batches) == made.steps > 3
+    learning = task(model("mtl1"), questions, tokens=300)
+    batches = texts(learning, 0)
+    assert len(batches) == learning.steps > 3
     assert len({text for batch in batches for text in batch}) == sum(map(len, batches)) == sum(map(len, questions))
-    assert texts(task(model("mtl1"), questions, tokens=300), 0) == batches != texts(made, 1)
-    assert sorted(map(sorted, texts(made, 1))) != sorted(map(sorted, batches))  # other batches, not another order of the same
+    assert texts(task(model("mtl1"), questions, tokens=300), 0) == batches != texts(learning, 1)
+    assert sorted(map(sorted, texts(learning, 1))) != sorted(
+        map(sorted, batches)
+    )  # other batches, not another order of the same
     assert texts(task(model("mtl1"), questions, tokens=300, seed=1), 0) != batches
 
 
@@ -284,9 +286,9 @@ RECIPE = Recipe(epochs=8, learning_rate=3e-3, schedule="constant", metric="MRR",
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_it_learns(variant: Variant, tmp_path: Path) -> None:
-    of = model(variant, 3, replace(SHAPE, width=8))
+    peasi = model(variant, 3, replace(SHAPE, width=8))
     recipe = replace(RECIPE, epochs=40, evaluate_every=10)
-    history = train(task(of), dev_lists(of, QUESTIONS), recipe, tmp_path, "f")
+    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, tmp_path, "f")
     assert history.evaluations[-1].loss < 0.5 * history.evaluations[0].loss
     assert history.best is not None and history.best.dev > 0.9
 
@@ -294,8 +296,8 @@ def test_it_learns(variant: Variant, tmp_path: Path) -> None:
 @pytest.mark.parametrize("variant", ["pr", "joint"])
 def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_path: Path) -> None:
     def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> None:
-        of = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
-        train(task(of, tokens=150), dev_lists(of, QUESTIONS), RECIPE, tmp_path / name, "f", tell)
+        peasi = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
+        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, tmp_path / name, "f", tell)
 
     def stop(state: Progress) -> None:
         if state.step == 5 and state.dev is None:
@@ -318,24 +320,24 @@ def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_pa
 # What it is held against.
 
 
-class Given:
+class FixedScores:
     """Scores of passages; or, where sentences are asked for, of the one sentence that each passage gives."""
 
     def __init__(self, scores: dict[str, float], unit: str) -> None:
         self.scores, self.unit = scores, unit
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        made = []
+        reordered = []
         for ranked in lists:
             came = ranked if self.unit == "passage" else to_sentences(ranked)
             there = tuple(c for c in came.candidates if c.candidate_id in self.scores)
-            made.append(order_by(RankedList(came.question, there), [self.scores[c.candidate_id] for c in there], "given"))
-        return made
+            reordered.append(order_by(RankedList(came.question, there), [self.scores[c.candidate_id] for c in there], "given"))
+        return reordered
 
 
 def test_the_dev_score_of_pr_is_of_passages() -> None:
     dev = dev_lists(model("pr"), QUESTIONS)
-    order = Given(
+    order = FixedScores(
         {"apple-1": 3, "apple-0": 2, "apple-2": 1, "comet-0": 2, "comet-1": 1, "violin-0": 1, "violin-1": 2}, "passage"
     )
     assert dev.score(order, "MRR", "answerable") == pytest.approx((1 / 2 + 1) / 2)
@@ -345,17 +347,17 @@ def test_the_dev_score_of_pr_is_of_passages() -> None:
 
 def test_the_dev_score_of_easi_is_of_the_sentences_of_each_passage_that_holds_a_correct_one() -> None:
     dev = dev_lists(model("easi"), QUESTIONS)
-    order = Given({"apple-0@1": 1, "apple-2@0": 1, "comet-0@1": 1}, "sentence")
+    order = FixedScores({"apple-0@1": 1, "apple-2@0": 1, "comet-0@1": 1}, "sentence")
     assert dev.score(order, "P@1", "raw") == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize("variant", ["mtl0", "mtl1", "joint"])
 def test_the_dev_score_of_both_is_of_the_answers(variant: Variant) -> None:
     dev = dev_lists(model(variant), QUESTIONS)
-    order = Given({"apple-2@4": 1, "comet-1@0": 1, "violin-0@0": 1}, "sentence")
+    order = FixedScores({"apple-2@4": 1, "comet-1@0": 1, "violin-0@0": 1}, "sentence")
     assert dev.score(order, "P@1", "answerable") == pytest.approx(1 / 2)
     assert dev.score(order, "P@1", "raw") == pytest.approx(1 / 3)
-    unanswered = Given({"comet-0@1": 1}, "sentence")  # apple's nine sentences are a tie, three of them correct
+    unanswered = FixedScores({"comet-0@1": 1}, "sentence")  # apple's nine sentences are a tie, three of them correct
     assert dev.score(unanswered, "P@1", "answerable") == pytest.approx((3 / 9 + 1) / 2)
 
 
@@ -370,10 +372,10 @@ def test_dev_questions_that_nothing_answers_measure_nothing(variant: Variant) ->
 
 def firsts(variant: Variant = "mtl1") -> PeasiModel:
     """Takes the first sentence of a passage."""
-    of = model(variant)
-    assert of.sentence is not None
-    of.sentence.weight.data.zero_()
-    return of
+    peasi = model(variant)
+    assert peasi.sentence is not None
+    peasi.sentence.weight.data.zero_()
+    return peasi
 
 
 def answered(*right: bool) -> list[Rows]:
@@ -395,24 +397,24 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
             features.append([math.log(p / (1 - p))])
             right.append(rows[0].sentences[0].label == 1)
     assert 4 < len(features) < 12 and 0 < sum(right) < len(right)
-    found, expected = calibrated(reader, dev), Calibration.fit(features, right)
+    calibration, expected = calibrated(reader, dev), Calibration.fit(features, right)
     if expected.weights[0] <= 0:  # the surer, the less often right
-        assert found is None
+        assert calibration is None
         return
-    assert found is not None
-    assert [*found.weights, found.bias] == pytest.approx([*expected.weights, expected.bias])
+    assert calibration is not None
+    assert [*calibration.weights, calibration.bias] == pytest.approx([*expected.weights, expected.bias])
 
 
 @pytest.mark.parametrize("variant", ["mtl0", "joint"])
 def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
-    of = firsts(variant)
+    peasi = firsts(variant)
     either = answered(True, False, True, False), answered(False, True, False, True)
-    (rows,) = (rows for rows in either if calibrated(Reader(of, tokeniser()), rows))  # in the other the surer ones are wrong
-    made = PassageTask(of, tokeniser(), QUESTIONS, rows, partial(save, tokeniser()))
-    made.save(tmp_path)
-    told = json.loads((tmp_path / "config.json").read_text())["calibration"]
-    expected = calibrated(Reader(of, tokeniser()), rows)
-    assert expected is not None and told == {"weights": list(expected.weights), "bias": expected.bias}
+    (rows,) = (rows for rows in either if calibrated(Reader(peasi, tokeniser()), rows))  # in the other the surer ones are wrong
+    learning = PassageTask(peasi, tokeniser(), QUESTIONS, rows, partial(save, tokeniser()))
+    learning.save(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())["calibration"]
+    expected = calibrated(Reader(peasi, tokeniser()), rows)
+    assert expected is not None and values == {"weights": list(expected.weights), "bias": expected.bias}
     assert peasi_model.load(tmp_path)[0].calibration == expected
 
 
@@ -420,9 +422,9 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     "dev", [answered(True, True), answered(False, False), [[passage("q", 0)], [passage("r", 0, " ")]], answered(True), []]
 )
 def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(dev: list[Rows], tmp_path: Path) -> None:
-    of = firsts()
-    of.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
-    PassageTask(of, tokeniser(), QUESTIONS, dev, partial(save, tokeniser())).save(tmp_path)
+    peasi = firsts()
+    peasi.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
+    PassageTask(peasi, tokeniser(), QUESTIONS, dev, partial(save, tokeniser())).save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["calibration"] is None
 
 

@@ -42,26 +42,26 @@ def tokeniser() -> Tokeniser:
 
 def model(variant: Variant = "has", shape: Shape = SHAPE) -> HashingModel:
     torch.manual_seed(1)
-    made = HashingModel(LayeredEncoder(shape), variant, 8, 1.0)
-    for name, weight in made.named_parameters():
+    hashing = HashingModel(LayeredEncoder(shape), variant, 8, 1.0)
+    for name, weight in hashing.named_parameters():
         weight.data *= 1 if "norm" in name else 4
-    return made
+    return hashing
 
 
-def keep(folder: Path, of: HashingModel) -> None:
-    hashing_model.save(folder, of, tokeniser())
+def keep(folder: Path, hashing: HashingModel) -> None:
+    hashing_model.save(folder, hashing, tokeniser())
 
 
-def task(of: HashingModel, questions: list[list[LabelledCandidate]] = QUESTIONS, **settings) -> HashTask:
-    return HashTask(of, tokeniser(), questions, keep, TripletOptions(**{"tokens": 100_000, **settings}))
+def task(hashing: HashingModel, questions: list[list[LabelledCandidate]] = QUESTIONS, **settings) -> HashTask:
+    return HashTask(hashing, tokeniser(), questions, keep, TripletOptions(**{"tokens": 100_000, **settings}))
 
 
-def texts(of: HashTask, epoch: int = 0) -> list[tuple[str, str, list[str]]]:
+def texts(learning: HashTask, epoch: int = 0) -> list[tuple[str, str, list[str]]]:
     """(q, p, drawn n) of an epoch's triplets."""
     words = list(dict.fromkeys(text for rows in QUESTIONS for text in ordered(rows)))
     return [
         (words[q], words[p], [words[n] for n in drawn])
-        for batch in of.batches(epoch)
+        for batch in learning.batches(epoch)
         for q, p, drawn in zip(batch.question, batch.right, batch.wrong, strict=True)
     ]
 
@@ -72,77 +72,77 @@ def ordered(rows: list[LabelledCandidate]) -> list[str]:
     return [*right, *wrong, *([rows[0].question] if right else [])]
 
 
-def score(of: HashingModel, question: str, answer: str) -> torch.Tensor:
+def score(hashing: HashingModel, question: str, answer: str) -> torch.Tensor:
     q, a = (tokeniser().pairs([(text,)]).pack() for text in (question, answer))
-    u = of.question(q)
-    return torch.cosine_similarity(u, of.compose(of.answer(a), a.starts, u))[0]
+    u = hashing.question(q)
+    return torch.cosine_similarity(u, hashing.compose(hashing.answer(a), a.starts, u))[0]
 
 
 @pytest.mark.parametrize("variant", ["pooling", "attention", "has"])
 def test_the_loss_is_the_hinge_and_for_has_the_weighted_distance_to_the_bits(variant: Variant) -> None:
-    of = model(variant)
-    made = task(of, delta=1e-3)
-    (batch,) = made.batches(0)
+    hashing = model(variant)
+    learning = task(hashing, delta=1e-3)
+    (batch,) = learning.batches(0)
     hinges, distances = [], []
     with torch.no_grad():
-        for q, p, (n,) in texts(made):
-            hinges.append(max(0.0, 0.1 - float(score(of, q, p)) + float(score(of, q, n))))
-            b = [of.answer(tokeniser().pairs([(text,)]).pack()) for text in (p, n)]
+        for q, p, (n,) in texts(learning):
+            hinges.append(max(0.0, 0.1 - float(score(hashing, q, p)) + float(score(hashing, q, n))))
+            b = [hashing.answer(tokeniser().pairs([(text,)]).pack()) for text in (p, n)]
             distances.append(sum(float((x - sign(x)).square().sum()) for x in b))
     by_hand = np.mean(hinges) + (1e-3 * np.mean(distances) if variant == "has" else 0)
-    assert made.loss(batch).item() == pytest.approx(by_hand, rel=1e-4)
+    assert learning.loss(batch).item() == pytest.approx(by_hand, rel=1e-4)
     assert len(set(hinges)) > 1 and min(distances) > 1
 
 
 def test_the_constraint_moves_numbers_towards_their_own_sign() -> None:
-    of = model()
-    made = task(of, delta=1.0)
-    (batch,) = made.batches(0)
+    hashing = model()
+    learning = task(hashing, delta=1.0)
+    (batch,) = learning.batches(0)
     tokens = tokeniser().pairs([("An apple is a fruit.",)]).pack()
-    step = torch.optim.SGD(of.parameters(), lr=1e-5)
+    step = torch.optim.SGD(hashing.parameters(), lr=1e-5)
     with torch.no_grad():
-        before = of.answer(tokens)
+        before = hashing.answer(tokens)
     for _ in range(5):
         step.zero_grad()
-        made.loss(batch).backward()
+        learning.loss(batch).backward()
         step.step()
     with torch.no_grad():
-        after = of.answer(tokens)
+        after = hashing.answer(tokens)
     assert (after - sign(before)).square().sum() < (before - sign(before)).square().sum()
 
 
 def test_the_bits_are_constants_of_the_step_and_every_weight_learns() -> None:
-    of = model()
-    made = task(of, delta=1e-3)
-    (batch,) = made.batches(0)
-    made.loss(batch).backward()
-    unmoved = {name for name, weight in of.named_parameters() if weight.grad is None or not weight.grad.any()}
+    hashing = model()
+    learning = task(hashing, delta=1e-3)
+    (batch,) = learning.batches(0)
+    learning.loss(batch).backward()
+    unmoved = {name for name, weight in hashing.named_parameters() if weight.grad is None or not weight.grad.any()}
     assert not unmoved
 
 
 def test_each_right_answer_is_in_an_epoch_once_with_a_wrong_one_of_its_own_list() -> None:
-    made = task(model())
+    learning = task(model())
     for epoch in range(4):
-        found = texts(made, epoch)
-        assert sorted((q, p) for q, p, _ in found) == sorted(
-            (q, p) for q, of in TEXTS.items() for p, label in of.items() if label
+        triplets = texts(learning, epoch)
+        assert sorted((q, p) for q, p, _ in triplets) == sorted(
+            (q, p) for q, labels in TEXTS.items() for p, label in labels.items() if label
         )
-        assert all(len(drawn) == 1 and TEXTS[q][drawn[0]] == 0 for q, _, drawn in found)
-    assert len({tuple(drawn) for epoch in range(8) for _, _, drawn in texts(made, epoch)}) == 5
+        assert all(len(drawn) == 1 and TEXTS[q][drawn[0]] == 0 for q, _, drawn in triplets)
+    assert len({tuple(drawn) for epoch in range(8) for _, _, drawn in texts(learning, epoch)}) == 5
 
 
 def test_among_all_a_wrong_answer_may_be_another_question_s_but_never_a_right_one() -> None:
-    made = task(model(), among="all")
-    found = [(q, drawn[0]) for epoch in range(20) for q, _, drawn in texts(made, epoch)]
-    assert all(TEXTS[q].get(n) != 1 for q, n in found)
-    assert {n for _, n in found} >= {"A lantern.", "An apple is a fruit.", "A senate."}
+    learning = task(model(), among="all")
+    pairs = [(q, drawn[0]) for epoch in range(20) for q, _, drawn in texts(learning, epoch)]
+    assert all(TEXTS[q].get(n) != 1 for q, n in pairs)
+    assert {n for _, n in pairs} >= {"A lantern.", "An apple is a fruit.", "A senate."}
 
 
 def test_a_list_without_a_wrong_answer_learns_from_the_other_lists() -> None:
     right_alone = [[row for row in rows if row.label] for rows in QUESTIONS[:2]]
-    made = task(model(), right_alone)
-    (batch,) = made.batches(0)
-    assert len(batch.right) == 3 and torch.isfinite(made.loss(batch))
+    learning = task(model(), right_alone)
+    (batch,) = learning.batches(0)
+    assert len(batch.right) == 3 and torch.isfinite(learning.loss(batch))
     with pytest.raises(ValueError, match="all 1 answers are right for one question; there is no wrong one"):
         task(model(), right_alone[:1])
     with pytest.raises(ValueError, match="none of the 1 questions has an answer"):
@@ -152,18 +152,21 @@ def test_a_list_without_a_wrong_answer_learns_from_the_other_lists() -> None:
 
 
 def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> None:
-    of = model("attention").train()
-    made = task(of, negatives="hard", drawn=3)
-    (batch,) = made.batches(0)
-    chosen = made._hardest(batch)
-    assert of.training
-    of.eval()
+    hashing = model("attention").train()
+    learning = task(hashing, negatives="hard", drawn=3)
+    (batch,) = learning.batches(0)
+    chosen = learning._hardest(batch)
+    assert hashing.training
+    hashing.eval()
     words = list(dict.fromkeys(text for rows in QUESTIONS for text in ordered(rows)))
     with torch.no_grad():
-        for (q, _, drawn), n in zip(texts(made), chosen, strict=True):
+        for (q, _, drawn), n in zip(texts(learning), chosen, strict=True):
             assert len(drawn) == len(set(drawn)) == min(3, list(TEXTS[q].values()).count(0))
-            assert words[n] == max(drawn, key=lambda text: float(score(of, q, text)))
-    assert made.loss(batch).item() >= task(of).loss(batch._replace(wrong=[drawn[:1] for drawn in batch.wrong])).item() - 1e-6
+            assert words[n] == max(drawn, key=lambda text: float(score(hashing, q, text)))
+    assert (
+        learning.loss(batch).item()
+        >= task(hashing).loss(batch._replace(wrong=[drawn[:1] for drawn in batch.wrong])).item() - 1e-6
+    )
 
 
 @pytest.mark.parametrize("negatives", ["random", "hard"])
@@ -171,8 +174,8 @@ def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(tm
     recipe = Recipe(epochs=6, learning_rate=5e-3, schedule="linear", seed=1)
 
     def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> History:
-        made = task(model(shape=replace(SHAPE, dropout=0.2)), negatives=negatives, tokens=60, seed=1)
-        return train(made, Dev(QUESTIONS[:2]), recipe, tmp_path / name, "f", tell)
+        learning = task(model(shape=replace(SHAPE, dropout=0.2)), negatives=negatives, tokens=60, seed=1)
+        return train(learning, Dev(QUESTIONS[:2]), recipe, tmp_path / name, "f", tell)
 
     def stop(state: Progress) -> None:
         if state.step == 5 and state.dev is None:

@@ -59,7 +59,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
     pieces.save_model(str(root))
     merges = [line for line in (root / "merges.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     shape: dict[str, Any] = {"num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64}
-    made: dict[str, tuple[Any, Any]] = {
+    pairs: dict[str, tuple[Any, Any]] = {
         "bert": (
             transformers.BertTokenizerFast(vocab=words.get_vocab()),
             transformers.BertModel(transformers.BertConfig(vocab_size=120, **shape), add_pooling_layer=False),
@@ -78,12 +78,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory, minilm: Path) -> dict[str,
             ),
         ),
     }
-    for name, (tokenizer, model) in made.items():
+    for name, (tokenizer, model) in pairs.items():
         # Weights far from their start: all biases and normalisations count.
         model.load_state_dict({key: value + 0.1 * torch.randn_like(value) for key, value in model.state_dict().items()})
         tokenizer.save_pretrained(root / name)
         model.save_pretrained(root / name)
-    return {name: root / name for name in made} | {"minilm": minilm}
+    return {name: root / name for name in pairs} | {"minilm": minilm}
 
 
 FAMILIES = ["bert", "roberta", "electra", "minilm"]
@@ -99,8 +99,8 @@ def padded(folder: Path) -> tuple[Tensor, Any]:
     """Hugging Face's encodings of PAIRS, end to end [n, d], and the model that made them."""
     tokenizer, model = theirs(folder)
     batch = tokenizer([q for q, _ in PAIRS], [c for _, c in PAIRS], padding=True, return_tensors="pt")
-    made = model(**batch).last_hidden_state
-    return made[batch["attention_mask"].bool()], model
+    hidden = model(**batch).last_hidden_state
+    return hidden[batch["attention_mask"].bool()], model
 
 
 def run(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
@@ -118,8 +118,8 @@ def test_the_ids_of_a_pair_are_those_of_the_models_own_tokenizer_truncated_or_no
     tokenizer, _ = theirs(folders[family])
     long = " ".join(TEXTS) if limit < 100 else " ".join(TEXTS * 9)
     tuples = [*PAIRS, (long, "no"), ("no", long), (long, long), (long + " no", long), (long, long + " no"), ("", long)]
-    made = Tokeniser(folders[family], limit).pairs(tuples)
-    tokens = made.pack()
+    encodings = Tokeniser(folders[family], limit).pairs(tuples)
+    tokens = encodings.pack()
     columns = [list(column) for column in zip(*tuples, strict=True)]
     own = tokenizer(*columns, truncation=True, max_length=limit, return_token_type_ids=True)
     whole = tokenizer(*columns, verbose=False)["input_ids"]
@@ -128,18 +128,18 @@ def test_the_ids_of_a_pair_are_those_of_the_models_own_tokenizer_truncated_or_no
         assert tokens.ids[rows].tolist() == ids
         assert tokens.types[rows].tolist() == types
         assert tokens.positions[rows].tolist() == list(range(len(ids)))
-        assert made.cut[number] == len(whole[number]) - len(ids)
-    assert made.cut.max() > 50
+        assert encodings.cut[number] == len(whole[number]) - len(ids)
+    assert encodings.cut.max() > 50
 
 
 def test_a_text_may_be_empty_or_have_ten_thousand_tokens(minilm: Path) -> None:
     long = "so " * 10_000
-    made = Tokeniser(minilm, 512).pairs([("", ""), ("", long), (long, "x"), (long, long)])
-    assert made.lengths.tolist() == [3, 512, 512, 512]
-    assert made.cut.tolist() == [0, 10_000 - 509, 10_000 - 508, 20_000 - 509]
+    encodings = Tokeniser(minilm, 512).pairs([("", ""), ("", long), (long, "x"), (long, long)])
+    assert encodings.lengths.tolist() == [3, 512, 512, 512]
+    assert encodings.cut.tolist() == [0, 10_000 - 509, 10_000 - 508, 20_000 - 509]
     encoder = LayeredEncoder.load(minilm, 1).for_inference()
     with torch.inference_mode():
-        assert run(encoder, made.pack()).isfinite().all()
+        assert run(encoder, encodings.pack()).isfinite().all()
 
 
 def test_a_question_keeps_its_half_and_a_short_candidate_is_not_cut_for_it(minilm: Path) -> None:
@@ -184,26 +184,26 @@ def test_tuples_that_cannot_be_encoded_are_refused(minilm: Path, tmp_path: Path)
 
 
 def test_batches_hold_every_pair_once_longest_first_within_the_tokens(minilm: Path) -> None:
-    made = Tokeniser(minilm).pairs(PAIRS)
-    batches = list(made.batches(60))
+    encodings = Tokeniser(minilm).pairs(PAIRS)
+    batches = list(encodings.batches(60))
     order = np.concatenate(batches)
     assert sorted(order.tolist()) == list(range(len(PAIRS)))
-    assert (np.diff(made.lengths[order]) <= 0).all()
+    assert (np.diff(encodings.lengths[order]) <= 0).all()
     assert len(batches) > 5
-    assert all(made.lengths[batch].sum() <= 60 for batch in batches)
-    assert [len(batch) for batch in made.batches(1)] == [1] * len(PAIRS)
+    assert all(encodings.lengths[batch].sum() <= 60 for batch in batches)
+    assert [len(batch) for batch in encodings.batches(1)] == [1] * len(PAIRS)
     assert list(Tokeniser(minilm).pairs([]).batches(60)) == []
 
 
 def test_selecting_texts_leaves_what_packing_them_alone_gives(minilm: Path) -> None:
-    made = Tokeniser(minilm).pairs(PAIRS)
+    encodings = Tokeniser(minilm).pairs(PAIRS)
     chosen = [40, 3, 4, 17]
-    tokens, rows = made.pack().select(chosen)
-    alone = made.pack(chosen)
+    tokens, rows = encodings.pack().select(chosen)
+    alone = encodings.pack(chosen)
     for name in ("ids", "types", "positions", "starts"):
         assert torch.equal(getattr(tokens, name), getattr(alone, name)), name
     assert tokens.lengths.tolist() == alone.lengths.tolist()
-    assert torch.equal(made.pack().ids[rows], alone.ids)
+    assert torch.equal(encodings.pack().ids[rows], alone.ids)
     nothing, no_rows = tokens.select([])
     assert len(nothing.ids) == len(no_rows) == 0
     assert nothing.groups == []
@@ -218,20 +218,20 @@ def test_packed_equals_padded_in_the_backbones_own_forward(folders: dict[str, Pa
         expected, _ = padded(folders[family])
         encoder = LayeredEncoder.load(folders[family]).eval()
         tokens = Tokeniser(folders[family]).pairs(PAIRS).pack()
-        made = run(encoder, tokens)
+        hidden = run(encoder, tokens)
     assert len(set(tokens.lengths.tolist())) > 5
-    assert made.std() > 0.1
-    torch.testing.assert_close(made, expected, rtol=0, atol=1e-5)
+    assert hidden.std() > 0.1
+    torch.testing.assert_close(hidden, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 def test_gradients_equal_those_of_the_backbones_own_forward(folders: dict[str, Path], family: str) -> None:
     expected, model = padded(folders[family])
     encoder = LayeredEncoder.load(folders[family]).eval()
-    made = run(encoder, Tokeniser(folders[family]).pairs(PAIRS).pack())
-    weight = torch.randn(made.shape, generator=torch.Generator().manual_seed(1))
+    hidden = run(encoder, Tokeniser(folders[family]).pairs(PAIRS).pack())
+    weight = torch.randn(hidden.shape, generator=torch.Generator().manual_seed(1))
     (expected * weight).sum().backward()
-    (made * weight).sum().backward()
+    (hidden * weight).sum().backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     theirs = translated(gradients, encoder.shape)  # the names of gradients are those of weights
     ours = dict(encoder.named_parameters())
@@ -265,8 +265,8 @@ def test_first_tokens_alone_have_the_bits_that_they_have_among_all(minilm: Path,
     first = tokens.starts[:-1].long()
     with torch.inference_mode():
         hidden = encoder.embed(tokens)
-        made = encoder.run_through(encoder.layers, hidden, tokens, first_only=True)
-        assert torch.equal(made, encoder.run_through(encoder.layers, hidden, tokens)[first])
+        firsts = encoder.run_through(encoder.layers, hidden, tokens, first_only=True)
+        assert torch.equal(firsts, encoder.run_through(encoder.layers, hidden, tokens)[first])
         assert torch.equal(hidden, encoder.embed(tokens))
 
 
@@ -276,8 +276,8 @@ def test_first_tokens_alone_give_the_gradients_that_they_give_among_all(folders:
     gradients = []
     for first_only in (True, False):
         encoder.zero_grad()
-        made = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
-        (made if first_only else made[tokens.starts[:-1].long()]).square().sum().backward()
+        hidden = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
+        (hidden if first_only else hidden[tokens.starts[:-1].long()]).square().sum().backward()
         gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
     for name, gradient in gradients[1].items():
         assert (gradients[0][name] - gradient).abs().max() <= 1e-5 * gradient.abs().max(), name
@@ -310,8 +310,8 @@ def test_what_is_saved_is_the_backbone_again(folders: dict[str, Path], tmp_path:
     back = LayeredEncoder.load(tmp_path / "whole")
     assert back.shape == encoder.shape
     assert all(torch.equal(back.state_dict()[name], weight) for name, weight in encoder.state_dict().items())
-    model, told = transformers.AutoModel.from_pretrained(tmp_path / "whole", local_files_only=True, output_loading_info=True)
-    assert not any(told[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    model, report = transformers.AutoModel.from_pretrained(tmp_path / "whole", local_files_only=True, output_loading_info=True)
+    assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     _, before = theirs(folders[family])
     ids = torch.arange(5, 45)[None]
     assert torch.equal(model.eval()(ids).last_hidden_state, before(ids).last_hidden_state)
@@ -341,18 +341,18 @@ def test_copied_layers_share_nothing_with_the_encoder(folders: dict[str, Path]) 
 def test_a_text_has_the_same_bits_alone_among_others_and_in_another_order(minilm: Path, precision: torch.dtype) -> None:
     encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
     many = [(question, f"{candidate} {n}") for n in range(4) for question, candidate in PAIRS]
-    made = Tokeniser(minilm).pairs(many)
-    assert made.lengths.sum() > 2 * 2048
+    encodings = Tokeniser(minilm).pairs(many)
+    assert encodings.lengths.sum() > 2 * 2048
     order = np.random.default_rng(0).permutation(len(many))
     with torch.inference_mode():
-        among, shuffled = made.pack(), made.pack(order)
+        among, shuffled = encodings.pack(), encodings.pack(order)
         encoded, encoded_shuffled = run(encoder, among), run(encoder, shuffled)
         back, rows = shuffled.select(np.argsort(order))
         assert torch.equal(back.ids, among.ids)
         assert torch.equal(encoded_shuffled[rows], encoded)
         assert torch.equal(pool(encoded_shuffled, shuffled)[np.argsort(order)], pool(encoded, among))
         for number in range(0, len(many), 9):
-            alone = made.pack([number])
+            alone = encodings.pack([number])
             _, rows = among.select([number])
             assert torch.equal(run(encoder, alone), encoded[rows])
             assert torch.equal(pool(run(encoder, alone), alone)[0], pool(encoded, among)[number])
@@ -520,8 +520,8 @@ def test_weights_of_a_model_with_a_head_and_of_older_names_are_found(folders: di
     }
     save_file(weights | {"classifier.weight": torch.zeros(1, 32)}, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text((folders["bert"] / "config.json").read_text())
-    made, plain = LayeredEncoder.load(tmp_path), LayeredEncoder.load(folders["bert"])
-    for name, weight in made.named_parameters():
+    renamed, plain = LayeredEncoder.load(tmp_path), LayeredEncoder.load(folders["bert"])
+    for name, weight in renamed.named_parameters():
         torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-3, atol=1e-3)
 
 
@@ -539,13 +539,13 @@ def test_a_text_longer_than_the_model_and_layers_beyond_it_are_refused(folders: 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_on_cuda_scores_are_near_those_of_the_processor_and_of_other_batches(minilm: Path) -> None:
     encoder = LayeredEncoder.load(minilm)
-    made = Tokeniser(minilm).pairs(PAIRS)
+    encodings = Tokeniser(minilm).pairs(PAIRS)
     order = np.random.default_rng(0).permutation(len(PAIRS))
     on_cuda, exact = encoder.for_inference("cuda"), encoder.for_inference(precision=torch.float32)
     with torch.inference_mode():
-        tokens, shuffled = made.pack().to("cuda"), made.pack(order).to("cuda")
+        tokens, shuffled = encodings.pack().to("cuda"), encodings.pack(order).to("cuda")
         encoded, again = pool(run(on_cuda, tokens), tokens), pool(run(on_cuda, shuffled), shuffled)
-        expected = pool(run(exact, made.pack()), made.pack())
+        expected = pool(run(exact, encodings.pack()), encodings.pack())
     assert encoded.is_cuda
     torch.testing.assert_close(again[np.argsort(order)], encoded, rtol=0, atol=2e-2)
     assert nn.functional.cosine_similarity(encoded.cpu(), expected).min() > 0.999

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from ranking.word_vectors.embeddings import Embeddings, derive, encode_words, word_encoder
-from ranking.word_vectors.vector_files import read
+from ranking.word_vectors.embeddings import Embeddings, derive, encode_words, read_pieces, word_encoder
+from ranking.word_vectors.vector_files import VectorsUnreadable, read
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
 
@@ -205,8 +206,8 @@ def test_a_key_of_several_words_answers_to_no_single_word(tmp_path: Path) -> Non
 def test_a_number_of_two_digits_or_more_is_looked_up_as_numberbatch_writes_it(tmp_path: Path) -> None:
     path = write(tmp_path, b"#### 1 1\n##th 2 2\n7 3 3\n1984 4 4\n# 5 5\n")
     embeddings, report = read(path, ["1990", "1984", "24th", "7", "8"])
-    found = [lookup(embeddings, word)[0] for word in ("1990", "2001", "1984", "24th", "7", "8")]
-    assert found == [1, 1, 4, 2, 3, 0]
+    rows = [lookup(embeddings, word)[0] for word in ("1990", "2001", "1984", "24th", "7", "8")]
+    assert rows == [1, 1, 4, 2, 3, 0]
     assert (report.words, report.known) == (5, 4)
 
 
@@ -272,7 +273,7 @@ def test_a_broken_line_is_skipped_counted_and_named(reason: str, line: bytes, tm
 @pytest.mark.parametrize(("reason", "line"), BAD_LINES.items(), ids=list(BAD_LINES))
 def test_more_broken_lines_than_allowed_refuse_the_file(reason: str, line: bytes, tmp_path: Path) -> None:
     path = write(tmp_path, plus(THREE, line))
-    with pytest.raises(ValueError, match=rf"max_skipped\); the first: {path}:4: {reason}"):
+    with pytest.raises(VectorsUnreadable, match=rf"max_skipped\); the first: {path}:4: {reason}"):
         read(path, ["sea", "sky", "moon"])
 
 
@@ -284,7 +285,7 @@ def test_numbers_too_large_for_float32_are_not_finite(tmp_path: Path) -> None:
 def test_broken_words_in_use_refuse_a_file_that_is_large_and_else_sound(tmp_path: Path) -> None:
     many = {f"w{n}": [1.0, 2.0, 3.0] for n in range(1000)}
     path = write(tmp_path, plus(many, b"sea nan 1 1", b"sky 1 1 1"))
-    with pytest.raises(ValueError, match=r"1 of 2 entries of words in use .*:1001: not finite"):
+    with pytest.raises(VectorsUnreadable, match=r"1 of 2 entries of words in use .*:1001: not finite"):
         read(path, ["sea", "sky"])
 
 
@@ -313,31 +314,31 @@ CUT = {
 @pytest.mark.parametrize(("content", "why"), CUT.values(), ids=CUT)
 def test_a_file_that_breaks_off_is_refused_with_the_place(content: bytes, why: str, tmp_path: Path) -> None:
     path = write(tmp_path, content)
-    with pytest.raises(ValueError, match=why) as e:
+    with pytest.raises(VectorsUnreadable, match=why) as e:
         read(path, None)
     assert str(e.value).startswith(str(path))
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", gzip.compress(b""), b"0 3\n"], ids=["empty", "blank", "gzip", "header"])
 def test_an_empty_file_is_refused(content: bytes, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"empty|holds no word"):
+    with pytest.raises(VectorsUnreadable, match=r"empty|holds no word"):
         read(write(tmp_path, content), None)
 
 
 def test_a_file_with_no_word_in_use_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="none of the 2 words of the vocabulary is among 3 entries"):
+    with pytest.raises(VectorsUnreadable, match="none of the 2 words of the vocabulary is among 3 entries"):
         read(write(tmp_path, as_text(THREE)), ["moon", "star"])
 
 
 def test_a_header_with_an_absurd_dimension_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r":1: 999,999,999,999 numbers a word"):
+    with pytest.raises(VectorsUnreadable, match=r":1: 999,999,999,999 numbers a word"):
         read(write(tmp_path, b"3 999999999999\nsea 1\n"), None)
 
 
 def test_an_npz_that_breaks_off_is_refused(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "v.npz", list(THREE), list(THREE.values()))
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(ValueError, match="broken or cut off"):
+    with pytest.raises(VectorsUnreadable, match="broken or cut off"):
         read(path, None)
 
 
@@ -352,13 +353,13 @@ def test_an_npz_that_breaks_off_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_an_npz_of_anything_else_is_refused(words: object, vectors: object, why: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=why):
+    with pytest.raises(VectorsUnreadable, match=why):
         read(write_npz(tmp_path / "v.npz", words, vectors), None)
 
 
 def test_an_npz_without_words_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "v.npz", vectors=np.ones((2, 3)))
-    with pytest.raises(ValueError, match="no words in it"):
+    with pytest.raises(VectorsUnreadable, match="no words in it"):
         read(tmp_path / "v.npz", None)
 
 
@@ -462,14 +463,60 @@ def a_transformer(folder: Path, seed: int = 0) -> Path:
 
 def test_vectors_that_are_not_stored_are_made_again_from_their_transformer(tmp_path: Path) -> None:
     folder = a_transformer(tmp_path / "model")
-    made = derive(["bad", "egg", "fab"], folder, "tiny", 4)
+    embeddings = derive(["bad", "egg", "fab"], folder, "tiny", 4)
     (tmp_path / "saved").mkdir()
-    made.save(tmp_path / "saved", "source")
+    embeddings.save(tmp_path / "saved", "source")
     assert [path.name for path in (tmp_path / "saved").iterdir()] == ["words.json"]
     asked = []
     back = Embeddings.load(tmp_path / "saved", lambda name: asked.append(name) or folder)
-    assert asked == ["tiny"] and back.words == made.words == ("bad", "egg", "fab")
-    assert np.array_equal(back.vectors, made.vectors)
+    assert asked == ["tiny"] and back.words == embeddings.words == ("bad", "egg", "fab")
+    assert np.array_equal(back.vectors, embeddings.vectors)
+
+
+def test_vectors_are_derived_once_for_a_vocabulary_and_a_transformer(tmp_path: Path) -> None:
+    folder = a_transformer(tmp_path / "model")
+    derive(["bad", "egg"], folder, "tiny", 4).save(tmp_path, "source")
+    first, again = (Embeddings.load(tmp_path, lambda _: folder) for _ in range(2))
+    assert first.vectors is again.vectors
+    changed = a_transformer(tmp_path / "changed", seed=1)
+    assert not np.array_equal(derive(["bad", "egg"], changed, "tiny", 4).vectors, first.vectors)
+    assert derive(["bad"], folder, "tiny", 4).words == ("bad",)
+
+
+def test_vectors_are_derived_where_transformers_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker process would wait for its import for seconds."""
+    folder = a_transformer(tmp_path)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert derive(["bad", "egg"], folder, "tiny", 4).words == ("bad", "egg")
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "Electra", "Albert", "DistilBert", "MPNet"])
+def test_the_pieces_vectors_are_those_that_transformers_reads(kind: str, tmp_path: Path) -> None:
+    import transformers
+
+    a_transformer(tmp_path)
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8, "embedding_size": 8, "hidden_dim": 8}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=21, hidden_size=8, pad_token_id=0, **sizes)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(tmp_path)
+    _, table, plain = read_pieces(tmp_path)
+    theirs = transformers.AutoModel.from_pretrained(tmp_path, trust_remote_code=False).get_input_embeddings().weight
+    assert np.array_equal(table, theirs.detach().double().numpy())
+    assert plain == list(range(5, 21))
+
+
+def test_a_model_without_a_table_of_pieces_is_refused(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    folder = a_transformer(tmp_path)
+    save_file({"shared.weight": np.ones((21, 8), np.float32)}, folder / "model.safetensors")
+    with pytest.raises(ValueError, match=r"it has 0 tables \*word_embeddings.weight, not one; give a BERT"):
+        read_pieces(folder)
+    (folder / "model.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match="no weights that can be read"):
+        read_pieces(folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ValueError, match=r"no tokenizer\.json that can be read"):
+        read_pieces(folder)
 
 
 def test_another_transformer_in_its_place_is_refused(tmp_path: Path) -> None:
@@ -480,9 +527,9 @@ def test_another_transformer_in_its_place_is_refused(tmp_path: Path) -> None:
 
 
 def test_half_precision_is_read_as_full(tmp_path: Path) -> None:
-    made = read(write(tmp_path / "in", as_text(THREE)), None)[0]
-    made.save(tmp_path, "fp16")
+    embeddings = read(write(tmp_path / "in", as_text(THREE)), None)[0]
+    embeddings.save(tmp_path, "fp16")
     back = Embeddings.load(tmp_path)
-    assert back.vectors.dtype == np.float32 and np.allclose(back.vectors, made.vectors, atol=1e-3)
+    assert back.vectors.dtype == np.float32 and np.allclose(back.vectors, embeddings.vectors, atol=1e-3)
     with pytest.raises(ValueError, match="come from a file"):
-        made.save(tmp_path, "source")
+        embeddings.save(tmp_path, "source")

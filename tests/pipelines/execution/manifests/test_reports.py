@@ -10,7 +10,7 @@ from schemas.corpus import Question
 
 
 def attempt(run: Path, *texts: str) -> Report:
-    """What stands after an attempt at unit 3 that wrote questions with these texts."""
+    """An attempt at unit 3 that writes questions with these texts; returns the report that counts."""
     with PartWriter(run / "questions", Question, 3) as writer:
         writer.write([Question(f"q{n}", text) for n, text in enumerate(texts)])
     return Reports(run / "work", run).write(Report(3, {"questions": writer.part}, {"rows": len(texts)}))

@@ -1,0 +1,42 @@
+"""What a step says when the steps before it have not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.config.job_file import load
+from pipelines.config.step_registry import makers
+from pipelines.errors import INPUT_MISSING, JobError
+from pipelines.sample import copy_to
+from pipelines.steps.chain import check
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "steps"),
+    [
+        ("rerank", "retrieved", "ingest, index and retrieve"),
+        ("annotate", "scored", "ingest, index, retrieve and rerank"),
+        ("retrieve", "shards", "ingest and index"),
+    ],
+)
+def test_a_step_names_all_the_steps_that_must_run_first(step: str, first: str, steps: str, tmp_path: Path) -> None:
+    job, run = load(copy_to(tmp_path)), tmp_path / "run"
+    with pytest.raises(JobError) as e:
+        check(job, run, [step])
+    assert e.value.code == INPUT_MISSING
+    assert str(e.value).startswith(f"{step} reads {run / first}: {steps} must run first; `answermill run JOB.toml --out {run}`")
+
+
+def test_a_job_that_cannot_run_them_says_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("[[rerank.stages]]\nreranker = 'overlap'\n")
+    with pytest.raises(
+        JobError, match=r"the job has no \[ingest\], \[retrieve\]: add it, or copy retrieved from a run that has it"
+    ):
+        check(load(tmp_path / "job.toml"), tmp_path / "run", ["rerank"])
+
+
+def test_the_makers_of_folders_come_in_the_order_of_the_steps() -> None:
+    assert makers(["scored", "documents", "passages"]) == ["ingest", "rerank"]
+    assert makers([]) == []
