@@ -113,7 +113,7 @@ def train(data: Path, work: Path, name: str, adapts: Sequence[bool] = (False, Tr
 
 
 def small_dev(data: Path, work: Path) -> None:
-    """SQuAD-sent's first dev questions, which are enough to choose a checkpoint by."""
+    """Some of SQuAD-sent's dev questions, which are enough to choose a checkpoint by."""
     rows = [row for rows in questions(data / "squad/squad-sent-dev.parquet", DEV_QUESTIONS) for row in rows]
     pq.write_table(LabelledCandidate.table(rows), work / "squad-sent-dev.parquet")
 
@@ -143,9 +143,9 @@ def test_set(data: Path, work: Path, test: str) -> list[list[LabelledCandidate]]
 
 
 def questions(path: Path, most: int | None = None) -> list[list[LabelledCandidate]]:
-    """The first answerable questions."""
+    """The answerable questions, or `most` of them."""
     answerable = [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
-    return answerable[:most]
+    return answerable if most is None else some(answerable, most)
 
 
 def some(asked: Sequence[list[LabelledCandidate]], number: int) -> list[list[LabelledCandidate]]:

@@ -30,6 +30,7 @@ import transformers
 from sentence_transformers import CrossEncoder
 
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
+from benchmarks.smoke_data import small_checkpoint
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.datasets import by_question, read_dataset
 from ranking.cascade.cascade import Cascade
@@ -243,6 +244,7 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), QUESTIONS=4, CANDIDATES=10, BATCHES=(16, 32), TRIAL=10, ROBERTA_QUESTIONS=1, ROBERTA_CANDIDATES=6)
         shrink(globals(), ROBERTA=replace(ROBERTA, width=96, inner=192, vocabulary=31_000))
+        options.checkpoint = options.checkpoint or Path(small_checkpoint("cascade"))
     torch.set_num_threads(1)
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
     transformers.logging.set_verbosity_error()

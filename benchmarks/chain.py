@@ -5,12 +5,14 @@ answer is among the retrieved sentences; `…_of_asked` is of all that were `ask
 are of the list that a plan leaves, and a lost answer counts 0. `p1_lenient_…` takes every sentence of the gold document that
 holds a short answer for right.
 
-Plans: `default`, the sample job's; `full`, its second plan; --plan FILE, the plan of another job, as `plan`;
-`without_<stage>`, the default plan with that stage left out: its score is weighed no more, the other weights stay, and what it
-keeps, the stage before keeps; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the last exit of the
-default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and BM25), of `whole_questions`: all,
-or --whole of them, drawn by hash. `…_low` and `…_high` are bootstrapped 95 % intervals; `p_default_over_<plan>` is the p of a
-paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and `p1_gain_over_<plan>` the difference.
+Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is weighed no
+more, the other weights stay, and what it keeps, the stage before keeps. On `costly_questions`, all or --costly of them, drawn
+by hash: `full`, the sample's second plan; `no_blend`, the chain as the papers have it (plan_without_blend.toml); --plan FILE,
+the plan of another job, as `plan`; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the last exit of
+the default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and BM25). Every row is compared
+with the default plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
+`p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and
+`p1_gain_over_<plan>` the difference.
 
 Of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, the order in which a stage leaves its list; after
 `peasi.pr`, which ranks passages, of passages that hold an answer. `gold_lost_at_…`: questions whose last answer left there.
@@ -19,7 +21,7 @@ count as none, as an index can hold them. `questions_per_s`: the default plan on
 
 --work keeps the lists and what the cascade and the encoder have said of every text, so that another plan, or this one after a
 stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
-leaves out the rows `without_<stage>`, --rows stages those of all sentences.
+leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
 With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
 `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
@@ -37,6 +39,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from benchmarks.first_stage import cosinet_and_bm25
@@ -65,6 +68,7 @@ from schemas.ranked import Candidate, Unit
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 FULL = SAMPLE.with_name("full.toml")
+NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")
 PEASI = ("peasi.pr", "peasi.easi")
 SPEED_QUESTIONS, DEV_DEPTH, AT_ONCE = 40, 40, 32
 Result = dict[str, float | int | str]
@@ -77,6 +81,9 @@ class Row:
     p1: Floats
     mrr: Floats
     lenient: Floats
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Row:
+        return Row(self.p1[chosen], self.mrr[chosen], self.lenient[chosen])
 
 
 def measured(plan: Sequence[Stage], lists: Sequence[LongList], unit: Unit = "passage") -> Row:
@@ -98,13 +105,15 @@ def row_of(outcomes: Sequence[Outcome], lists: Sequence[LongList]) -> Row:
     return Row(*(np.array(values, np.float64) for values in (first, reciprocal, lenient)))
 
 
-def figures(name: str, row: Row, asked: int) -> Result:
+def figures(name: str, row: Row, asked: int | None = None) -> Result:
+    """A plan's keys; those of all that were asked only where `asked` says how many that are."""
     result: Result = {}
     for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
         interval = compare(np.zeros(len(values)), values)
         result |= {f"{metric}_{name}": 100 * interval.b}
         result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
-        result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
+        if asked is not None:
+            result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
     result[f"p1_lenient_{name}"] = 100 * float(row.lenient.mean())
     say(f"{name:<22} P@1 {result[f'p1_{name}']:.2f}, MRR {result[f'mrr_{name}']:.2f}, lenient {100 * row.lenient.mean():.2f}")
     return result
@@ -135,22 +144,25 @@ def whole_lists(plan: Sequence[Stage], encoder: Any, work: Path, suffix: str) ->
     }
 
 
-def with_whole_lists(
+def costly(
     default: Sequence[Stage], encoder: Any, work: Path, options: argparse.Namespace, row: Row, lists: Sequence[LongList]
 ) -> Result:
-    """Rankers of all sentences, beside the default plan, on all questions or on those that are drawn."""
-    names = set(drawn((each.asked.question_id for each in lists), int(options.whole or len(lists))))
+    """Other plans and rankers of all sentences, beside the default plan on the same questions."""
+    names = set(drawn((each.asked.question_id for each in lists), int(options.costly or len(lists))))
     here = np.array([each.asked.question_id in names for each in lists])
-    some = [each for each, chosen in zip(lists, here, strict=True) if chosen]
-    mine = Row(*(values[here] for values in (row.p1, row.mrr, row.lenient)))
-    whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
+    some, mine = [each for each, chosen in zip(lists, here, strict=True) if chosen], row.where(here)
     layer_tokens(default)
     measured(default, some)
     spent = layer_tokens(default)
-    result: Result = {"whole_questions": len(some), "p1_default_on_whole": 100 * float(mine.p1.mean())}
+    result: Result = {"costly_questions": len(some)} | figures("default_on_costly", mine)
+    for name, file in (("full", FULL), ("no_blend", NO_BLEND), ("plan", options.plan)):
+        if file and file.is_file():
+            other = measured(remember(load_stages(load(file), lambda: encoder), work), some)
+            result |= figures(name, other) | comparison(name, mine, other)
+    whole, suffix = (some, "all") if options.set == "test" else (narrowed(some), f"of_{DEV_DEPTH}")
     for name, plan in whole_lists(default, encoder, work, suffix).items():
         other = measured(plan, whole, "sentence")
-        result |= figures(name, other, len(some)) | comparison(name, mine, other)
+        result |= figures(name, other) | comparison(name, mine, other)
         if name.startswith("cross_encoder"):
             result["layer_tokens_share"] = 100 * spent / layer_tokens(plan)
     return result
@@ -319,12 +331,12 @@ def main() -> None:
         "plan": "job file whose plan is measured too",
         "hashing": "checkpoint of HAS, as hashing_quality trains it",
     }
-    numbers = {"whole": "questions, drawn by hash, of whose lists all sentences are ranked; all of them if absent"}
+    numbers = {"costly": "questions, drawn by hash, for other plans and rankers of all sentences; all of them if absent"}
     options = arguments(
         "chain", __doc__ or "", paths=paths, numbers=numbers, choices={"set": SETS, "rows": ("all", "plans", "stages")}
     )
     if options.smoke:
-        shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path())
+        shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path(), NO_BLEND=Path())
         small_lists()
     torch.set_num_threads(1)
     job = load(SAMPLE)
@@ -337,26 +349,16 @@ def main() -> None:
         default = remember(load_stages(job, lambda: encoder), work)
         row, stages = stage_by_stage(default, lists)
         result |= stages | figures("default", row, len(asked))
-        compared: dict[str, Row] = {}
-
-        def compare_with(name: str, plan: Sequence[Stage], on: Sequence[LongList] = lists, unit: Unit = "passage") -> None:
-            compared[name] = measured(plan, on, unit)
-            result.update(figures(name, compared[name], len(asked)))
-
-        for name, file in (("full", FULL), ("plan", options.plan)):
-            if file and file.is_file():
-                compare_with(name, remember(load_stages(load(file), lambda: encoder), work))
         names = drawn((each.asked.question_id for each in lists), SPEED_QUESTIONS)
         known = Default(load_plan(job), default, [each for each in lists if each.asked.question_id in names])
         result |= on_its_own(known.plan, default, known.some)
         if options.hashing:
             result |= with_hashing(known, lists, options.hashing, options.rounds)
         for name, plan in others(default) if options.rows != "plans" else ():
-            compare_with(name, plan)
-        for name, other in compared.items():
-            result |= comparison(name, row, other)
+            other = measured(plan, lists)
+            result |= figures(name, other, len(asked)) | comparison(name, row, other)
         if options.rows != "stages":
-            result |= with_whole_lists(default, encoder, work, options, row, lists)
+            result |= costly(default, encoder, work, options, row, lists)
     finish("chain" if options.set == "test" else "chain_dev", result, options.save)
 
 

@@ -1,13 +1,16 @@
 """The same bytes whatever carries the work: the sample from its pages to answers, by each engine of this machine.
 
-The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: ways that were tried,
-the first of them in this process. `mismatches`: files (parts, indexes, answers) of the others that have other bytes than the
-first's, or are missing. `seconds_...`: the whole command. With --smoke two ways, and few passages.
+The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: how often the job was
+run, first in this process, then by each other way once, and with four threads `runs_threads_4` times (--threads). `mismatches`:
+files (parts, indexes, answers) of the others that have other bytes than the first's, or are missing. `seconds_...`: the whole
+command, the median of its runs. With --smoke two ways, and few passages.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -44,13 +47,15 @@ WAYS: dict[str, tuple[Callable[[], Options], Sequence[str]]] = {
 
 
 def main() -> None:
-    options = arguments("engines_equal", __doc__ or "", needs_data=False)
+    numbers = {"threads": "runs with four threads; 1 if absent"}
+    options = arguments("engines_equal", __doc__ or "", needs_data=False, numbers=numbers)
     ways = list(WAYS)[:2] if options.smoke else list(WAYS)
-    result: dict[str, float | int | str] = {"runs": 0, "mismatches": 0}
+    rounds = dict.fromkeys(ways, 1) | {"threads_4": int(options.threads or 1)}
+    result: dict[str, float | int | str] = {"runs": 0, "mismatches": 0, "runs_threads_4": rounds["threads_4"]}
     with tempfile.TemporaryDirectory() as folder:
         if options.smoke:
             write_small_job(Path(folder))
-        job, first = copy_to(Path(folder)), Path(folder) / ways[0]
+        job, wanted = copy_to(Path(folder)), dict[str, str]()
         text, _, _ = job.read_text(encoding="utf-8").partition("[propagate]")
         if not options.smoke:
             text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
@@ -59,15 +64,19 @@ def main() -> None:
             start, settings = WAYS[way]
             taken: list[float] = []
             settings = (*(SETTINGS if not options.smoke else SETTINGS[:1]), *settings)
-            with start() as beam, seconds(taken):
-                run_command("run", job, "--out", Path(folder) / way, "--set", *settings, "--", *beam, inline=options.smoke)
-            other, wanted = digests(Path(folder) / way), digests(first)
-            different = [name for name in {*wanted, *other} if wanted.get(name) != other.get(name)]
-            say(f"{way}: {taken[0]:.0f} s, {len(wanted)} files, {len(different)} of them differ")
-            result["runs"] = int(result["runs"]) + 1
-            result["mismatches"] = int(result["mismatches"]) + len(different)
+            for n in range(rounds[way]):
+                run = Path(folder) / f"{way}-{n}"
+                with start() as beam, seconds(taken):
+                    run_command("run", job, "--out", run, "--set", *settings, "--", *beam, inline=options.smoke)
+                files = digests(run)
+                wanted = wanted or files
+                different = [name for name in {*wanted, *files} if wanted.get(name) != files.get(name)]
+                say(f"{way}: {taken[-1]:.0f} s, {len(wanted)} files, {len(different)} of them differ")
+                result["runs"] = int(result["runs"]) + 1
+                result["mismatches"] = int(result["mismatches"]) + len(different)
+                shutil.rmtree(run)
             result["files"] = len(wanted)
-            result[f"seconds_{way}"] = taken[0]
+            result[f"seconds_{way}"] = statistics.median(taken)
     finish("engines_equal", result, options.save)
 
 

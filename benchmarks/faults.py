@@ -49,7 +49,7 @@ def main() -> None:
         "faults",
         __doc__ or "",
         needs_data=False,
-        numbers={"fuzz": "minutes of damaged files, instead of the list"},
+        numbers={"fuzz": "minutes of damaged files, instead of the list", "processes": "how many faults at once; default 4"},
         paths={"only": "try only the faults with this in their name; saves nothing"},
     )
     names = [fault.name for fault in FAULTS]
@@ -65,7 +65,7 @@ def main() -> None:
         if options.only is not None:
             chosen = [n for n in chosen if str(options.only) in FAULTS[n].name]
         counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-        with processes(4, inline=options.smoke) as pool:
+        with processes(int(options.processes or 4), inline=options.smoke) as pool:
             for task in as_completed([pool.submit(try_numbered, n, sound.folder) for n in chosen]):
                 name, ended, wrong = task.result()
                 counts.update(wrong)

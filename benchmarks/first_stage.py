@@ -9,8 +9,10 @@ questions, drawn by hash, `squad_similarity_questions` of them.
 
 `lost_at_25_of_200_…` and `lost_at_25_of_425_…`: of the questions with an answer among the sentences of the first 50, and 100,
 passages of BM25, the percentage with none among the first 25 of a ranker. `cosinet_bm25` adds up Cosinet's scores and BM25's
-scores of the passages, each standardised in the list (a stage `blend` with weights of 1); keys without a ranker are its own.
-The lists have `candidates_of_200` and `candidates_of_425` sentences in the mean.
+scores of the passages, each standardised in the list (a stage `blend` with weights of 1). `plan` is what the sample's default
+plan has up to the first stage that drops: Cosinet with BM25, the dense index and the rank, by weights fitted on L-dev; keys
+without a ranker are its own. The lists have `candidates_of_200` and `candidates_of_425` sentences in the mean; `…_of_all`: the
+same of whole lists, of both indexes, as the job serves them.
 """
 
 from __future__ import annotations
@@ -31,9 +33,11 @@ from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.memory import RememberedEncoder
 from benchmarks.retrieval import is_right, questions
-from benchmarks.smoke_data import small_checkpoint, small_encoder
+from benchmarks.smoke_data import small_checkpoint, small_encoder, small_plan
 from indexing.shards.dense import DEFAULT, find_model
+from pipelines.config.job_file import load
 from pipelines.datasets import by_question, read_dataset
+from pipelines.steps.job_plan import load_plan
 from pipelines.steps.models import dense_encoder
 from ranking.baselines.overlap import Overlap
 from ranking.baselines.similarity import Similarity
@@ -48,12 +52,13 @@ from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList
 
 SHARES = (0.05, 0.1, 0.2, 0.5)
-DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 400
+DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 150
 KEPT, ENCODER = 25, DEFAULT
-LENGTHS = {"200": 50, "425": 100}
-"""Sentences in a list, roughly → passages of BM25."""
+LENGTHS = {"200": 50, "425": 100, "all": None}
+"""Sentences in a list, roughly → passages of BM25; None: all that was retrieved, in the order of retrieval."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 COSINET: str | None = None  # the one that ships
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
 
 
@@ -127,8 +132,13 @@ def labelled(path: Path) -> Lists:
     return lists
 
 
-def by_bm25(each: LongList, depth: int) -> tuple[RankedList, set[str]]:
-    """The sentences of the first `depth` passages that BM25 found, in its order, and the answers among them."""
+def by_bm25(each: LongList, depth: int | None) -> tuple[RankedList, set[str]]:
+    """The sentences of the first `depth` passages that BM25 found, in its order, and the answers among them.
+
+    The whole list, in the order of retrieval, if `depth` is None.
+    """
+    if depth is None:
+        return each.ranked, set(each.gold)
     hits = sorted((c.hit for c in each.passages.candidates if c.hit.bm25_rank), key=lambda hit: hit.bm25_rank or 0)[:depth]
     passages = tuple(Candidate(replace(hit, rank=n), None, n - 1) for n, hit in enumerate(hits, 1))
     ranked = to_sentences(RankedList(each.ranked.question, passages))
@@ -141,13 +151,24 @@ def cosinet_and_bm25(keep: int | None = None) -> list[Stage]:
     return [Stage("cosinet", cosinet), Stage("blend", Blend({"cosinet": 1.0, "bm25": 1.0}), keep)]
 
 
-def lost(lists: Sequence[LongList], name: str, depth: int) -> dict[str, float]:
+def first_of_plan(job_file: Path) -> list[Stage]:
+    """A plan's stages up to the first that drops, which drops nothing here."""
+    stages: list[Stage] = []
+    for stage in load_plan(load(job_file)):
+        stages.append(replace(stage, keep=None))
+        if stage.keep is not None:
+            return stages
+    raise ValueError(f"no stage of {job_file} keeps a number of candidates")
+
+
+def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, float]:
     """`lost_at_25_of_<name>` of each ranker, over lists of `depth` passages."""
     cut = [(ranked, gold) for ranked, gold in (by_bm25(each, depth) for each in lists) if gold]
     result: dict[str, float] = {f"questions_of_{name}": len(cut)}
     result[f"candidates_of_{name}"] = sum(len(ranked.candidates) for ranked, _ in cut) / len(cut)
-    plan = cosinet_and_bm25()
-    for ranker, stages in (("bm25", []), ("cosinet", plan[:1]), ("cosinet_bm25", plan)):
+    both = cosinet_and_bm25()
+    rankers = {"bm25": [], "cosinet": both[:1], "cosinet_bm25": both, "plan": first_of_plan(SAMPLE)}
+    for ranker, stages in rankers.items():
         missed = []
         for ranked, gold in cut:
             after = run_stages([ranked], stages, "sentence")[0].kept
@@ -156,7 +177,7 @@ def lost(lists: Sequence[LongList], name: str, depth: int) -> dict[str, float]:
         key = f"lost_at_{KEPT}_of_{name}_{ranker}"
         result |= {key: 100 * interval.b, f"{key}_low": 100 * interval.low, f"{key}_high": 100 * interval.high}
         say(f"{key} {100 * interval.b:.2f} ({100 * interval.low:.2f} to {100 * interval.high:.2f})")
-    return result | {f"lost_at_{KEPT}_of_{name}": result[f"lost_at_{KEPT}_of_{name}_cosinet_bm25"]}
+    return result | {f"lost_at_{KEPT}_of_{name}": result[f"lost_at_{KEPT}_of_{name}_plan"]}
 
 
 def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS, prefix: str = "") -> Lists:
@@ -182,7 +203,7 @@ def job(data: Path, folder: Path, depth: int = DEPTH, most: int = JOB_QUESTIONS,
 def measured(data: Path, work: Path, name: str) -> dict[str, float | int | str]:
     """All keys, of the long lists of a set and of SETS."""
     long = read_lists(data, work, name)
-    result: dict[str, float | int | str] = {"set": name}
+    result: dict[str, float | int | str] = {"set": name, "kept": KEPT}
     for length, depth in LENGTHS.items():
         result |= lost(long, length, depth)
     cosinet, overlap = load_reranker("cosinet", COSINET, model=find_model), Overlap()
@@ -215,6 +236,7 @@ def main() -> None:
     options = arguments("first_stage", __doc__ or "", paths=paths, choices={"set": SETS_OF_LISTS})
     if options.smoke:
         shrink(globals(), DEPTH=3, SLOW_QUESTIONS=2, ENCODER=small_encoder(), COSINET=small_checkpoint("cosinet"))
+        shrink(globals(), SAMPLE=small_plan(fitted=True))
         small_lists()
     torch.set_num_threads(1)
     with work_folder(options, "long_lists") as work:

@@ -61,6 +61,8 @@ def arguments(
 
 def shrink(module: dict[str, Any], **constants: Any) -> None:
     """Give constants of a benchmark's module (its `globals()`) token values, for --smoke."""
+    if vars(sys.modules[module["__name__"]]) is not module:
+        raise RuntimeError(f"{module['__name__']} was imported anew; what is shrunk is its former module, which nobody runs")
     if unknown := constants.keys() - module.keys():
         raise KeyError(f"{module['__name__']} has no {', '.join(sorted(unknown))}")
     module.update(constants)

@@ -18,6 +18,7 @@ import torch
 
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
 from benchmarks.harness import arguments, finish, peak_gb, shrink
+from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.pointwise import Pointwise
@@ -29,10 +30,11 @@ from schemas.ranked import RankedList
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 16, 60
 HEADS, EXITS, ALPHA = 3, (2, 3, 4, 5), 0.3
+ENCODER = DEFAULT
 
 
 def rankers(lists: Sequence[RankedList]) -> Runs:
-    folder = find_model(DEFAULT)
+    folder = find_model(ENCODER)
     tokeniser = Tokeniser(folder)
     torch.manual_seed(0)
     plain = CascadeModel(LayeredEncoder.load(folder), (6,))
@@ -56,7 +58,7 @@ def rankers(lists: Sequence[RankedList]) -> Runs:
 def main() -> None:
     options = arguments("multihead_speed", __doc__ or "")
     if options.smoke:
-        shrink(globals(), QUESTIONS=3, CANDIDATES=8)
+        shrink(globals(), QUESTIONS=3, CANDIDATES=8, ENCODER=small_encoder())
     torch.set_num_threads(1)
     lists = lists_of(options.data / SET, QUESTIONS, CANDIDATES)
     taken = timed(rankers(lists), options.rounds)

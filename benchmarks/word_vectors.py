@@ -33,8 +33,9 @@ from ranking.cosinet.heads import NumberedList, rerank
 from ranking.cosinet.table_lookup import Relatedness
 from ranking.training.list_models import vocabulary
 from ranking.training.loop import Dev
-from ranking.word_vectors.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_transformer, word_encoder
+from ranking.word_vectors.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_pieces, word_encoder
 from ranking.word_vectors.words import Lexicon
+from schemas.model_files import load_pretrained
 from schemas.ranked import RankedList
 
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
@@ -65,12 +66,12 @@ class ByRelatedness:
 def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
     """Each way's name, and the vectors that it gives the words, the simplest first."""
     folder = find_model(ENCODER)
-    tokenizer, model, plain = read_transformer(folder)
+    tokenizer, model = load_pretrained("AutoTokenizer", folder), load_pretrained("AutoModel", folder, use_safetensors=True)
+    _, table, plain = read_pieces(folder)
     split = zip(words, tokenizer(list(words), add_special_tokens=False)["input_ids"], strict=True)
     pieces = {word: numbers for word, numbers in split if numbers and tokenizer.unk_token_id not in numbers}
     say(f"{len(words):,} words, {len(pieces):,} of them known; {len(plain):,} pieces")
 
-    table = model.get_input_embeddings().weight.detach().numpy()
     yield "input_raw", encode_words(pieces, by_word(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
     for dropped in DROPPED:
         yield f"input_{dropped}", encode_words(pieces, word_encoder(folder, DIMENSION, dropped))

@@ -32,6 +32,11 @@ def copied_steps(place: Place) -> None:
         shutil.copytree(place.run / folder, place.work / "other" / folder)
 
 
+def job_of_rerank(place: Place) -> None:
+    """The job has the section [rerank] alone."""
+    changed("job.toml", lambda whole: whole[whole.index(b"[[rerank.stages]]") :])(place)
+
+
 def of_folder(folder: Path, change: Any) -> None:
     """Change the rows of a committed folder's first part, whose digest is that of the new rows, as a program would write it."""
     import pyarrow as pa
@@ -107,7 +112,11 @@ def _of_training() -> list[Fault]:
               "epochs"),
         Fault("train: no number for a label", all_of(training(), replaced("set.tsv", "\t1\n", "\tyes\n")), TRAIN, 65,
               "set.tsv:5"),
-        Fault("train: vectors of another length", all_of(training(), cut("vectors.txt")), TRAIN, 78, "vectors.txt:"),
+        Fault("train: vectors of another length", all_of(training(), cut("vectors.txt")), TRAIN, 65,
+              "vectors.txt:21: not 8 numbers"),
+        Fault("train: an emptied file of vectors", all_of(training(), emptied("vectors.txt")), TRAIN, 65, "vectors.txt: "),
+        Fault("train: a vector of nine numbers", all_of(training(), replaced("vectors.txt", "w7 ", "w7 nan ")), TRAIN, 65,
+              "vectors.txt:8: not 8 numbers"),
         Fault("train: a history of another shape", all_of(trained, overwritten("work/model/training.json", "[]")), TRAIN, 65,
               "training.json", (other,), model),
         Fault("heads: a folder in use", heads, "heads DIR/checkpoints/multihead --out WORK/heads", 73, "another folder",
@@ -133,9 +142,18 @@ FAULTS = (
     *_of_evaluate(),
     Fault("rerank in a copy of the steps before", copied_steps, "rerank JOB --out WORK/other", 0, "rerank ",
           right=same_rows_in("work/other", "passages", "shards", "labels", "rejects", "questions_rejects")),
-    Fault("rerank without the steps before, advice", nothing, "rerank JOB --out WORK/other", 66, "first",
+    Fault("rerank without the steps before", nothing, "rerank JOB --out WORK/other", 66,
+          "ingest, index and retrieve must run first",
           tuple(f"{step} JOB --out WORK/other" for step in ("ingest", "index", "retrieve", "rerank")),
           same_rows_in("work/other", "labels")),
+    Fault("rerank without the steps before, advice", nothing, "rerank JOB --out WORK/other", 66,
+          "`answermill run JOB.toml --out", ("run JOB --out WORK/other",), same_rows_in("work/other")),
+    Fault("rerank without the step before", all_of(removed("run/retrieved")), "rerank JOB --out RUN", 66,
+          "run `answermill retrieve JOB.toml --out", "advice"),
+    Fault("rerank without what answers need", removed("run/documents", "run/questions", "run/scored"),
+          "rerank JOB --out RUN", 66, "questions is not there"),
+    Fault("rerank of a job without the steps before", job_of_rerank, "rerank JOB --out WORK/other", 66,
+          "the job has no [ingest], [retrieve]"),
     Fault("a plan that keeps nothing", nothing, NOTHING_KEPT, 65, "rerank.allow_empty = true",
           (NOTHING_KEPT + " --set rerank.allow_empty=true",), complete("run")),
 )  # fmt: skip

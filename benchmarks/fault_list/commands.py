@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.fault_list.damage import overwritten, replaced, written
+from benchmarks.fault_list.damage import changed, overwritten, replaced, written
 from benchmarks.fault_list.fault import Fault, Harm, Place, nothing
 
 LABELS = "RUN/labels/sentences"
@@ -53,11 +53,31 @@ FAULTS = (
     Fault("a key with a mistake", replaced("job.toml", "shards = 2", "shard = 2"), "run JOB --out RUN", 78, "shards"),
     Fault("a value of another type", replaced("job.toml", "shards = 2", 'shards = "two"'), "run JOB --out RUN", 78, "shards"),
     Fault("no TOML", overwritten("job.toml", "[ingest\n"), "run JOB --out RUN", 78, "not valid TOML", "restore"),
+    Fault(
+        "a job with a byte order mark",
+        changed("job.toml", lambda whole: b"\xef\xbb\xbf" + whole),
+        "run JOB --out RUN",
+        0,
+        "(complete)",
+    ),
+    Fault("a job of brackets", overwritten("job.toml", "a = " + "[" * 50_000), "run JOB --out RUN", 78, "not valid TOML"),
+    Fault(
+        "a job with a long number",
+        replaced("job.toml", "shards = 2", "shards = " + "9" * 5_000),
+        "run JOB --out RUN",
+        78,
+        "not valid TOML",
+    ),
+    Fault("--set with a long number", nothing, "run JOB --out RUN --set index.shards=" + "9" * 5_000, 78, "index.shards"),
     Fault("a job of nothing", overwritten("job.toml", ""), "run JOB --out WORK/new", 78, "ingest"),
     Fault("a job that is not UTF-8", overwritten("job.toml", b"\xff\xfe"), "run JOB --out RUN", 78, "not valid TOML"),
     Fault("a metric with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --metric NDGC", 2, "metric"),
     Fault("a stage with a mistake", nothing, f"evaluate RUN/scored --labels {LABELS} --by cosinett", 2, "no stage"),
     Fault("--out is a file", nothing, "run JOB --out JOB", 73, "is a file"),
+    Fault("recipe --out is a file", nothing, "recipe wqa --out JOB", 73, "is a file"),
+    Fault(
+        "a margin that is no number", nothing, f"compare RUN/scored RUN/scored --labels {LABELS} --margin nan", 2, "--margin"
+    ),
     Fault("sample --out is a file", nothing, "sample --out JOB", 73, "is a file"),
     Fault("status of no run", nothing, "status WORK", 66, "no run in"),
     Fault("another --out without the steps before", nothing, "rerank JOB --out WORK/other", 66, "run"),

@@ -39,6 +39,21 @@ def full_stdout(place: Place, words: Sequence[str]) -> Ended:
     return Ended(done.returncode, "", done.stderr)
 
 
+def in_a_process(place: Place, words: Sequence[str]) -> Ended:
+    """Its end in a new process, whose stdout is a descriptor."""
+    return ended(started(place, words))
+
+
+def descriptor(place: Place) -> None:
+    """A name for stdout in the place's folder, as /dev/stdout is one."""
+    (place.folder / "stdout.json").symlink_to("/proc/self/fd/1")
+
+
+def link_stays(place: Place, sound: Place) -> bool:
+    """Whether the name still stands for stdout."""
+    return (place.folder / "stdout.json").is_symlink()
+
+
 def small_disk(kilobytes: int) -> How:
     """The folder work/new is a file system of this size; then there is more room. A machine that mounts none says so."""
 
@@ -99,5 +114,14 @@ FAULTS = (
     Fault("stdout of ASCII", NO_SCORES, RUN, 0, "\\xd7", how=narrow_stdout),
     Fault("stdout on a full disk", NO_SCORES, RUN, 74, "standard output", "again", how=full_stdout),
     Fault("another process writes there", NO_SCORES, RUN, 73, "another process", "again", how=locked),
+    Fault(
+        "figures to a name of stdout",
+        descriptor,
+        "evaluate RUN/scored --labels RUN/labels/sentences --json DIR/stdout.json",
+        0,
+        '"protocol": ',
+        right=link_stays,
+        how=in_a_process,
+    ),
     *(DISKS if may_mount() else ()),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from benchmarks.fault_list.damage import all_of, cut, emptied, flipped, overwritten, removed, replaced, written
-from benchmarks.fault_list.fault import Fault, Harm, nothing
+from benchmarks.fault_list.fault import Fault, Harm, Place, documents, nothing, same_rows_in
 
 RUN = "run JOB --out RUN"
 FOLDERS = ("documents", "passages", "questions", "retrieved", "scored", "labels/sentences", "labels/passages")
@@ -21,6 +21,18 @@ READERS = {
 STRAY = "scored/part-00009-00000000.parquet"
 SHARD_FILES = ("shard.json", "passages.parquet", "dense.faiss", "bm25/*.fdt", "bm25/segments_1")
 DAMAGES: dict[str, Callable[[str], Harm]] = {"lost": removed, "cut": cut, "emptied": emptied}
+
+
+def moved(place: Place) -> None:
+    """documents/ is somewhere else, and a link in its place."""
+    (place.run / "documents").rename(place.work / "documents")
+    (place.run / "documents").symlink_to(place.work / "documents")
+
+
+def rows_and_link(place: Place, sound: Place) -> bool:
+    """Whether the run has its rows, and documents/ is a link to where they are."""
+    is_link = (place.run / "documents").is_symlink()
+    return is_link and documents(place, "run") == documents(sound, "run") and same_rows_in("run", "documents")(place, sound)
 
 
 def _parts() -> list[Fault]:
@@ -111,7 +123,16 @@ FAULTS = (
     Fault("answers.jsonl: status", cut("run/answers.jsonl"), "status RUN", 65, "damaged", "advice"),
     Fault("inputs.json emptied", emptied("run/inputs.json"), RUN, 0, ""),
     Fault("inputs.json a list", overwritten("run/inputs.json", "[]"), RUN, 0, ""),
+    Fault("inputs.json of brackets", overwritten("run/inputs.json", "[" * 100_000), RUN, 0, ""),
     Fault("inputs.json lost", removed("run/inputs.json"), RUN, 0, ""),
+    Fault(
+        "documents on another disk, --redo ingest",
+        moved,
+        RUN + " --redo ingest",
+        0,
+        "redo       ingest",
+        right=rows_and_link,
+    ),
     Fault("nothing, --redo index", nothing, RUN + " --redo index", 0, "redo       index"),
     Fault("nothing, --redo rerank by the step", nothing, "rerank JOB --out RUN --redo", 0, "redo       rerank"),
     Fault("nothing, --verify index", nothing, RUN + " --verify index", 0, "(complete)"),

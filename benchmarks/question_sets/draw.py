@@ -1,9 +1,11 @@
-"""L-dev, on which everything is chosen, and L-test, on which nothing ever is: who is asked, drawn by hash.
+"""L-train, L-dev, on which everything is chosen, and L-test, on which nothing ever is: who is asked, drawn by hash.
 
 L-test: WikiQA dev and test whole, SQuAD v2.0 dev over its 35 articles, SelQA test, QED dev (real queries). L-dev: WikiQA train,
 whole articles of SQuAD v1.1 train, of SQuADShifts and of the articles that only SQuAD v1.1 dev has, SelQA dev, QED train. A
 question of L-dev is left out if any question that L-test could have drawn is about the same document, about a document of the
-same title in another set, or in the same words.
+same title in another set, or in the same words. L-train: SQuAD v1.1 train and QED train, whose licences allow to ship what
+learns from them. Its questions are apart from those of L-test and from those of L-dev in the same way, and their answers are no
+sentence that is an answer in a test set.
 """
 
 from __future__ import annotations
@@ -19,14 +21,16 @@ from benchmarks.question_sets.gold import Asked, canonical, drawn
 
 TEST = {"squad": 300, "selqa": 200, "qed": 150}
 DEV = {"wikiqa": 220, "squad-train": 80, "squadshifts": 50, "squad-v1": 50, "selqa": 120, "qed": 90}
+TRAIN = {"squad": 9_000, "qed": 3_000}
+"""Questions of L-train at the most; of QED there are fewer."""
 ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 """Articles that L-dev takes its questions from, so that training may have all the others."""
 
 
 @cache
 def questions(data: Path, name: str) -> list[Asked]:
-    """'dev' or 'test', by question id."""
-    return test_set(data) if name == "test" else dev_set(data)
+    """'train', 'dev' or 'test', by question id."""
+    return {"train": train_set, "dev": dev_set, "test": test_set}[name](data)
 
 
 def test_pool(data: Path) -> dict[str, list[Asked]]:
@@ -63,6 +67,23 @@ def dev_set(data: Path) -> list[Asked]:
             apart = [each for each in apart if each.title in articles]
         chosen += some(apart, DEV[name])
     return by_id(chosen)
+
+
+def train_set(data: Path) -> list[Asked]:
+    is_apart = apart_from([*(each for members in test_pool(data).values() for each in members), *dev_set(data)])
+    leaks, answers = leaked(data), test_answers(data)
+    pool = {"squad": sources.squad_train(data), "qed": sources.qed(data, "train")}
+    chosen = []
+    for name, members in pool.items():
+        apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
+        chosen += some([each for each in apart if not any(canonical(right) in answers for _, right in each.gold)], TRAIN[name])
+    return by_id(chosen)
+
+
+@cache
+def test_answers(data: Path) -> frozenset[str]:
+    """The answer sentences of all test questions, as texts are compared: what no training may see as a candidate."""
+    return frozenset(canonical(right) for members in test_pool(data).values() for each in members for _, right in each.gold)
 
 
 def some(members: Sequence[Asked], number: int) -> list[Asked]:

@@ -1,0 +1,181 @@
+"""L-train: lists to learn from, retrieved as those of L-dev and L-test are, of other questions; and L-dev's lists to stop by.
+
+The run of `long_lists` is asked the questions of L-train (`question_sets/draw.py`); a sentence of the gold document is right by
+the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong sentences each, of the passage, of the
+document, of other documents among the best by the default plan's first blend, and random ones. No answer of a test question is
+in a list, neither as right nor as wrong. `dev.parquet` has the DEV_DEPTH best sentences of each list of L-dev, by the same
+blend.
+
+    python -m benchmarks.train_lists --work FOLDER      # then FOLDER/train/train.parquet, FOLDER/train/dev.parquet
+
+In a training file both are data sets as they are. Keys: questions and sentences of each set, negatives by kind, what was left
+out. A run that was stopped goes on. --questions takes a part of L-train, drawn by hash.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from benchmarks import long_lists
+from benchmarks.first_stage import first_of_plan
+from benchmarks.harness import arguments, finish, say, shrink, work_folder
+from benchmarks.question_sets import draw
+from benchmarks.question_sets.gold import Asked, canonical, drawn
+from benchmarks.smoke_data import small_plan
+from pipelines.config.job_file import Job, load
+from pipelines.datasets import read_dataset
+from pipelines.execution.parquet_folder import Folder
+from pipelines.publish.lists.list_files import Named, write_lists
+from pipelines.publish.lists.list_rules import ListRules
+from pipelines.publish.lists.list_sources import places
+from ranking.plan import run_stages
+from schemas.atomic_files import write_text
+from schemas.corpus import Passage
+from schemas.labels import LabelledCandidate
+
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SET = "train"
+NEGATIVES, DEV_DEPTH, AT_ONCE = 20, 40, 32
+GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")
+"""Of the run of `long_lists`: what does not depend on the questions."""
+
+
+def job_in(folder: Path) -> Job:
+    """The job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the first that drops."""
+    shared = long_lists.job_in(folder.parent)
+    text = (folder.parent / "job.toml").read_text(encoding="utf-8").replace('["documents.jsonl"]', '["../documents.jsonl"]')
+    plan = load(SAMPLE)
+    assert plan.rerank is not None and shared.retrieve is not None
+    for stage in plan.rerank.stages:
+        keys = stage.model_dump(exclude_unset=True, exclude_none=True)
+        if "weights_file" in keys:
+            keys["weights_file"] = str(plan.path(keys["weights_file"]))
+        keys.pop("keep", None)
+        text += "\n[[rerank.stages]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
+        if stage.keep is not None:
+            break
+    write_text(folder / "job.toml", text + '\n[propagate]\nlabels = "labels.jsonl"\n')
+    return load(folder / "job.toml")
+
+
+def toml(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
+    return json.dumps(value)
+
+
+def asked_run(data: Path, work: Path, asked: Sequence[Asked]) -> Path:
+    """The run folder with what was retrieved for these questions, scored by the first blend, and their labels."""
+    shared = long_lists.retrieve(data, work)
+    folder = shared.parent / f"train-{len(asked)}"
+    run = folder / "run"
+    if not run.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "copied").mkdir(parents=True)
+        for name in GIVEN:
+            source, target = shared / name, folder / "copied" / name
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
+        (folder / "copied").rename(run)
+    write_text(folder / "questions.jsonl", "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
+    write_text(folder / "labels.jsonl", "".join(json.dumps(row) + "\n" for row in label_rows(shared, asked)))
+    long_lists.carry_out(job_in(folder), run, ["retrieve", "rerank", "propagate"])
+    return run
+
+
+def question_rows(asked: Sequence[Asked]) -> Iterator[dict[str, object]]:
+    for each in asked:
+        yield {"question_id": each.question_id, "text": each.text, "answers": each.strings}
+
+
+def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]:
+    """The sentences of the corpus that are answers."""
+    of_document: dict[str, dict[str, str]] = {}
+    wanted = {doc_id for each in asked for doc_id in each.documents}
+    for passage in Folder.open(run / "passages", Passage, "ingest").where("doc_id", wanted):
+        of_document.setdefault(passage.doc_id, {}).update((place.sentence_id, place.text) for place in places(passage))
+    for each in asked:
+        for doc_id in sorted(each.documents):
+            for sentence_id, text in of_document.get(doc_id, {}).items():
+                if each.strict(doc_id, text):
+                    yield {"question_id": each.question_id, "sentence_id": sentence_id, "label": 1}
+
+
+def without_test_answers(rows: Sequence[LabelledCandidate], answers: frozenset[str]) -> list[LabelledCandidate]:
+    """The rows whose sentence is no answer of a test question, neither whole nor joined with another."""
+    return [row for row in rows if canonical(row.text) not in answers]
+
+
+def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
+    """The best DEV_DEPTH sentences of each list of L-dev with an answer among them."""
+    lists = [each for each in long_lists.read_lists(data, work, "dev") if each.gold]
+    plan = first_of_plan(SAMPLE)
+    plan[-1] = replace(plan[-1], keep=DEV_DEPTH)
+    rows = []
+    for start in range(0, len(lists), AT_ONCE):
+        some = lists[start : start + AT_ONCE]
+        for each, outcome in zip(some, run_stages([one.passages for one in some], plan), strict=True):
+            neighbours = {place.sentence_id: place for c in each.passages.candidates for place in places(c.hit.passage)}
+            kept = outcome.kept.candidates
+            if each.gold.isdisjoint(c.candidate_id for c in kept):
+                continue
+            for n, c in enumerate(kept):
+                place = neighbours[c.candidate_id]
+                context = place.previous, place.next
+                question = each.asked.question_id, each.asked.text
+                where = c.candidate_id, place.doc_id, place.title, n, c.text
+                rows.append(LabelledCandidate(*question, *where, int(c.candidate_id in each.gold), *context))
+    return rows
+
+
+def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float | int | str]:
+    """Writes train.parquet and dev.parquet; the benchmark's keys."""
+    out = work / "train"
+    run, lists = asked_run(data, work, asked), out / f"lists-{len(asked)}"
+    splits, answers = out / "splits.jsonl", out / "answers.jsonl"
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(splits, "".join(json.dumps({"question_id": each.question_id, "split": "train"}) + "\n" for each in asked))
+    write_text(answers, "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
+    if not (lists / "sentences.json").exists():
+        name = Named("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
+        write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, splits, answers)
+    counts = json.loads((lists / "sentences.json").read_text(encoding="utf-8"))
+    rows = list(read_dataset(lists / "train.parquet"))
+    apart = without_test_answers(rows, draw.test_answers(data))
+    pq.write_table(LabelledCandidate.table(apart), out / "train.parquet")
+    dev = dev_rows(data, work)
+    pq.write_table(LabelledCandidate.table(dev), out / "dev.parquet")
+    result: dict[str, float | int | str] = {"train_asked": len(asked), "train_sentences": len(apart)}
+    result["train_questions"] = len({row.question_id for row in apart if row.label})
+    result["train_test_answers_left_out"] = len(rows) - len(apart)
+    result |= {f"train_{key}": counts[key] for key in sorted(counts) if key.startswith(("negatives_", "candidates_"))}
+    result |= {"dev_questions": len({row.question_id for row in dev}), "dev_sentences": len(dev)}
+    say(f"{out}: {result['train_questions']} questions, {len(apart)} sentences")
+    return result
+
+
+def main() -> None:
+    options = arguments(
+        "train_lists",
+        __doc__ or "",
+        paths={"work": "folder that keeps the lists; out/long_lists"},
+        numbers={"questions": "of L-train, drawn by hash; all of them if absent"},
+    )
+    if options.smoke:
+        shrink(globals(), SAMPLE=small_plan(fitted=True), NEGATIVES=3, SET="dev")
+        long_lists.small_lists()
+    data = options.data.resolve()
+    with work_folder(options, "long_lists") as work:
+        asked = draw.questions(data, SET)
+        names = set(drawn((each.question_id for each in asked), int(options.questions or len(asked))))
+        result = written(data, work, [each for each in asked if each.question_id in names])
+    finish("train_lists", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
