@@ -88,13 +88,16 @@ def sample(
 
 def recipe(
     name: Annotated[
-        Literal["wqa", "peasi"],
-        Parameter(help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a set."),
+        Literal["wqa", "peasi", "adapt"],
+        Parameter(
+            help="wqa: a job that builds a labelled set from a crawl; peasi: a training file for such a set; adapt: a training "
+            "file that takes a shipped checkpoint to your own labels."
+        ),
     ],
     *,
     out: Annotated[Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")] = Path(),
 ) -> None:
-    """Write a commented job file to start from."""
+    """Write a commented job or training file to start from."""
     from pipelines.jobs import copy_to
 
     write_lines([f"written: {copy_to(name, out)}"])

@@ -30,7 +30,7 @@ from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 from pipelines.config import toml_file
 from pipelines.config.toml_file import SettingsFile
 from pipelines.config.toml_file import keys as section_keys
-from ranking.entry import FileName, Training, TrainingSettings
+from ranking.entry import SHIPPED, FileName, Training, TrainingSettings
 from ranking.registry import trainings
 from schemas.section import Count, Section
 
@@ -131,6 +131,11 @@ class TrainJob(SettingsFile):
         """How the registry says that it is trained."""
         return _sections()[self.section][self.trained.reranker]
 
+    def path(self, written: str) -> Path:
+        """A path that is written in the file; the name of a shipped checkpoint, where no file has that name, is its folder."""
+        path, shipped = super().path(written), SHIPPED / written
+        return shipped if written in shipped_checkpoints() and not path.exists() else path
+
     def tables(self) -> dict[str, Any]:
         """The file's tables, what is trained first, without keys that are None."""
         tables = self.model_dump(exclude_none=True)
@@ -159,6 +164,11 @@ class TrainJob(SettingsFile):
             students = sorted(name for name, training in trainings().items() if training.distils)
             raise ValueError(f"[distil] is for {', '.join(students)}, not for {self.trained.reranker}; leave it out")
         return self
+
+
+def shipped_checkpoints() -> list[str]:
+    """Names of the checkpoints that come with the package."""
+    return sorted(folder.name for folder in SHIPPED.iterdir() if (folder / "config.json").is_file())
 
 
 def load_job(path: Path, overrides: Sequence[str] = ()) -> TrainJob:
