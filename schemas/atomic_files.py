@@ -26,8 +26,13 @@ _FORMER = ".former"
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted when it fails."""
+    """A temporary path to write to. The file there becomes `file` when the block ends well, and is deleted when it fails.
+
+    Raises FileExistsError if `file` is a device, a pipe or a descriptor: those are never replaced.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
+    if _is_stream(file):
+        raise FileExistsError(errno.EEXIST, "a device or a pipe, where a file is to be written", str(file))
     temporary = _temporary(file)
     try:
         yield temporary
@@ -60,9 +65,22 @@ def write_text(file: Path, text: str, replace: bool = True) -> bool:
 
 @contextlib.contextmanager
 def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
-    """A function that appends text; the file gets its name when the block ends well."""
+    """A function that appends text; the file gets its name when the block ends well. A device, a pipe or a descriptor, such as
+    /dev/stdout, is written to as it is."""
+    if _is_stream(file):
+        with file.open("a", encoding="utf-8", newline="\n") as stream:
+            yield stream.write
+        return
     with replacing(file) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as opened:
         yield opened.write
+
+
+def _is_stream(file: Path) -> bool:
+    """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from all."""
+    descriptors = Path("/proc")
+    if descriptors in file.parent.resolve().parents or (file.is_symlink() and descriptors in file.readlink().parents):
+        return True
+    return file.exists() and not file.is_file() and not file.is_dir()
 
 
 def replace_folder(new: Path, folder: Path) -> None:
