@@ -110,21 +110,27 @@ def _score(path: Path, line: int, cell: Any) -> float | None:
 
 
 def read_passages(path: Path) -> list[list[LabelledPassage]]:
-    """The labelled passages of each question, as `answermill passages` wrote them. Raises JobError (65, 66)."""
+    """The labelled passages of each question. Raises JobError as `passage_rows`."""
+    return [list(group) for _, group in groupby(passage_rows(path), key=lambda row: row.question_id)]
+
+
+def passage_rows(path: Path) -> Iterator[LabelledPassage]:
+    """Labelled passages, as `answermill passages` wrote them, in the file's order. Raises JobError (65, 66)."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     names = LabelledPassage.schema().names
-    rows: list[LabelledPassage] = []
-    try:
-        for _, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
-            rows += LabelledPassage.rows(batch)
-    except (KeyError, TypeError) as e:
-        raise JobError(
-            f"{path}: no labelled passages ({e}); `answermill passages RUN --out OTHER` writes them", BAD_DATA
-        ) from e
-    if not rows:
+    none = True
+    for _, batch in parquet_batches(path, lambda schema: [name for name in names if name in schema.names]):
+        try:
+            rows = LabelledPassage.rows(batch)
+        except (KeyError, TypeError) as e:
+            raise JobError(
+                f"{path}: no labelled passages ({e}); `answermill passages RUN --out OTHER` writes them", BAD_DATA
+            ) from e
+        yield from rows
+        none = none and not rows
+    if none:
         raise JobError(f"{path}: no passage in it", BAD_DATA)
-    return [list(group) for _, group in groupby(rows, key=lambda row: row.question_id)]
 
 
 def read_splits(path: Path) -> dict[str, Split]:

@@ -23,7 +23,7 @@ from pipelines.execution.lock import LOCK, claimed
 from pipelines.execution.manifests.run_folder import differences, shortened
 from pipelines.execution.progress import print_line, progress, reading
 from pipelines.execution.step import code_version
-from pipelines.inputs.tables import read_passages
+from pipelines.inputs.tables import passage_rows
 from pipelines.inputs.text_lines import lines
 from pipelines.steps.models import device_of, use_threads
 from pipelines.train.teachers import table_file, teach
@@ -95,7 +95,7 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History) -> 
     try:
         built = build(job, learn, dev, logits)
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
     began = time.monotonic()
@@ -168,11 +168,11 @@ def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, new: History) -> H
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:
     """A file's candidates, or passages, of each question."""
-    if job.training.learns_from == "passages":
-        return [list(rows) for rows in read_passages(job.path(name))]
     file = job.path(name)
-    with reading(f"train reads {file.name}", read_dataset(file, job.data.form), row_count([file])) as rows:
-        return list(by_question(rows))
+    learns_from_passages = job.training.learns_from == "passages"
+    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, job.data.form)
+    with reading(f"train reads {file.name}", rows, row_count([file])) as taken:
+        return list(by_question(taken))
 
 
 def _texts(file: Path) -> Iterator[str]:

@@ -99,7 +99,8 @@ def vocabulary(questions: Sequence[Sequence[LabelledCandidate]]) -> Counter[str]
 def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
     """Begins with new weights over vectors of the words of all its texts.
 
-    Raises ValueError if the vectors cannot be read, or are to be left out of the checkpoint and have no other source.
+    Raises VectorsUnreadable if the file of vectors cannot be read; ValueError if the vectors are to be left out of the
+    checkpoint and have no other source.
     """
     settings, words = inputs.settings, vocabulary([*inputs.learn, *inputs.dev])
     tokens = Words()

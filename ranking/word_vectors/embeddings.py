@@ -9,7 +9,6 @@ evidence, so code that compares words should let equal words match, known or not
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import defaultdict
@@ -18,15 +17,16 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
+from tokenizers import Tokenizer
 
-from schemas.atomic_files import replacing, write_text
-from schemas.model_files import ModelDamaged, load_pretrained
+from schemas.atomic_files import replacing, sha256, write_text
+from schemas.model_files import ModelDamaged, check_weights
 
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]
@@ -37,6 +37,8 @@ Store = Literal["fp32", "fp16", "source"]
 WORDS, VECTORS = "words.json", "vectors.safetensors"
 _DIGIT = re.compile("[0-9]")
 _NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
+_UNKNOWN = ("[UNK]", "<unk>")
+_TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBERT and MPNet
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,9 @@ class Embeddings:
         return [WORDS, VECTORS]
 
     @classmethod
-    def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Self:
-        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not stored.
+    def load(cls, folder: Path, find: Callable[[str], Path] = Path) -> Embeddings:
+        """The embeddings that `save` wrote; `find` gives the folder of the transformer if the vectors are not stored: then they
+        are shared, and not to be changed.
 
         Raises ValueError if the files are broken or do not belong together, or the transformer is another.
         """
@@ -121,7 +124,7 @@ class Embeddings:
         derived = derive(words, find(source.model), source.model, source.dimension)
         if derived.source != source:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
-        return cls(derived.words, derived.vectors, source)
+        return derived
 
 
 def masked(word: str) -> str:
@@ -130,15 +133,21 @@ def masked(word: str) -> str:
 
 
 def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int = 300) -> Embeddings:
-    """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that need no file."""
-    with (folder / "model.safetensors").open("rb") as file:
-        source = Source(model, hashlib.file_digest(file, "sha256").hexdigest(), dimension)
-    encoded = encode_words(vocabulary, word_encoder(folder, dimension))
-    return Embeddings(encoded.words, encoded.vectors, source)
+    """Vectors of the vocabulary's words from the transformer in `folder`, called `model`: the embeddings that need no file.
+
+    Those of the last two vocabularies are remembered: a job checks its models, and loads them later.
+    """
+    source = Source(model, sha256(folder / "model.safetensors"), dimension)
+    return _derived(tuple(vocabulary), folder, source)
 
 
-def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
-    """Vectors of the vocabulary's words, each encoded once.
+@lru_cache(maxsize=2)
+def _derived(vocabulary: tuple[str, ...], folder: Path, source: Source) -> Embeddings:
+    return encode_words(vocabulary, word_encoder(folder, source.dimension), source)
+
+
+def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | None = None) -> Embeddings:
+    """Vectors of the vocabulary's words, each encoded once; `source`: the transformer that they come from.
 
     A word whose vector is zeros stays unknown. Raises ValueError if all words do, or a vector is not finite.
     """
@@ -150,7 +159,8 @@ def encode_words(vocabulary: Collection[str], encode: Encode) -> Embeddings:
     if not known.any():
         raise ValueError(f"none of the {len(words):,} words of the vocabulary could be encoded")
     zeros = np.zeros((1, vectors.shape[1]), np.float32)
-    return Embeddings(tuple(compress(words, known.tolist())), np.concatenate([zeros, vectors[known]]).astype(np.float32))
+    kept = np.concatenate([zeros, vectors[known]]).astype(np.float32)
+    return Embeddings(tuple(compress(words, known.tolist())), kept, source)
 
 
 @lru_cache(maxsize=2)
@@ -166,25 +176,22 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
     r_i (§4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
     pass, is worse on SQuAD-sent, and in the mean of both sets no better.
     """
-    tokenizer, model, plain = read_transformer(folder)
-    table = model.get_input_embeddings().weight.detach().double().numpy()  # [pieces, hidden]
+    tokenizer, table, plain = read_pieces(folder)
     if min(len(plain), table.shape[1]) < dimension + dropped:
         raise ValueError(
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(plain):,} pieces of "
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
     kept = all_but_the_top(table[plain], dimension, dropped)
-    backend = tokenizer.backend_tokenizer
-    backend.no_truncation()
-    backend.no_padding()
+    unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
     pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
 
     def encode(words: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(words), dimension), np.float32)
-        numbers = [word.ids for word in backend.encode_batch(list(words), add_special_tokens=False)]
+        numbers = [word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False)]
         of_length: dict[int, list[int]] = defaultdict(list)
         for n, of_word in enumerate(numbers):
-            if of_word and tokenizer.unk_token_id not in of_word:
+            if of_word and unknown.isdisjoint(of_word):
                 of_length[len(of_word)].append(n)
         for rows in of_length.values():  # words of as many pieces at once: a call of numpy's for each word takes longer
             vectors[rows] = pieces[np.array([numbers[n] for n in rows])].mean(1)
@@ -193,11 +200,31 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
     return encode
 
 
-def read_transformer(folder: Path) -> tuple[Any, Any, list[int]]:
-    """The tokenizer and the model of a folder, and the numbers of the pieces that text is made of, not [CLS] and its like."""
-    tokenizer = load_pretrained("AutoTokenizer", folder)
-    model = load_pretrained("AutoModel", folder, use_safetensors=True)
-    return tokenizer, model, sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
+def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[int]]:
+    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces that text is made
+    of, not [CLS] and its like.
+
+    They are read from the files: to import transformers for them would take each worker process seconds. Raises ValueError if
+    a file is missing or broken, or the model is of another kind, ModelDamaged if a number is none.
+    """
+    file = folder / "model.safetensors"
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as e:  # tokenizers raises nothing narrower
+        raise ValueError(f"{folder}: no tokenizer.json that can be read ({e}); give another model") from e
+    try:
+        with safe_open(file, framework="pt") as weights:
+            names = [name for name in weights.keys() if name.endswith(_TABLE)]  # noqa: SIM118  it is no dict
+            table = weights.get_tensor(names[0]) if len(names) == 1 else None
+    except SafetensorError as e:
+        raise ValueError(f"{file}: no weights that can be read ({e}); give another model") from e
+    if table is None:
+        raise ValueError(f"{file}: it has {len(names)} tables *{_TABLE}, not one; give a BERT or a model like it")
+    check_weights({names[0]: table}, file)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    plain = sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
+    return tokenizer, table.double().numpy(), plain
 
 
 def all_but_the_top(vectors: npt.NDArray[np.float64], dimension: int, dropped: int) -> npt.NDArray[np.float64]:

@@ -25,6 +25,12 @@ _EXAMPLES = 3
 _NUMBER = b"0123456789+-.eE \t\r\n"
 
 
+class VectorsUnreadable(ValueError):
+    """A file of vectors is damaged, is none, or has none of the words; the message names the file and, in text, the line."""
+
+    exit_code = 65
+
+
 @dataclass
 class FileReport:
     """What a file of vectors holds and what was skipped, filled while the file is read."""
@@ -67,13 +73,13 @@ class FileReport:
             self.examples.append(f"{self.path}:{self.place}: {reason}")
 
     def check(self, most: float) -> None:
-        """Raises ValueError if more than this share of the entries, or of those in use, was skipped."""
+        """Raises VectorsUnreadable if more than this share of the entries, or of those in use, was skipped."""
         for bad, entries, what in (
             (self.skipped.total(), self.entries, "entries"),
             (self.skipped_in_use, self.in_use, "entries of words in use"),
         ):
             if bad > most * entries:
-                raise ValueError(
+                raise VectorsUnreadable(
                     f"{self.path}: {bad:,} of {entries:,} {what} cannot be used, more than {most:.0%} (max_skipped); "
                     f"the first: {'; '.join(self.examples)}"
                 )
@@ -107,8 +113,8 @@ def read(
 
     Entries that cannot be used are skipped and counted: in text those with the wrong number of cells, in all forms keys that
     are not UTF-8, and among the words in use (the numbers of others are not looked at) those that are not numbers or not
-    finite or all 0, and second entries of a key. Raises ValueError if more than `max_skipped` of the entries, or of those
-    of words in use, are skipped, if the file breaks off, or if no word is found.
+    finite or all 0, and second entries of a key. Raises VectorsUnreadable if more than `max_skipped` of the entries, or of
+    those of words in use, are skipped, if the file breaks off, or if no word is found.
     """
     report = FileReport(path)
     words = None if vocabulary is None else {word.lower() for word in vocabulary}
@@ -139,7 +145,7 @@ def read(
             best[word] = (key == word, vector)
     report.check(max_skipped)
     if not best:
-        raise ValueError(
+        raise VectorsUnreadable(
             f"{path}: none of the {len(words or ()):,} words of the vocabulary is among {report.entries:,} entries"
         )
     names = tuple(sorted(best))
@@ -157,7 +163,7 @@ _Entry = tuple[bytes, Callable[[], Vectors]]
 
 
 def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Callable[[], Vectors]]]:
-    """Keys as text, without /c/en/, and their numbers. Raises ValueError if the file breaks off."""
+    """Keys as text, without /c/en/, and their numbers. Raises VectorsUnreadable if the file breaks off."""
     try:
         for raw, numbers in _raw(path, report):
             report.entries += 1
@@ -173,9 +179,9 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Callable[[],
                 continue
             yield text, numbers
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as e:
-        raise ValueError(f"{path}: broken or cut off after entry {report.entries:,}: {e}") from e
+        raise VectorsUnreadable(f"{path}: broken or cut off after entry {report.entries:,}: {e}") from e
     if not report.entries:
-        raise ValueError(f"{path}: holds no word")
+        raise VectorsUnreadable(f"{path}: holds no word")
 
 
 def _raw(path: Path, report: FileReport) -> Iterator[_Entry]:
@@ -189,11 +195,11 @@ def _raw(path: Path, report: FileReport) -> Iterator[_Entry]:
     with _opened(path, zipped) as file:
         first, ahead = file.readline(_LONGEST_LINE).split(), file.read(4 * _MAX_DIMENSION)
     if not first:
-        raise ValueError(f"{path}: it is empty, or its first line is")
+        raise VectorsUnreadable(f"{path}: it is empty, or its first line is")
     header = len(first) == 2 and all(cell.isdigit() for cell in first)
     count, report.dimension = (int(first[0]), int(first[1])) if header else (0, len(first) - 1)
     if not 0 < report.dimension <= _MAX_DIMENSION:
-        raise ValueError(f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read")
+        raise VectorsUnreadable(f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read")
     sample = ahead.partition(b" ")[2][: 2 * report.dimension]  # of text's first word: a number and a space are 2 bytes
     is_text = sum(byte in _NUMBER for byte in sample) >= 0.75 * len(sample)  # a cell may be broken
     with _opened(path, zipped) as file:
@@ -204,7 +210,9 @@ def _raw(path: Path, report: FileReport) -> Iterator[_Entry]:
         else:
             yield from _binary(file, report, count)
     if report.entries < count:
-        raise ValueError(f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut off")
+        raise VectorsUnreadable(
+            f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut off"
+        )
 
 
 def _opened(path: Path, zipped: bool) -> IO[bytes]:
@@ -235,13 +243,13 @@ def _npz(path: Path, report: FileReport) -> Iterator[_Entry]:
     report.form = "npz"
     with np.load(path, allow_pickle=False) as archive:
         if missing := {"words", "vectors"} - set(archive.files):
-            raise ValueError(f"{path}: no {', '.join(sorted(missing))} in it; give an .npz of words and vectors")
+            raise VectorsUnreadable(f"{path}: no {', '.join(sorted(missing))} in it; give an .npz of words and vectors")
         try:
             words, vectors = archive["words"], archive["vectors"]
         except ValueError as e:  # Python objects
-            raise ValueError(f"{path}: words or vectors cannot be read: {e}") from e
+            raise VectorsUnreadable(f"{path}: words or vectors cannot be read: {e}") from e
     if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors) or words.dtype.kind + vectors.dtype.kind != "Uf":
-        raise ValueError(
+        raise VectorsUnreadable(
             f"{path}: words are {words.dtype} {list(words.shape)} and vectors {vectors.dtype} {list(vectors.shape)}; "
             "text [n] and floats [n, d] can be read"
         )
