@@ -155,6 +155,8 @@ def compare(
     json: Annotated[Path | None, Parameter(help="Write everything, all flipped questions included, as JSON.")] = None,
 ) -> int:
     """Compare B with A on the same questions: difference, interval, p, wins and losses, and the questions that flipped."""
+    if limit.margin is not None and not 0 <= limit.margin <= 1:
+        raise JobError(f"--margin {limit.margin}: give a number from 0 to 1", USAGE)
     for side in (a, b):
         _check_scores(side)
     check_there(*([measure.labels] if measure.labels is not None else []))

@@ -6,7 +6,7 @@ read imports Beam. The places are constants of the code: configuration never nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
@@ -48,6 +48,8 @@ class StepDefinition:
     """'module:NAME' of the StepCode."""
     folders: str = ""
     """'module:NAME' of its Outputs, in a module that loads fast; '' = they are in its code only."""
+    reads: tuple[str, ...] = ()
+    """Folders of other steps without which it cannot begin."""
 
     @property
     def section(self) -> type[Section]:
@@ -83,6 +85,7 @@ STEPS: dict[str, StepDefinition] = {
             f"{_SECTIONS}:Index",
             "pipelines.steps.index:STEP",
             f"{_OUTPUTS}:INDEX",
+            ("passages",),
         ),
         StepDefinition(
             "retrieve",
@@ -90,6 +93,7 @@ STEPS: dict[str, StepDefinition] = {
             f"{_SECTIONS}:Retrieve",
             "pipelines.steps.retrieve:STEP",
             f"{_OUTPUTS}:RETRIEVE",
+            ("shards",),
         ),
         StepDefinition(
             "rerank",
@@ -97,6 +101,7 @@ STEPS: dict[str, StepDefinition] = {
             f"{_SECTIONS}:Rerank",
             "pipelines.steps.rerank:STEP",
             f"{_OUTPUTS}:RERANK",
+            ("retrieved",),
         ),
         StepDefinition(
             "annotate",
@@ -105,6 +110,7 @@ STEPS: dict[str, StepDefinition] = {
             f"{_SECTIONS}:Annotate",
             "pipelines.annotate.tasks:STEP",
             f"{_OUTPUTS}:ANNOTATE",
+            ("scored", "retrieved"),
         ),
         StepDefinition(
             "propagate",
@@ -112,10 +118,16 @@ STEPS: dict[str, StepDefinition] = {
             f"{_SECTIONS}:Propagate",
             "pipelines.propagate.propagate:STEP",
             f"{_OUTPUTS}:PROPAGATE",
+            ("passages",),
         ),
     )
 }
 """Name → step, in the order in which they run."""
+
+
+def makers(folders: Collection[str]) -> list[str]:
+    """The steps that write one of these folders, in the order in which they run."""
+    return [name for name, step in STEPS.items() if not step.outputs.keys().isdisjoint(folders)]
 
 
 def folders() -> dict[str, Outputs]:

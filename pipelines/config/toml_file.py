@@ -44,13 +44,13 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     Raises JobError: 66 if there is no such file, 78 if it is a URL or not TOML, or if an override does not fit.
     """
     try:
-        settings = tomllib.loads(local_path(path).read_text(encoding="utf-8"))
+        settings = tomllib.loads(local_path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise JobError(
             f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe peasi` a training file",
             INPUT_MISSING,
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:
         raise JobError(f"{path}: {e.strerror}", INPUT_MISSING) from e
@@ -124,7 +124,7 @@ def _override(settings: dict[str, Any], override: str) -> None:
         raise JobError(f"--set {override}: write key=value, e.g. --set index.shards=4", SETTINGS)
     try:
         value = tomllib.loads(f"value = {written}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = written
     *parents, last = key.split(".")
     place: Any = settings
@@ -157,7 +157,7 @@ def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> 
         context = error.get("ctx", {})  # a section that is chosen by its content says itself which keys it knows
         known = context.get("known") or list(_fields_at(kind, location[:-1], settings))
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
-        meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else "")
+        meant = context.get("hint", f"; did you mean {near[0]!r}?" if near else ".")
         return f"unknown key {where}{meant} Known here: {', '.join(known)}"
     if error["type"] == "missing":
         return f"{where} is missing"

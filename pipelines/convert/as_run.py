@@ -12,7 +12,7 @@ from itertools import groupby, islice
 from pathlib import Path
 
 from pipelines.datasets import read_dataset, row_count
-from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
@@ -63,7 +63,8 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         step.finish(reports, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
-        f"candidates {names}: {questions:,} questions, {candidates:,} candidates; now `answermill rerank JOB.toml --out {out}`"
+        f"candidates {names}: {counted(questions, 'question')}, {counted(candidates, 'candidate')}; "
+        f"now `answermill rerank JOB.toml --out {out}`"
     )
 
 

@@ -17,7 +17,7 @@ from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import repair
 from pipelines.execution.progress import progress
 from pipelines.ingest.crawl_files import InputFile
-from schemas.atomic_files import sha256, write_text
+from schemas.atomic_files import WrongShape, read_json, sha256, write_text
 
 INPUTS = "inputs.json"
 """File name → [size in bytes, time of the last change in nanoseconds], when the file was known to have its digest."""
@@ -54,10 +54,9 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
 def _doubtful(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[InputFile]:
     """The files with a digest whose size and date are not those in INPUTS."""
     try:
-        dates = json.loads((folder / INPUTS).read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
-        dates = None
-    known = dates if isinstance(dates, dict) else {}
+        known = read_json(folder / INPUTS, dict[str, list[int]])
+    except (FileNotFoundError, WrongShape):
+        known = {}
     return [file for file in files if file.name in digests and known.get(file.name) != _date(file)]
 
 

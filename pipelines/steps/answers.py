@@ -19,6 +19,12 @@ COLUMNS = (
 """What is read of scored/."""
 
 
+def check_answers(run: Path) -> None:
+    """Refuse a run that lacks what answers are written from, before any work is done. Raises JobError (66)."""
+    Folder.open(run / "questions", Question, "retrieve")
+    Folder.open(run / "documents", Document, "ingest")
+
+
 def write_answers(run: Path, parts: Sequence[Part]) -> Part:
     """Write answers.jsonl from the parts of scored/; returns its lines, bytes and SHA-256.
 

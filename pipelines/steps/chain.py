@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.config.job_file import Job
 from pipelines.config.local_paths import local_path
-from pipelines.config.step_registry import STEPS, folders
+from pipelines.config.step_registry import STEPS, folders, makers
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
@@ -47,9 +47,33 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
     if run.exists() and not run.is_dir():
         raise JobError(f"--out {run} is a file; give a folder", OUTPUT_EXISTS)
     for place, name in enumerate(steps):
+        _check_steps_before(job, run, name, steps[:place])
         code = STEPS[name].load()
         if place or not code.refuses_first:
             code.check(job, run)
+
+
+def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
+    """Refuse a step that cannot begin before two or more others have run, besides those that are planned to run before it. Of
+    one the step itself says so. Raises JobError (66) with all of them."""
+    missing = [each for each in _missing_before(name, run) if each not in planned]
+    if len(missing) < 2:
+        return
+    without = [f"[{each}]" for each in missing if job.section(each) is None]
+    way_out = (
+        f"the job has no {', '.join(without)}: add it, or copy {' and '.join(STEPS[name].reads)} from a run that has it"
+        if without
+        else f"`answermill run JOB.toml --out {run}` does them in order, {name}, and what else the job has"
+    )
+    steps = f"{', '.join(missing[:-1])} and {missing[-1]}"
+    raise JobError(f"{name} reads {run / STEPS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING)
+
+
+def _missing_before(name: str, run: Path) -> list[str]:
+    """The steps that must run before this one can, in order: they write what it reads, or what they read, and the run lacks."""
+    missing = makers([folder for folder in STEPS[name].reads if not (run / folder / MANIFEST).exists()])
+    every = {*missing, *(each for maker in missing for each in _missing_before(maker, run))}
+    return [each for each in STEPS if each in every]
 
 
 def run_steps(
@@ -128,7 +152,16 @@ class Removal:
         for file in self.files:
             (self.run / file).unlink(missing_ok=True)
         for folder in reversed(self.folders):
-            shutil.rmtree(self.run / folder)
+            _remove(self.run / folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that the link stays."""
+    if not folder.is_symlink():
+        shutil.rmtree(folder)
+        return
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:

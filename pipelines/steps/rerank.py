@@ -21,7 +21,7 @@ from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_ba
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
-from pipelines.steps.answers import ANSWERS, write_answers
+from pipelines.steps.answers import ANSWERS, check_answers, write_answers
 from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
 from pipelines.steps.missing_context import check_context
 from pipelines.steps.models import ModelDoFn, encoder_settings
@@ -52,6 +52,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
+    check_answers(run)
     step.begin(job.workers)
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     done = step.reports.read()
