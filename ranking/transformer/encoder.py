@@ -258,14 +258,23 @@ def _windows(n: int, sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
         start += size
 
 
-@lru_cache
 def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
     """Rows of the windows that may be used: the largest, and each smaller one that gives the same bits as the largest.
 
-    Tried here once, on random numbers, with each linear layer of this shape: a window counts as the same if its first rows and
-    its last rows come out equal, bit for bit, to those of the largest window computed by one thread. So the number of threads
-    changes no bit either: if it would in the largest window, the process goes on with one thread, and a warning says so.
+    Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the same if its first
+    rows and its last rows come out equal, bit for bit, to those of the largest window computed by one thread. So the number of
+    threads changes no bit either: where it would, this call sets torch's threads to one, and the first one warns.
     """
+    sizes = _equal_windows(device, dtype, shape, threads)
+    if sizes or threads == 1:
+        return sizes
+    torch.set_num_threads(1)
+    return _equal_windows(device, dtype, shape, 1)
+
+
+@lru_cache
+def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
+    """The windows that may be used with this number of threads: none where it changes bits of the largest."""
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator().manual_seed(0)
     width, inner = shape.width, shape.inner
@@ -286,6 +295,5 @@ def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -
             ]
     if largest in same:
         return tuple(same)
-    warnings.warn(f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=2)
-    torch.set_num_threads(1)
-    return exact_windows(device, dtype, shape, 1)
+    warnings.warn(f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3)
+    return ()
