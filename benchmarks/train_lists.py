@@ -29,7 +29,7 @@ from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import Asked, canonical, drawn
 from benchmarks.smoke_data import small_plan
 from pipelines.config.job_file import Job, load
-from pipelines.datasets import read_dataset
+from pipelines.datasets import by_question, read_dataset
 from pipelines.execution.parquet_folder import Folder
 from pipelines.publish.lists.list_files import Named, write_lists
 from pipelines.publish.lists.list_rules import ListRules
@@ -107,8 +107,9 @@ def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]
 
 
 def without_test_answers(rows: Sequence[LabelledCandidate], answers: frozenset[str]) -> list[LabelledCandidate]:
-    """The rows whose sentence is no answer of a test question, neither whole nor joined with another."""
-    return [row for row in rows if canonical(row.text) not in answers]
+    """The rows whose sentence is no answer of a test question, in each question's order."""
+    kept = (row for row in rows if canonical(row.text) not in answers)
+    return [replace(row, position=n) for of_question in by_question(kept) for n, row in enumerate(of_question)]
 
 
 def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:

@@ -1,0 +1,124 @@
+"""The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
+
+`cross_encoder` reads a sentence with its title and its neighbours, and learns each right sentence against wrong ones of all
+documents (a softmax over the group, and some BCE, which says where a score of 0 lies). `cascade` begins with it and trains all
+exits in each step, the early ones by the last one as well. Negatives are drawn anew in each epoch from the lists of
+`benchmarks.train_lists`, which are built first. Each training is that of `answermill train` and stands in
+WORK/train/NAME; the epoch is chosen on L-dev's best sentences, by MRR.
+
+Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already). --model trains one
+of them, and what it begins with must be there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import long_lists
+from benchmarks.harness import arguments, finish, say, shrink, work_folder
+from benchmarks.question_sets import draw
+from benchmarks.question_sets.gold import drawn
+from benchmarks.smoke_data import small_encoder
+from benchmarks.train_lists import written
+from indexing.shards.dense import DEFAULT
+from pipelines.config.training_file import TrainJob
+from pipelines.train.train import run
+
+ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
+TOKENS, LIMIT, NEGATIVES = 6_000, 256, 8
+EPOCHS = {"cross_encoder": 1, "cascade": 1}
+RATE = {"cross_encoder": 7e-5, "cascade": 5e-5}
+NAME = (
+    "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
+    "Kwiatkowski et al. 2019)"
+)
+LICENCE = "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (QED, Natural Questions)"
+LISTS = "lists"
+"""What `--model` calls the lists alone."""
+
+
+def training(folder: Path, name: str) -> TrainJob:
+    """The training `name` on the lists in `folder`, where checkpoints stand beside them."""
+    model: dict[str, Any] = {
+        "reranker": "pointwise",
+        "encoder": ENCODER,
+        "context": ["sentence", "title", "previous", "next"],
+        "context_dropout": 0.3,
+        "classifier_rate": 10.0,
+    }
+    if name == "cascade":
+        model = {
+            "reranker": "cascade",
+            "encoder": str(folder / "cross_encoder"),
+            "exits": EXITS,
+            "sampling": "all",
+            "self_distillation": 1.0,
+            "context_dropout": 0.3,
+            "classifier_rate": 5.0,
+            "drop": [0.2],
+        }
+    model |= {"limit": LIMIT, "tokens": TOKENS, "loss": "softmax", "bce_weight": 0.3, "negatives": NEGATIVES}
+    return TrainJob.model_validate(
+        {
+            "transformer": model | {"words": "source", "store": "fp16"},
+            "data": {
+                "name": NAME,
+                "licence": LICENCE,
+                "train": [str(folder / "train.parquet")],
+                "dev": [str(folder / "dev.parquet")],
+            },
+            "train": {
+                "epochs": EPOCHS[name],
+                "learning_rate": RATE[name],
+                "schedule": "linear",
+                "precision": "bf16",
+                "clip": 1.0,
+                "metric": "MRR",
+            },
+        }
+    )
+
+
+def trained(folder: Path, name: str) -> dict[str, float | int | str]:
+    """Train one, or go on with it; its keys."""
+    began = time.perf_counter()
+    for line in run(training(folder, name), folder / name):
+        say(f"{name}: {line}")
+    history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
+    return {
+        f"{name}_dev_mrr": 100 * max(each["dev"] for each in history["evaluations"]),
+        f"{name}_steps": history["step"],
+        f"{name}_hours": (time.perf_counter() - began) / 3600,
+    }
+
+
+def main() -> None:
+    options = arguments(
+        "trainings",
+        __doc__ or "",
+        paths={"work": "folder that keeps lists and checkpoints; out/long_lists"},
+        numbers={"questions": "of L-train, drawn by hash; all of them if absent"},
+        choices={"model": ("all", LISTS, *EPOCHS)},
+    )
+    if options.smoke:
+        shrink(globals(), ENCODER=small_encoder(), EXITS=[2, 6], TOKENS=1_500, NEGATIVES=2, SET="dev")
+        long_lists.small_lists()
+    torch.set_num_threads(1)
+    data = options.data.resolve()
+    with work_folder(options, "long_lists") as work:
+        asked = draw.questions(data, SET)
+        names = set(drawn((each.question_id for each in asked), int(options.questions or len(asked))))
+        result = written(data, work, [each for each in asked if each.question_id in names])
+        for name in EPOCHS:
+            if options.model in ("all", name):
+                result |= trained(work / "train", name)
+    finish("trainings", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
