@@ -52,6 +52,13 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
     return "bf16" if device == "cuda" or torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
 
 
+def emulates_bf16(device: str) -> bool:
+    """Whether bf16 is computed without hardware for it, which takes several times as long as fp32."""
+    import torch
+
+    return device == "cpu" and not any(there for name, there in torch.cpu.get_capabilities().items() if "bf16" in name)
+
+
 def use_threads(threads: int = WORKER_THREADS) -> None:
     """Set torch's threads for this process, and FAISS's for this thread. A worker calls it before it loads or uses a model;
     loading a model never does. No number of threads changes a row: see `ranking.transformer.encoder.exact_windows`, and

@@ -82,6 +82,13 @@ def test_a_trained_checkpoint_serves_with_its_dev_score(folder: Path, reranker: 
     assert evaluation.means["MAP"][0] == 1
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_bf16_that_a_processor_only_emulates_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx2": True, "avx512_bf16": there, "amx_bf16": False})
+    job = load_job(folder / "train.toml", ["train.precision='bf16'", "train.device='cpu'"])
+    assert any("only emulates" in line for line in run(job, folder / "out")) is not there
+
+
 def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
     list(run(load_job(folder / "train.toml"), folder / "out"))
     card = (folder / "out" / "README.md").read_text()
