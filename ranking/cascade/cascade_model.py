@@ -21,30 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from ranking.cascade.schedule import check
-from ranking.context import Pooling, Reading
+from ranking.context import Reading
+from ranking.transformer.classifier import Classifier, classified
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
-from ranking.transformer.pooling import pool
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 SENTENCE = Reading()
 """What a cross-encoder reads unless its checkpoint says otherwise: the sentence alone, by the mean of all tokens."""
-
-
-class Classifier(nn.Module):
-    """C_ρ(i): the mean encoding [texts, d], or what else `Reading.pooling` says → a score per text [texts]."""
-
-    def __init__(self, width: int, dropout: float) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(width, width), nn.Linear(width, width)
-        self.score = nn.Linear(width, 1)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        h = self.first(self.dropout(pooled)).tanh()
-        h = self.second(self.dropout(h)).tanh()
-        scores: Tensor = self.score(self.dropout(h))
-        return scores.squeeze(1)
 
 
 class CascadeModel(nn.Module):
@@ -123,17 +107,6 @@ class CascadeModel(nn.Module):
         scorer.encoder = self.encoder.for_inference(device)
         scorer.classifiers = copy.deepcopy(self.classifiers).to(device, torch.float64)
         return scorer.requires_grad_(False).eval()
-
-
-def classified(classifier: Classifier, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
-    """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
-
-    `pooling` None: the encodings are one for each text already [texts, d].
-    """
-    with torch.autocast(hidden.device.type, enabled=False):
-        pooled = hidden if pooling is None else pool(hidden, tokens, pooling)
-        logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))
-    return logits
 
 
 def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:

@@ -26,7 +26,8 @@ from tokenizers import Tokenizer
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
-from ranking.cascade.cascade_model import CascadeModel, Classifier, load
+from ranking.cascade.cascade_model import CascadeModel, load
+from ranking.transformer.classifier import Classifier
 from ranking.transformer.packing import Tokeniser
 from schemas.atomic_files import replace_folder
 from schemas.model_files import write_sums

@@ -25,10 +25,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.cascade.cascade import Cascade, exit_settings
-from ranking.cascade.cascade_model import SENTENCE, CascadeModel, Classifier, classified
+from ranking.cascade.cascade_model import SENTENCE, CascadeModel
 from ranking.cascade.schedule import check
 from ranking.context import Reading
 from ranking.reranker import Resources
+from ranking.transformer.classifier import Classifier, classified
 from ranking.transformer.encoder import Layer, LayeredEncoder, fast
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser

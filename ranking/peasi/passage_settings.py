@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ranking.context import Pooling
 from ranking.entry import FileName, Training
 from ranking.transformer.body_settings import ReadingSettings
 from schemas.section import Count
@@ -29,6 +30,12 @@ class PassageSettings(ReadingSettings):
         320, ge=8, description="tokens of question and passage together; a longer text is cut, and the cut tokens are counted"
     )
 
+    pooling: Pooling | None = Field(
+        None,
+        description="what PR's head reads: the encoding of the first token (the paper's), the mean of all, or the mean of "
+        "the passage's own tokens; if it is named, and that of the checkpoint of pointwise or cascade in `encoder`, PR begins "
+        "with that one's classifier; if absent as the checkpoint of peasi that it begins with, else 'first'",
+    )
     context: list[Literal["passage", "title"]] | None = Field(
         None,
         description="what PR reads of a candidate, in this order, with a separator between; EASI reads the sentences alone; if "

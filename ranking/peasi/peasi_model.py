@@ -13,6 +13,9 @@ E is the first token's encoding. What PR reads of a passage, and another E(q, p)
 
 Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
 (a setting).
+
+Not the paper's, and only where a checkpoint says so: PR's head is a cross-encoder's classifier C (`head`), so that it can begin
+as one that ranks sentences ends. In the joint variant its logit is then C(E(q, p)) + V · tanh(E(q, c1 … ck)).
 """
 
 from __future__ import annotations
@@ -21,13 +24,14 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from ranking.context import Pooling, Reading
 from ranking.peasi.calibration import Calibration
+from ranking.transformer.classifier import Classifier, classified_pooled
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.pooling import pool
@@ -37,24 +41,31 @@ PASSAGE = Reading(("passage",), "first")
 """What PR reads unless its checkpoint says otherwise: the passage alone, by the first token."""
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
+Head = Literal["linear", "classifier"]
 
 
 class PeasiModel(nn.Module):
-    """One transformer or two, W of PR [1, d or 2 d] with B, and W of EASI [k, d]."""
+    """One transformer or two, W of PR [1, d or 2 d] with B, or C and V [1, d] in their place, and W of EASI [k, d]."""
 
-    def __init__(self, encoder: LayeredEncoder, variant: Variant, slots: int) -> None:
+    def __init__(self, encoder: LayeredEncoder, variant: Variant, slots: int, head: Head = "linear") -> None:
         """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same shape.
+        `head`: PR's.
 
-        Raises ValueError on slots < 1.
+        Raises ValueError on slots < 1, and on a head of another name.
         """
         super().__init__()
         if slots < 1:
             raise ValueError(f"{slots} slots; EASI needs at least one")
-        self.variant, self.slots, self.reading = variant, slots, PASSAGE
+        if head not in get_args(Head):
+            raise ValueError(f"head = {head!r}: unknown; known: {', '.join(get_args(Head))}")
+        self.variant, self.slots, self.head, self.reading = variant, slots, head, PASSAGE
         width = encoder.shape.width
         self.encoder = encoder
         self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
-        self.passage = nn.Linear(2 * width if variant == "joint" else width, 1) if variant != "easi" else None
+        linear, classifier = (variant != "easi" and head == name for name in get_args(Head))
+        self.passage = nn.Linear(2 * width if variant == "joint" else width, 1) if linear else None
+        self.classifier = Classifier(width, encoder.shape.dropout) if classifier else None
+        self.beside = nn.Linear(width, 1, bias=False) if classifier and variant == "joint" else None
         self.sentence = nn.Linear(width, slots, bias=False) if variant != "pr" else None
         self.calibration: Calibration | None = None
 
@@ -63,12 +74,23 @@ class PeasiModel(nn.Module):
         return self.encoder
 
     def take_passage_head(self, other: PeasiModel) -> None:
-        """Go on with another's PR; in PR ⊕ EASI the part of W that reads EASI's embedding is 0 where the other has none."""
+        """Go on with another's PR; in PR ⊕ EASI what reads EASI's embedding is 0 where the other has none."""
+        if self.classifier is not None and other.classifier is not None:
+            self.take_classifier(other.classifier)
+            if self.beside is not None and other.beside is not None:
+                self.beside.load_state_dict(other.beside.state_dict())
         if self.passage is not None and other.passage is not None:
             known = other.passage.weight.shape[1]
             with torch.no_grad():
                 self.passage.weight.zero_()[:, :known] = other.passage.weight[:, : self.passage.weight.shape[1]]
                 self.passage.bias.copy_(other.passage.bias)
+
+    def take_classifier(self, classifier: Classifier) -> None:
+        """Begin PR with a cross-encoder's classifier; what reads EASI's embedding beside it is 0."""
+        assert self.classifier is not None
+        self.classifier.load_state_dict(classifier.state_dict())
+        if self.beside is not None:
+            nn.init.zeros_(self.beside.weight)
 
     def take_sentence_head(self, other: PeasiModel) -> None:
         """Go on with another's EASI, or its first slots. Raises ValueError where that has fewer."""
@@ -81,12 +103,12 @@ class PeasiModel(nn.Module):
     @property
     def reads_passages(self) -> bool:
         """Whether there is a PR."""
-        return self.passage is not None
+        return self.variant != "easi"
 
     @property
     def reads_sentences(self) -> bool:
         """Whether there is an EASI."""
-        return self.sentence is not None
+        return self.variant != "pr"
 
     def passage_embedding(self, tokens: Packed) -> Tensor:
         """E(q, p) [texts, d]."""
@@ -98,6 +120,12 @@ class PeasiModel(nn.Module):
 
     def passage_scores(self, of_passage: Tensor, of_sentences: Tensor | None = None) -> Tensor:
         """[texts, d], for PR ⊕ EASI twice → logits of p(q, p) [texts], in the head's precision, never under autocast (§2.3)."""
+        if self.classifier is not None:
+            logits = classified_pooled(self.classifier, of_passage)
+            if of_sentences is not None and self.beside is not None:
+                with torch.autocast(of_sentences.device.type, enabled=False):
+                    logits = logits + self.beside(of_sentences.to(self.beside.weight.dtype).tanh()).squeeze(1)
+            return logits
         assert self.passage is not None
         read = of_passage if of_sentences is None else torch.cat([of_passage, of_sentences], 1)
         with torch.autocast(read.device.type, enabled=False):
@@ -117,8 +145,8 @@ class PeasiModel(nn.Module):
         Without what only reads passages, or sentences, where those are not to be read.
         """
         sentences = sentences or self.variant == "joint"
-        alone = {"passage": passages, "sentence": sentences, "easi_encoder": sentences}
-        needed = alone | {"encoder": passages or self.easi_encoder is None}
+        of_pr = dict.fromkeys(("passage", "classifier", "beside"), passages)
+        needed = of_pr | {"sentence": sentences, "easi_encoder": sentences, "encoder": passages or self.easi_encoder is None}
         scorer = copy.copy(self)
         scorer._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
         return scorer.requires_grad_(False).eval()
@@ -149,6 +177,8 @@ def save(
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
     details = {"variant": model.variant, "slots": model.slots, "calibration": calibration, **model.reading.details(PASSAGE)}
+    if model.head != "linear":
+        details["head"] = model.head
     save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
@@ -158,7 +188,7 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
-    model = PeasiModel(encoder, config["variant"], config["slots"])
+    model = PeasiModel(encoder, config["variant"], config["slots"], config.get("head", "linear"))
     model.calibration = config["calibration"] and Calibration(**config["calibration"])
     model.reading = Reading.of(config, PASSAGE)
     return model

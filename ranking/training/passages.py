@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,17 +22,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from ranking.cascade.cascade_model import CascadeModel
 from ranking.lists import ranked_passages
 from ranking.peasi import peasi_model
 from ranking.peasi.calibration import Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Reader, per_list, windows
 from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
-from ranking.peasi.peasi_model import PeasiModel
+from ranking.peasi.peasi_model import Head, PeasiModel
 from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Ranks
+from ranking.transformer.classifier import Classifier
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
 from schemas.labels import LabelledPassage
@@ -117,7 +119,8 @@ class PassageTask:
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
         body = [p for encoder in (self.model.encoder, self.model.easi_encoder) if encoder for p in encoder.parameters()]
-        heads = [p for head in (self.model.passage, self.model.sentence) if head for p in head.parameters()]
+        new = set(map(id, body))
+        heads = [p for p in self.model.parameters() if id(p) not in new]
         return [(1.0, body), (self._classifier_rate, heads)]
 
     def batches(self, epoch: int) -> Iterator[PassageBatch]:
@@ -220,14 +223,16 @@ def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
 
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
-    over too; EASI, if it has a transformer to itself, with `easi`.
+    over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the classifier of a cross-encoder whose
+    pooling the settings name.
 
     Raises ValueError if the settings do not fit each other or what the training begins with.
     """
     settings = inputs.settings
     start = begin(inputs, settings.encoder)
     body = start.body()
-    model = PeasiModel(_easi_body(start) if settings.variant == "easi" else body, settings.variant, settings.slots)
+    body = _easi_body(start) if settings.variant == "easi" else body
+    model = PeasiModel(body, settings.variant, settings.slots, _head(settings, start))
     second = start
     if model.easi_encoder is not None:
         second = begin(inputs, settings.easi) if settings.easi else start
@@ -238,6 +243,8 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     if isinstance(start.model, PeasiModel):
         model.take_passage_head(start.model)
         model.reading = start.model.reading
+    elif model.classifier is not None and isinstance(start.model, CascadeModel):
+        model.take_classifier(cast(Classifier, start.model.classifiers[-1]))
     if model.reads_passages:
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
@@ -262,7 +269,17 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         seed=inputs.recipe.seed,
     )
     begun = start.description if second is start else f"{start.description}, EASI {second.description}"
+    begun += ", PR with its classifier" if model.classifier is not None else ""
     return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}")
+
+
+def _head(settings: PassageSettings, start: Start) -> Head:
+    """PR's: as in a checkpoint of `peasi`, or the classifier of a cross-encoder whose pooling the settings name."""
+    if isinstance(start.model, PeasiModel):
+        return start.model.head
+    of_sentences = start.model if start.format in ("pointwise", "cascade") else None
+    same = isinstance(of_sentences, CascadeModel) and of_sentences.reading.pooling == settings.pooling
+    return "classifier" if same else "linear"
 
 
 def _easi_body(start: Start) -> LayeredEncoder:

@@ -44,7 +44,7 @@ class ReadingSettings(BodySettings):
     pooling: Pooling | None = Field(
         None,
         description="what the classifiers read: the encoding of the first token, the mean of all, or the mean of the "
-        "candidate's own tokens; if absent as the checkpoint that it begins with, else 'mean', for peasi 'first'",
+        "candidate's own tokens; if absent as the checkpoint that it begins with, else 'mean'",
     )
     context_dropout: float | None = Field(
         None,

@@ -16,7 +16,7 @@ from torch import Tensor
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
 from ranking.cascade.cascade import Cascade, survivors
-from ranking.cascade.cascade_model import CascadeModel, Classifier, load, save
+from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.exits import ExitScores
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.prior import fit_exits
@@ -28,6 +28,7 @@ from ranking.registry import load_reranker
 from ranking.reranker import ScoreNotFinite
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.loop import Dev, Recipe, train
+from ranking.transformer.classifier import Classifier
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
