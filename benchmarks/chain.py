@@ -48,8 +48,8 @@ from benchmarks.long_lists import SETS, LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.memory import RememberedEncoder, copy_of, remember
 from benchmarks.smoke_data import small_plan
-from indexing.shards.answer_codes import StoredAnswer
 from indexing.shards.dense import find_model
+from indexing.shards.sentence_codes import StoredCode
 from pipelines.config.job_file import Job, load
 from pipelines.steps.job_plan import load_plan, load_stages
 from pipelines.steps.models import passage_encoder
@@ -244,10 +244,10 @@ def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequen
 class Held:
     """Answers in memory, as a store holds them."""
 
-    answers: dict[str, StoredAnswer]
+    answers: dict[str, StoredCode]
 
-    def find(self, texts: Sequence[str]) -> list[StoredAnswer | None]:
-        return [self.answers.get(text) for text in texts]
+    def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
+        return [self.answers.get(text) for (text,) in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +269,10 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
     model, tokeniser = load_hashing(checkpoint, find_model)
     texts = list({c.text: None for ranked in before for c in ranked.candidates})
     began = time.perf_counter()
-    coded = AnswerCoder(model, tokeniser).encode(texts)
+    coded = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])
     yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
     bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
-    held = Held({text: StoredAnswer(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
+    held = Held({text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
     hashing = Stage("hashing", Hashing(model, tokeniser, held), left)
     outcomes = run_stages([each.passages for each in lists], [*plan[:place], hashing, *plan[place + 1 :]])

@@ -87,6 +87,12 @@ class Reading:
             of_sentence = around.get(passage.passage_id, {}).get(candidate.candidate_id, ("", ""))
             yield self.arrange(candidate.text, passage.title, *of_sentence)
 
+    def of_passage(self, passage: Passage) -> Iterator[tuple[str, ...]]:
+        """The parts of each of a passage's sentences, in the context's order."""
+        around = neighbours(passage) if self._reads_neighbours else {}
+        for sentence in passage.sentences:
+            yield self.arrange(sentence.text, passage.title, *around.get(sentence.sentence_id, ("", "")))
+
     @property
     def _reads_neighbours(self) -> bool:
         return not {"previous", "next"}.isdisjoint(self.context)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from ranking.context import Reading
 from ranking.entry import StageBefore, StageSettings
 from schemas.ranked import Candidate, RankedList, StageScore, Unit
 
@@ -24,6 +25,9 @@ SCORE_DECIMALS = 6
 
 class SentenceEncoder(Protocol):
     """Texts to vectors; what `Similarity` needs of the dense encoder."""
+
+    dimension: int
+    precision: Literal["fp32", "bf16"]
 
     def encode_questions(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """[n, d], one row a question."""
@@ -43,7 +47,7 @@ class StoredCode(Protocol):
 
     @property
     def bits(self) -> npt.NDArray[np.uint8]:
-        """[tokens, bytes of a token]."""
+        """[rows, bytes of a row]: a row a token, or one of the whole sentence."""
         ...
 
     @property
@@ -53,10 +57,10 @@ class StoredCode(Protocol):
 
 
 class SentenceCodes(Protocol):
-    """What index stored of all sentences for one checkpoint."""
+    """What index stored of all sentences for one model."""
 
-    def find(self, texts: Sequence[str]) -> Sequence[StoredCode | None]:
-        """One code per text; None for a text that is not stored."""
+    def find(self, texts: Sequence[tuple[str, ...]]) -> Sequence[StoredCode | None]:
+        """One code per text, which is a sentence with the parts that are encoded with it; None for one that is not stored."""
         ...
 
 
@@ -65,12 +69,12 @@ class EncodedSentences(Protocol):
 
     @property
     def bits(self) -> npt.NDArray[np.uint8]:
-        """[tokens, bytes of a token]."""
+        """[rows, bytes of a row]."""
         ...
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """[sentences]: tokens."""
+        """[sentences]: rows."""
         ...
 
     @property
@@ -96,7 +100,7 @@ class Resources:
     before: tuple[StageBefore, ...] = ()
     """The stages before this one, in order: whose scores the candidates have."""
     codes: SentenceCodes | None = None
-    """What index stored of all sentences for the stage's checkpoint; None if it stored nothing."""
+    """What index stored of all sentences for the stage; None if it stored nothing."""
     model_digest: str | None = None
     """Of the checkpoint; None if nobody has looked."""
     indexes: tuple[str, ...] | None = None
@@ -125,11 +129,18 @@ class SentenceCoder(Protocol):
     """Encodes all sentences when they are indexed, for a reranker that reads the codes later (`Entry.sentence_codes`)."""
 
     width: int
-    """Bits of a token."""
+    """Bits of a row: of a token, or of a sentence's whole vector."""
+    form: str
+    """'bits' if a row is a token's; else what it holds, such as 'fp16'."""
+    precision: str
+    """Of its arithmetic; '' where there is but one."""
+    reading: Reading
+    """What it encodes as one text."""
 
     @classmethod
-    def makes_codes(cls, checkpoint: Path) -> bool:
-        """Whether rankers of this checkpoint read codes. Raises ValueError if it is no checkpoint of the reranker."""
+    def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
+        """The stage's settings that decide its codes beside the model; None if it reads none. Raises ValueError if the
+        checkpoint is none of the reranker."""
         ...
 
     @classmethod
@@ -137,7 +148,7 @@ class SentenceCoder(Protocol):
         """The coder, ready to encode. Raises ValueError as `Reranker.load`."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> EncodedSentences: ...
+    def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedSentences: ...
 
 
 class Reranker(Protocol):

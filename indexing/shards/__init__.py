@@ -1,1 +1,1 @@
-"""Index shards: BM25 (Lucene), dense (FAISS), stored answer codes, and rank fusion over shards."""
+"""Index shards: BM25 (Lucene), dense (FAISS), stored sentence codes, and rank fusion over shards."""

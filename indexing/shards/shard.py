@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.shards import answer_codes
-from indexing.shards.answer_codes import AnswerCodes, CodesName, ShardCodes
+from indexing.shards import sentence_codes
 from indexing.shards.bm25 import Bm25Index
 from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
 from indexing.shards.shard_files import (
     BM25,
     DENSE,
@@ -114,10 +114,15 @@ class Shard:
 
 
 def stored_codes(
-    folders: Sequence[Path], model: str, verify: bool = True, digests: Sequence[str] | None = None
-) -> AnswerCodes | None:
+    folders: Sequence[Path],
+    model: str,
+    verify: bool = True,
+    digests: Sequence[str] | None = None,
+    vectors: bool = False,
+) -> SentenceCodes | None:
     """The codes that these shards hold by the model of this digest; None if no shard holds codes of any model.
 
+    `vectors`: whether vectors are looked for, or else bits of tokens; what a shard holds of the other sort does not count.
     Compares each shard.json with its SHA-256 in `digests`, if these are known; the codes' sizes, and checksums unless `verify`
     is off. Raises ShardMismatch if the codes are of other models or of another format, ShardDamaged if a file is not the one
     that was written.
@@ -126,19 +131,21 @@ def stored_codes(
     for n, folder in enumerate(folders):
         contents = read_shard_file(folder, digests[n] if digests else None)
         entries = contents.codes
-        if any(entry["format"] != answer_codes.FORMAT for entry in entries):
+        if any(entry["format"] != sentence_codes.FORMAT for entry in entries):
             raise ShardMismatch(
-                f"{folder}: its answer codes were written by another version of this program; {what_to_do(folder)}"
+                f"{folder}: its sentence codes were written by another version of this program; {what_to_do(folder)}"
             )
         names = {entry["model"]: CodesName(**entry) for entry in entries}
+        names = {key: name for key, name in names.items() if (name.form != sentence_codes.TOKEN_BITS) == vectors}
         if not names:
             continue
         if model not in names:
+            what = "vectors are of encoder and settings" if vectors else "codes are of checkpoint"
             raise ShardMismatch(
-                f"{folder}: its answer codes are of checkpoint {', '.join(sorted(names))}, the job's is {model}. Run this "
-                "job's index in another --out; or rerank in a folder without shards/, where every answer is encoded anew"
+                f"{folder}: its sentence {what} {', '.join(sorted(names))}, the job's is {model}. Run this job's index in "
+                "another --out; or rerank in a folder without shards/, where every sentence is encoded anew"
             )
-        inside = answer_codes.folder_of(Path(), model).as_posix()
+        inside = sentence_codes.folder_of(Path(), model).as_posix()
         check_files(folder, {name: file for name, file in contents.files.items() if name.startswith(inside)}, verify)
         shards.append(ShardCodes(folder, names[model]))
-    return AnswerCodes(shards) if shards else None
+    return SentenceCodes(shards) if shards else None

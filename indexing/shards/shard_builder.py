@@ -1,4 +1,4 @@
-"""Builds a shard: passages, their Lucene index, their vectors and their sentences' bits in one order; whole or not at all.
+"""Builds a shard: passages, their Lucene index, their vectors and their sentences' codes in one order; whole or not at all.
 
 A shard is written under another name beside its place, `.NAME.<random>.tmp`, and moved there when every byte is on the disk.
 What a killed build leaves has such a name; the index step deletes it when it begins.
@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from indexing.shards import answer_codes
-from indexing.shards.answer_codes import AnswerEncoder, CodesName
+from indexing.shards import sentence_codes
 from indexing.shards.bm25 import ANALYZER, Bm25Writer
 from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
 from indexing.shards.kept_blocks import KeptBlocks
+from indexing.shards.sentence_codes import CodeMaker, CodesName
 from indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
 from indexing.shards.vector_index import DenseWriter
 from schemas.atomic_files import replace_folder
@@ -64,8 +64,9 @@ class ShardReport:
     bytes: int
     seconds_bm25: float
     seconds_dense: float
-    seconds_codes: float
     codes: tuple[CodesName, ...]
+    seconds_codes: tuple[float, ...]
+    """Of each of `codes`."""
 
 
 def build_shard(
@@ -74,13 +75,13 @@ def build_shard(
     settings: ShardSettings,
     encoder: PassageEncoder | None,
     java: Java | None = None,
-    answers: Sequence[AnswerEncoder] = (),
+    coders: Sequence[CodeMaker] = (),
     kept: Path | None = None,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    `answers`: of each, the codes of all sentences are stored. Passages pass through in blocks of 256; what stays in memory
+    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks of 256; what stays in memory
     until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
     already is replaced. `kept`: a folder that holds the vectors and codes of the blocks until the shard is complete, so that
     the next build of the same passages goes on there. `tell` hears after each block how many passages it has, and how many of
@@ -93,7 +94,7 @@ def build_shard(
     temporary.mkdir()
     blocks = KeptBlocks(kept)
     try:
-        report = _write_shard(passages, temporary, settings, encoder, answers, blocks, tell)
+        report = _write_shard(passages, temporary, settings, encoder, coders, blocks, tell)
         replace_folder(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -107,13 +108,13 @@ def _write_shard(
     folder: Path,
     settings: ShardSettings,
     encoder: PassageEncoder | None,
-    answers: Sequence[AnswerEncoder],
+    coders: Sequence[CodeMaker],
     blocks: KeptBlocks,
     tell: Callable[[int, int], object],
 ) -> ShardReport:
-    seconds_bm25 = seconds_dense = seconds_codes = 0.0
+    seconds_bm25 = seconds_dense = 0.0
     vectors = DenseWriter(encoder.dimension) if encoder else None
-    writers = [answer_codes.CodeWriter(folder, each, blocks) for each in answers]
+    writers = [sentence_codes.CodeWriter(folder, each, blocks) for each in coders]
     rows = 0
     clock = time.perf_counter
     with (
@@ -138,10 +139,8 @@ def _write_shard(
                 began = clock()
                 vectors.add(_encoded(block, encoder, blocks))
                 seconds_dense += clock() - began
-            began = clock()
             for writer in writers:
-                writer.add([sentence.text for passage in block for sentence in passage.sentences])
-            seconds_codes += clock() - began
+                writer.add_passages(block)
             rows += len(block)
             tell(len(block), len(block) if blocks.read > read else 0)
         began = clock()
@@ -163,7 +162,7 @@ def _write_shard(
     }
     (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
     size = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
-    return ShardReport(rows, size, seconds_bm25, seconds_dense, seconds_codes, codes)
+    return ShardReport(rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers))
 
 
 def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:

@@ -4,7 +4,7 @@
       passages.parquet   row i is …
       bm25/              … Lucene's document i …
       dense.faiss        … and vector i; absent if the shard was built without an encoder
-      codes/<model>/     the bits of each different sentence's matrix, one folder for each model that the plan reads bits by
+      codes/<model>/     bits or vectors of each different sentence, one folder for each model that the plan reads them by
       shard.json         written last: rows, versions, encoder, and the size and SHA-256 of every other file
 
 Lucene and FAISS do not notice every flipped bit, so opening a shard compares the checksums before either reads a byte.

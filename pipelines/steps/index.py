@@ -1,5 +1,5 @@
 """Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order; and, where
-the plan has a stage `hashing`, the bits of its sentences.
+the plan has a stage `hashing`, or a `similarity` that says `stored`, the bits or vectors of its sentences.
 
 A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
 """
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indexing.shards.answer_codes import AnswerEncoder
 from indexing.shards.dense import Encoder
 from indexing.shards.jvm import find_java
-from indexing.shards.shard_builder import ShardSettings, build_shard
+from indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
+from indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
 from pipelines.config.outputs import INDEX as OUTPUTS
@@ -117,7 +117,7 @@ def build(
     job: Job,
     passages: Folder[Passage],
     encoder: Encoder,
-    coders: Sequence[AnswerEncoder],
+    coders: Sequence[CodeMaker],
     step: Step,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
@@ -136,14 +136,29 @@ def build(
         "bm25_ms": round(built.seconds_bm25 * 1000),
         "dense_ms": round(built.seconds_dense * 1000),
     }
-    if built.codes:
-        counts |= {
-            "answers": sum(each.answers for each in built.codes),
-            "answers_cut": sum(each.answers_cut for each in built.codes),
-            "answer_tokens": sum(each.tokens for each in built.codes),
-            "answers_ms": round(built.seconds_codes * 1000),
-        }
+    counts |= _counts_of_codes(built)
     step.reports.write(Report(unit.number, {"shards": part}, counts))
+
+
+def _counts_of_codes(built: ShardReport) -> dict[str, int]:
+    """Of bits `answers`, those that were cut, their tokens and milliseconds; of vectors their number and milliseconds."""
+    spent = list(zip(built.codes, built.seconds_codes, strict=True))
+    bits = [(codes, taken) for codes, taken in spent if codes.form == TOKEN_BITS]
+    vectors = [(codes, taken) for codes, taken in spent if codes.form != TOKEN_BITS]
+    counts: dict[str, int] = {}
+    if bits:
+        counts |= {
+            "answers": sum(codes.answers for codes, _ in bits),
+            "answers_cut": sum(codes.answers_cut for codes, _ in bits),
+            "answer_tokens": sum(codes.tokens for codes, _ in bits),
+            "answers_ms": round(1000 * sum(taken for _, taken in bits)),
+        }
+    if vectors:
+        counts |= {
+            "sentence_vectors": sum(codes.answers for codes, _ in vectors),
+            "sentence_vectors_ms": round(1000 * sum(taken for _, taken in vectors)),
+        }
+    return counts
 
 
 def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
@@ -163,6 +178,9 @@ def summary(run: Path) -> str:
     if "answers" in counts:
         rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
         codes = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
+    if "sentence_vectors" in counts:
+        rate = counts["sentence_vectors"] / (counts["sentence_vectors_ms"] / 1000 or 1e-3)
+        codes += f"; {counted(counts['sentence_vectors'], 'sentence vector')}, {rate:,.0f}/s"
     seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
     built = f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts['bytes'] / 1e6:,.1f} MB"
     speed = f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"

@@ -40,8 +40,7 @@ def load_stages(
 
     `indexes`: as `Resources.indexes`; those of the job or the run if None.
 
-    Raises JobError (78) with the stage if a checkpoint is missing or unusable.
-    """
+    Raises JobError (78) with the stage if a checkpoint is missing or unusable."""
     stages = plan_settings(job).stages
     device = device_of(job.workers.device)
     models = stage_models({stage.key: stage.reranker for stage in stages}, model_inputs(job))
@@ -91,7 +90,8 @@ def _no_encoder() -> Any:
 def check_stages(job: Job, run: Path | None = None) -> list[Stage]:
     """The plan, loaded here before any worker does; the dense encoder is only looked for.
 
-    Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder is needed and cannot be had.
+    Raises JobError (78) if a checkpoint is missing or unusable, or as `sentence_codes.check_stored`; ModelMissing if the
+    encoder is needed and cannot be had.
     """
 
     def look() -> Any:
@@ -99,6 +99,7 @@ def check_stages(job: Job, run: Path | None = None) -> list[Stage]:
             if name is not None:
                 find_model(name, job.folder)
 
+    sentence_codes.check_stored(job, run)
     return load_stages(job, look, indexes=searched(job, run))
 
 
@@ -157,6 +158,7 @@ def file_digests(job: Job) -> dict[str, str]:
 def load_plan(job: Job, run: Path | None = None) -> list[Stage]:
     """The plan with its models loaded, each once in this process, and the encoder if a stage calls for it.
 
-    `run`: whose shards may hold codes. Raises as `load_stages`.
+    `run`: whose shards may hold codes. Raises as `load_stages`, and as `sentence_codes.check_stored`.
     """
+    sentence_codes.check_stored(job, run)
     return load_stages(job, lambda: passage_encoder(job), run)

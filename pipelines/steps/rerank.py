@@ -172,6 +172,11 @@ def summary(run: Path) -> str:
         for key, n in counts.items()
         if "_without_" in key and n
     )
+    missing += "".join(
+        f"; {key.removesuffix('_sentences_encoded')}: {counted(n, 'sentence')} without a stored vector, encoded"
+        for key, n in counts.items()
+        if key.endswith("_sentences_encoded") and n
+    )
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "

@@ -1,25 +1,29 @@
 """Codes of sentences: what `index` stores of all sentences for the rerankers that ask for it (`Entry.sentence_codes`), and
 `rerank` reads again.
 
-A model is known by the digest of its checkpoint's files, which is in the fingerprints of both steps.
+A set of codes is known by the digest of all that decides it, which is in the fingerprint of `index`; that of `rerank` has the
+same settings and files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from indexing.shards.answer_codes import AnswerCodes, EncodedTexts
 from indexing.shards.dense import find_model
+from indexing.shards.sentence_codes import EncodedTexts, SentenceCodes
 from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.steps.models import device_of, folder_digest, shared
+from pipelines.steps.models import device_of, encoder_inputs, folder_digest, passage_encoder, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder, naming
+from schemas.corpus import Passage
 
 
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
@@ -39,52 +43,72 @@ def checkpoint_digest(job: Job, stage: StageSettings) -> str | None:
     return None if folder is None else folder_digest(folder)
 
 
-def planned(job: Job) -> dict[str, StageSettings]:
-    """Digest → a stage with that checkpoint, for all stages whose checkpoint reads codes.
+def codes_digest(job: Job, stage: StageSettings) -> str | None:
+    """32 hex digits that stand for all that decides the codes that the stage reads; None if it reads none.
 
-    Raises JobError (78) if a checkpoint is missing or unusable.
+    That is the content of its checkpoint; or the encoder's, its settings and those of the stage. Raises ValueError as
+    `Entry.folder`, ModelMissing if the encoder cannot be had.
+    """
+    entry, folder = find(stage.reranker), checkpoint_folder(job, stage)
+    decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
+    if decisive is None or not entry.uses_encoder:
+        return None if decisive is None else checkpoint_digest(job, stage)
+    encoder = {**encoder_inputs(job, questions=False), "tokens": job.index.encoder_tokens, "precision": job.index.precision}
+    return hashlib.sha256(json.dumps([encoder, *decisive]).encode()).hexdigest()[:32]
+
+
+def planned(job: Job) -> dict[str, StageSettings]:
+    """Digest → a stage that reads these codes, for all stages that read some.
+
+    Raises JobError (78) if a checkpoint is missing or unusable, ModelMissing if the encoder cannot be had.
     """
     stages = {}
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):
-        coder = find(stage.reranker).coder
-        if coder is not None:
-            try:
-                folder, digest = checkpoint_folder(job, stage), checkpoint_digest(job, stage)
-                if folder is not None and coder.makes_codes(folder) and digest is not None:
-                    stages[digest] = stage
-            except ValueError as e:
-                raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+        try:
+            digest = codes_digest(job, stage)
+        except ValueError as e:
+            raise JobError(f"rerank.stages.{n}: {e}", SETTINGS) from e
+        if digest is not None:
+            stages[digest] = stage
     return stages
 
 
 def inputs(job: Job) -> dict[str, str]:
-    """What the index step's fingerprint holds of the codes: the digests of each reranker's checkpoints."""
+    """What the fingerprint of index holds of the codes: the digests of each reranker's checkpoints, or of its vectors."""
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
-        digests.setdefault(stage.reranker, []).append(digest)
-    return {f"checkpoints of {reranker}": ", ".join(of_reranker) for reranker, of_reranker in sorted(digests.items())}
+        what = "sentence vectors" if find(stage.reranker).uses_encoder else "checkpoints"
+        digests.setdefault(f"{what} of {stage.reranker}", []).append(digest)
+    return {what: ", ".join(of_reranker) for what, of_reranker in sorted(digests.items())}
 
 
 class Coder:
-    """Encodes the sentences of a shard, under the digest of its checkpoint."""
+    """Encodes the sentences of a shard, under the digest of what decides their codes."""
 
     def __init__(self, job: Job, digest: str, stage: StageSettings) -> None:
-        coder = find(stage.reranker).coder
-        if coder is None:
+        entry = find(stage.reranker)
+        if entry.coder is None:
             raise ValueError(f"{stage.reranker} stores no codes of sentences")
         device = device_of(job.workers.device)
         self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
-        self._coder = coder.load(Resources(stage, self._folder, _no_encoder, partial(find_model, beside=job.folder), device))
+        encoder = partial(passage_encoder, job) if entry.uses_encoder else _no_encoder
+        resources = Resources(stage, self._folder, encoder, partial(find_model, beside=job.folder), device)
+        self._coder = entry.coder.load(resources)
         self.model, self.width = digest, self._coder.width
+        self.form, self.precision = self._coder.form, self._coder.precision
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+    def texts(self, passage: Passage) -> Iterator[tuple[str, ...]]:
+        """What is encoded of each of the passage's sentences."""
+        return self._coder.reading.of_passage(passage)
+
+    def encode(self, texts: Sequence[tuple[str, ...]]) -> EncodedTexts:
         """The texts' codes, end to end. Raises ScoreNotFinite, with the stage and the checkpoint, as the coder does."""
         with naming(f"stage {self._stage}", self._folder):
             return self._coder.encode(texts)
 
 
 def coders(job: Job) -> list[Coder]:
-    """One for each checkpoint that is planned, loaded once in this process."""
+    """One for each set of codes that is planned, loaded once in this process."""
     device = device_of(job.workers.device)
     return [
         shared(("coder", stage.reranker, digest, device), partial(Coder, job, digest, stage))
@@ -92,19 +116,32 @@ def coders(job: Job) -> list[Coder]:
     ]
 
 
-def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> AnswerCodes | None:
-    """The codes of the stage's checkpoint in the run's shards; None if the stage reads none, or no shard has any.
+def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> SentenceCodes | None:
+    """The codes that the stage reads in the run's shards; None if it reads none, or no shard has any.
 
-    Raises ShardMismatch, ShardDamaged, and JobError as `planned`.
+    Raises ShardMismatch, ShardDamaged, and as `codes_digest`.
     """
-    if find(stage.reranker).sentence_codes is None:
+    if find(stage.reranker).coder is None:
         return None
-    manifest = read_manifest(run / "shards")
-    digest = checkpoint_digest(job, stage)
-    if manifest is None or digest is None or digest not in planned(job):
+    manifest, digest = read_manifest(run / "shards"), codes_digest(job, stage)
+    if manifest is None or digest is None:
         return None
-    folders = [run / "shards" / part.file for part in manifest.parts]
-    return stored_codes(folders, digest, verify, [part.sha256 for part in manifest.parts])
+    folders, digests = [run / "shards" / part.file for part in manifest.parts], [part.sha256 for part in manifest.parts]
+    return stored_codes(folders, digest, verify, digests, vectors=find(stage.reranker).uses_encoder)
+
+
+def check_stored(job: Job, run: Path | None = None) -> None:
+    """Refuse a stage that says `stored` in a job in which no shard can hold it: one that does not retrieve, unless the run has
+    shards. Raises JobError (78)."""
+    if job.retrieve is not None or (run is not None and read_manifest(run / "shards") is not None):
+        return
+    for n, stage in enumerate(job.rerank.stages if job.rerank else []):
+        if (form := getattr(stage, "stored", None)) is not None:
+            raise JobError(
+                f"rerank.stages.{n} ({stage.key}): stored = {form!r}, but nothing is indexed here that could hold vectors: the "
+                "job has no [retrieve] section; leave `stored` out",
+                SETTINGS,
+            )
 
 
 def check(job: Job, run: Path) -> None:

@@ -19,6 +19,17 @@ class SimilarityStage(ContextStage):
         "before an indexed passage's text",
     )
 
+    stored: Literal["fp16", "int8"] | None = Field(
+        None,
+        description="'fp16' or 'int8': `index` stores a vector of each sentence in this form, and `rerank` encodes questions "
+        "only; absent: nothing is stored, and `rerank` encodes the sentences",
+    )
+
+    @property
+    def reading(self) -> Reading:
+        """What it encodes as one text."""
+        return Reading(tuple(self.context))
+
     @field_validator("context")
     @classmethod
     def _check_context(cls, context: list[Part]) -> list[Part]:
@@ -31,5 +42,11 @@ class SimilarityStage(ContextStage):
 ENTRIES = (
     Entry("complete", "ranking.baselines.complete:Complete"),
     Entry("overlap", "ranking.baselines.overlap:Overlap"),
-    Entry("similarity", "ranking.baselines.similarity:Similarity", settings=SimilarityStage, uses_encoder=True),
+    Entry(
+        "similarity",
+        "ranking.baselines.similarity:Similarity",
+        settings=SimilarityStage,
+        uses_encoder=True,
+        sentence_codes="ranking.baselines.sentence_vectors:VectorCoder",
+    ),
 )

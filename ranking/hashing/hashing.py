@@ -17,6 +17,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ranking.context import Reading
+from ranking.entry import StageSettings
 from ranking.hashing.bits import Attention, Bytes, Codes, pack
 from ranking.hashing.hashing_model import NAME, HashingModel, load, variant_of
 from ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
@@ -66,6 +68,8 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) ->
 class AnswerCoder:
     """Encodes all sentences as bits when they are indexed."""
 
+    form, precision, reading = "bits", "", Reading()
+
     def __init__(self, model: HashingModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model does not hash."""
         if model.variant != "has":
@@ -75,19 +79,21 @@ class AnswerCoder:
         self.width = model.encoder.shape.width
 
     @classmethod
-    def makes_codes(cls, checkpoint: Path) -> bool:
-        """Whether the checkpoint's model makes bits. Raises ValueError if it is no checkpoint of this model."""
-        return variant_of(checkpoint) == "has"
+    def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
+        """() if the checkpoint's model makes bits, which nothing else decides; else None. Raises ValueError if it is no
+        checkpoint of this model."""
+        return () if checkpoint is not None and variant_of(checkpoint) == "has" else None
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
-        """As `encode`. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
-        encoded = encode(self._model, self._tokeniser, texts)
+    def encode(self, texts: Sequence[tuple[str, ...]]) -> Encoded:
+        """As `encode`, of sentences alone. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
+        answers = [answer for (answer,) in texts]
+        encoded = encode(self._model, self._tokeniser, answers)
         for n in np.flatnonzero(~encoded.finite)[:1]:
-            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {texts[n][:80]!r}; give another model")
+            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {answers[n][:80]!r}; give another model")
         return encoded
 
 
@@ -175,7 +181,7 @@ class Hashing:
 
     def _bits(self, answers: Sequence[str]) -> tuple[list[Bytes], npt.NDArray[np.bool_]]:
         """Each answer's [tokens, D / 8]; and [answers], whether the model gave numbers for it."""
-        stored = self._store.find(answers) if self._store else [None] * len(answers)
+        stored = self._store.find([(answer,) for answer in answers]) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
         new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}

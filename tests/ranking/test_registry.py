@@ -18,7 +18,7 @@ def test_an_entry_names_a_class_of_that_name_and_settings_whose_keys_say_what_th
     assert issubclass(entry.settings, StageSettings)
     assert all(field.description for field in entry.settings.model_fields.values())
     if entry.coder is not None:
-        assert callable(entry.coder.load) and callable(entry.coder.makes_codes)
+        assert callable(entry.coder.load) and callable(entry.coder.decisive)
 
 
 def test_every_shipped_checkpoint_is_some_reranker_s() -> None:

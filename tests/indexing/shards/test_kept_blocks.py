@@ -61,10 +61,16 @@ class Codes:
     width: int = 16
     calls: list[int] = field(default_factory=list)
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
+    form: str = "bits"
+    precision: str = ""
+
+    def texts(self, passage: Passage) -> list[tuple[str, ...]]:
+        return [(sentence.text,) for sentence in passage.sentences]
+
+    def encode(self, texts: Sequence[tuple[str, ...]]) -> Encoded:
         self.calls.append(len(texts))
-        lengths = np.array([1 + len(text) % 3 for text in texts], np.int64)
-        rows = [numbers_of(text, 2) for text, length in zip(texts, lengths, strict=True) for _ in range(length)]
+        lengths = np.array([1 + len(text) % 3 for (text,) in texts], np.int64)
+        rows = [numbers_of(text, 2) for (text,), length in zip(texts, lengths, strict=True) for _ in range(length)]
         return Encoded(np.stack(rows), lengths, np.zeros(len(texts), np.int64))
 
 
@@ -83,7 +89,7 @@ def build(
         if progress is not None:
             progress.append((rows, kept_rows))
 
-    return build_shard(iter(passages()), folder, ShardSettings(), encoder, answers=[codes], kept=kept, tell=tell)
+    return build_shard(iter(passages()), folder, ShardSettings(), encoder, coders=[codes], kept=kept, tell=tell)
 
 
 def digests(folder: Path) -> dict[str, str]:

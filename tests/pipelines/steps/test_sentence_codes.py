@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from indexing.shards.answer_codes import AnswerCodes
 from indexing.shards.dense import DEFAULT, find_model
+from indexing.shards.sentence_codes import SentenceCodes
 from indexing.shards.shard import stored_codes
 from indexing.shards.shard_files import ShardDamaged, ShardMismatch
 from pipelines.config.job_file import Job, load
@@ -167,12 +167,12 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
     hashing_job, folder = sample
     (digest,) = sentence_codes.planned(hashing_job)
     half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
-    assert isinstance(half, AnswerCodes)
+    assert isinstance(half, SentenceCodes)
     model, tokeniser = hashing_model.load(hashing_job.path("checkpoint"))
     texts = sorted({s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences})
-    there = [answer is not None for answer in half.find(texts)]
+    there = [answer is not None for answer in half.find([(text,) for text in texts])]
     assert 10 < sum(there) < 40
-    whole = AnswerCoder(model, tokeniser).encode(texts)
+    whole = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])
     bits, finite = Hashing(model, tokeniser, half)._bits(texts)
     assert b"".join(map(bytes, bits)) == whole.bits.tobytes() and finite.all()
     reranker = Hashing(model, tokeniser, half)
@@ -186,7 +186,7 @@ def test_the_store_of_another_model_is_refused_with_what_to_do(sample: tuple[Job
     _, folder = sample
     other = job(tmp_path, checkpoint(tmp_path / "other", seed=1))
     shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
-    with pytest.raises(ShardMismatch, match=r"answer codes are of checkpoint .*, the job's is .*another --out"):
+    with pytest.raises(ShardMismatch, match=r"sentence codes are of checkpoint .*, the job's is .*another --out"):
         list(run_steps(other, tmp_path / "run", ["rerank"], ()))
     with pytest.raises(JobError, match="holds the output of another job: input checkpoints of hashing"):
         index.index(other, tmp_path / "run")

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from indexing.shards.sentence_codes import StoredCode
 from ranking.baselines import SimilarityStage
+from ranking.baselines.sentence_vectors import Form, pack, row_bytes, unit, unpack
 from ranking.baselines.similarity import Similarity
 from ranking.context import Reading
 from ranking.lists import ranked_list
@@ -94,3 +96,35 @@ def test_each_different_sentence_is_encoded_once() -> None:
     compass = Compass()
     Similarity(compass).rerank([ranked("east", "west", "north"), ranked("west", "north", "north", "west")])
     assert compass.asked == 2
+
+
+@pytest.mark.parametrize(("form", "largest"), [("fp16", 5e-4), ("int8", 0.5 / 127)])
+def test_a_packed_vector_is_near_and_depends_on_itself_alone(form: Form, largest: float) -> None:
+    vectors = unit(np.random.default_rng(0).normal(size=(50, 32)).astype(np.float32))
+    vectors[7] = 0
+    rows = pack(vectors, form)
+    assert rows.shape == (50, row_bytes(form, 32)) and row_bytes("int8", 32) < row_bytes("fp16", 32)
+    differences = np.abs(unpack(rows, form) - vectors)
+    assert 0 < differences.max() <= largest and not differences[7].any()
+    assert all((pack(vectors[n : n + 1], form) == rows[n]).all() for n in range(50))
+    assert pack(vectors[:0], form).shape == (0, row_bytes(form, 32))
+
+
+class Held:
+    """A store of some vectors, packed."""
+
+    def __init__(self, form: Form, *texts: str) -> None:
+        self._form, self._texts = form, texts
+
+    def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
+        rows = pack(unit(Compass().encode_questions([text for (text,) in texts])), self._form)
+        return [StoredCode(row[None], 0) if text in self._texts else None for (text,), row in zip(texts, rows, strict=True)]
+
+
+@pytest.mark.parametrize("form", ["fp16", "int8"])
+def test_stored_and_missing_vectors_score_alike_and_are_counted(form: Form) -> None:
+    lists = [ranked("north", "west", "north-east", "nowhere"), ranked("east", "north-east", "north")]
+    none, some = Similarity(Compass(), form=form), Similarity(Compass(), form=form, store=Held(form, "north-east", "north"))
+    assert none.rerank(lists) == some.rerank(lists)
+    assert none.costs() == {"sentences_stored": 0, "sentences_encoded": 4}
+    assert some.costs() == {"sentences_stored": 2, "sentences_encoded": 2}

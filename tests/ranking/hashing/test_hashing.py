@@ -190,6 +190,6 @@ def test_encodings_that_are_no_numbers_stop_it_though_bits_have_a_sign(variant: 
     with pytest.raises(ScoreNotFinite, match="hashing: score nan for candidate 1 of question q0"):
         Hashing(broken, tokeniser()).rerank(lists("Who?", answers=[short, long]))
     if variant == "has":
-        assert AnswerCoder(broken, tokeniser()).encode([short]).finite.all()
+        assert AnswerCoder(broken, tokeniser()).encode([(short,)]).finite.all()
         with pytest.raises(ScoreNotFinite, match="it gives no numbers for the sentence 'Rome is the capital"):
-            AnswerCoder(broken, tokeniser()).encode([short, long])
+            AnswerCoder(broken, tokeniser()).encode([(short,), (long,)])

@@ -1,18 +1,20 @@
-"""Answer codes: of each different sentence text of a shard the bits of its matrix, so that it is encoded once (HAS).
+"""Sentence codes: what a model makes of each different sentence text of a shard, so that it is encoded once.
 
     shards/00017-of-00512-1f83c0de/codes/<model>/
-      answers.arrow   one row per text: its hash, tokens, tokens that were cut, and the row of …
-      bits.arrow      … its first token; one row per token, D / 8 bytes of fixed size
+      answers.arrow   one row per text: its hash, its rows in bits.arrow, tokens that were cut, and the row of …
+      bits.arrow      … its first one; rows of fixed size: a token's D bits (HAS), or a text's whole vector
 
-Both are files of Arrow IPC that are mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by
-hash. A model is named by the digest of its checkpoint; shard.json says which there are, with their sizes and checksums. What
-the bits mean is the model's business (`ranking/hashing/bits.py`); here they are bytes.
+A text is a tuple: a sentence, alone or with the parts around it that the model reads. Both are files of Arrow IPC that are
+mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by hash. A model is named by the digest
+of all that decides its codes; shard.json says which there are, with their sizes and checksums. What the bits mean is the
+model's business (`ranking/hashing/bits.py`, `ranking/baselines/sentence_vectors.py`); here they are bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -22,28 +24,33 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indexing.shards.kept_blocks import Arrays, KeptBlocks
+from schemas.corpus import Passage
 
 FORMAT = 1
 FOLDER = "codes"
 ANSWERS = "answers.arrow"
 BITS = "bits.arrow"
+TOKEN_BITS = "bits"
+"""The form of codes that are bits of tokens."""
 _HASH = 16  # bytes of the SHA-256 of a text
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]
+Parts = tuple[str, ...]
+"""A text: a sentence, alone or with what is encoded with it."""
 
 
 class EncodedTexts(Protocol):
-    """Texts as bits, end to end."""
+    """Texts as rows of bytes, end to end."""
 
     @property
     def bits(self) -> Bytes:
-        """[tokens, D / 8]."""
+        """[rows, width / 8]."""
         ...
 
     @property
     def lengths(self) -> Numbers:
-        """[texts]: tokens."""
+        """[texts]: rows."""
         ...
 
     @property
@@ -52,18 +59,26 @@ class EncodedTexts(Protocol):
         ...
 
 
-class AnswerEncoder(Protocol):
-    """What makes codes. `model`: 32 hex digits that stand for its checkpoint; `width`: D."""
+class CodeMaker(Protocol):
+    """What makes codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
 
     model: str
     width: int
+    form: str
+    """'bits', a row a token; else what one row a text holds, such as 'fp16'."""
+    precision: str
+    """Of its arithmetic on this machine; '' where there is but one."""
 
-    def encode(self, texts: Sequence[str]) -> EncodedTexts: ...
+    def texts(self, passage: Passage) -> Iterable[Parts]:
+        """What it encodes of each of a passage's sentences."""
+        ...
+
+    def encode(self, texts: Sequence[Parts]) -> EncodedTexts: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CodesName:
-    """Which codes a shard holds: format, model, D, and how many."""
+    """Which codes a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
 
     format: int
     model: str
@@ -71,15 +86,18 @@ class CodesName:
     answers: int
     tokens: int
     answers_cut: int
+    form: str = TOKEN_BITS
 
 
 class CodeWriter:
     """Writes the codes of texts, each once; what stays in memory is 16 bytes and some more per text."""
 
-    def __init__(self, shard: Path, encoder: AnswerEncoder, kept: KeptBlocks | None = None) -> None:
+    def __init__(self, shard: Path, encoder: CodeMaker, kept: KeptBlocks | None = None) -> None:
         self._encoder, self._kept = encoder, kept or KeptBlocks(None)
         self._folder = folder_of(shard, encoder.model)
         self._folder.mkdir(parents=True)
+        self.seconds = 0.0
+        """That `add_passages` has taken."""
         self._schema = pa.schema([pa.field("bits", pa.binary(encoder.width // 8), nullable=False)])
         self._writer = pa.ipc.new_file(self._folder / BITS, self._schema)
         self._known: set[bytes] = set()
@@ -87,8 +105,15 @@ class CodeWriter:
         self._lengths: list[Numbers] = []
         self._cut: list[Numbers] = []
 
-    def add(self, texts: Sequence[str]) -> None:
-        new: dict[bytes, str] = {}
+    def add_passages(self, passages: Iterable[Passage]) -> None:
+        """Add what the model reads of all sentences of these passages."""
+        began = time.perf_counter()
+        self.add([text for passage in passages for text in self._encoder.texts(passage)])
+        self.seconds += time.perf_counter() - began
+
+    def add(self, texts: Sequence[Parts]) -> None:
+        """Add texts; those that are there already are not encoded again."""
+        new: dict[bytes, Parts] = {}
         for text in texts:
             key = text_hash(text)
             if key not in self._known:
@@ -102,14 +127,15 @@ class CodeWriter:
             self._lengths.append(encoded["lengths"])
             self._cut.append(encoded["cut"])
 
-    def _encoded(self, texts: Sequence[str]) -> Arrays:
+    def _encoded(self, texts: Sequence[Parts]) -> Arrays:
         """The fields of `EncodedTexts`."""
 
         def encode() -> Arrays:
             encoded = self._encoder.encode(texts)
             return {"bits": encoded.bits, "lengths": encoded.lengths, "cut": encoded.cut}
 
-        return self._kept.get(["codes", self._encoder.model, *texts], encode)
+        parts = (part for text in texts for part in text)  # as many of each text
+        return self._kept.get(["codes", self._encoder.model, self._encoder.precision, *parts], encode)
 
     def finish(self) -> CodesName:
         """Write the table of texts; says what was written."""
@@ -132,14 +158,15 @@ class CodeWriter:
             len(hashes),
             int(lengths.sum()),
             int(np.count_nonzero(cut)),
+            self._encoder.form,
         )
 
 
-class StoredAnswer(NamedTuple):
+class StoredCode(NamedTuple):
     """A text's codes."""
 
     bits: Bytes
-    """[tokens, D / 8], a view into the file."""
+    """[rows, width / 8], a view into the file."""
     cut: int
     """Tokens left out."""
 
@@ -159,7 +186,7 @@ class ShardCodes:
         self._starts = np.cumsum([0, *map(len, self._batches)])
         self.name = name
 
-    def find(self, hashes: Bytes) -> list[StoredAnswer | None]:
+    def find(self, hashes: Bytes) -> list[StoredCode | None]:
         """The codes of the texts with these hashes [n, 16]; None for a text without."""
         if not len(self._keys):
             return [None] * len(hashes)
@@ -167,23 +194,23 @@ class ShardCodes:
         there = (self._hashes[rows] == hashes).all(1)
         return [self._answer(row) if known else None for row, known in zip(rows.tolist(), there.tolist(), strict=True)]
 
-    def _answer(self, row: int) -> StoredAnswer:
+    def _answer(self, row: int) -> StoredCode:
         first = int(self._first[row])
-        batch = int(np.searchsorted(self._starts, first, side="right")) - 1  # a text's tokens are never in two
+        batch = int(np.searchsorted(self._starts, first, side="right")) - 1  # a text's rows are never in two
         start = first - int(self._starts[batch])
-        return StoredAnswer(self._batches[batch][start : start + int(self._length[row])], int(self._cut[row]))
+        return StoredCode(self._batches[batch][start : start + int(self._length[row])], int(self._cut[row]))
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerCodes:
+class SentenceCodes:
     """The codes of several shards by one model."""
 
     shards: Sequence[ShardCodes]
 
-    def find(self, texts: Sequence[str]) -> list[StoredAnswer | None]:
+    def find(self, texts: Sequence[Parts]) -> list[StoredCode | None]:
         """Each text's codes, from the first shard that has some; None if none has."""
         hashes = np.frombuffer(b"".join(map(text_hash, texts)), np.uint8).reshape(-1, _HASH)
-        answers: list[StoredAnswer | None] = [None] * len(texts)
+        answers: list[StoredCode | None] = [None] * len(texts)
         pending = np.arange(len(texts))
         for shard in self.shards:
             for n, answer in zip(pending.tolist(), shard.find(hashes[pending]), strict=True):
@@ -194,9 +221,11 @@ class AnswerCodes:
         return answers
 
 
-def text_hash(text: str) -> bytes:
-    """What a text is known by: 16 bytes of its SHA-256."""
-    return hashlib.sha256(text.encode("utf-8")).digest()[:_HASH]
+def text_hash(text: Parts) -> bytes:
+    """What a text is known by: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
+    ('a', 'b') are two texts."""
+    first, *others = (hashlib.sha256(part.encode("utf-8")).digest() for part in text)
+    return (hashlib.sha256(b"".join([first, *others])).digest() if others else first)[:_HASH]
 
 
 def folder_of(shard: Path, model: str) -> Path:
