@@ -1,13 +1,13 @@
 """The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
 
-`cross_encoder` reads a sentence with its title and its neighbours, and learns each right sentence against wrong ones of all
-documents (a softmax over the group, and some BCE, which says where a score of 0 lies). `cascade` begins with it and trains all
-exits in each step, the early ones by the last one as well. Negatives are drawn anew in each epoch from the lists of
-`benchmarks.train_lists`, which are built first. Each training is that of `answermill train` and stands in
-WORK/train/NAME; the epoch is chosen on L-dev's best sentences, by MRR.
+`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns each right
+sentence against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all
+exits in each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from
+the lists of `benchmarks.train_lists`, which are built first. A training is that of `answermill train` and stands in
+WORK/train/NAME; its dev score is the MRR of L-dev's best sentences.
 
 Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already). --model trains one
-of them, and what it begins with must be there.
+of them, or builds the lists alone.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from pipelines.train.train import run
 
 ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
 TOKENS, LIMIT, NEGATIVES = 6_000, 256, 8
-EPOCHS = {"cross_encoder": 1, "cascade": 1}
-RATE = {"cross_encoder": 7e-5, "cascade": 5e-5}
+EPOCHS, RATE = {"cascade": 1}, {"cascade": 7e-5}
 NAME = (
     "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
     "Kwiatkowski et al. 2019)"
@@ -43,25 +42,18 @@ LISTS = "lists"
 
 
 def training(folder: Path, name: str) -> TrainJob:
-    """The training `name` on the lists in `folder`, where checkpoints stand beside them."""
+    """The training `name` on the lists in `folder`."""
     model: dict[str, Any] = {
-        "reranker": "pointwise",
+        "reranker": "cascade",
         "encoder": ENCODER,
+        "exits": EXITS,
         "context": ["sentence", "title", "previous", "next"],
         "context_dropout": 0.3,
         "classifier_rate": 10.0,
+        "sampling": "all",
+        "self_distillation": 1.0,
+        "drop": [0.2],
     }
-    if name == "cascade":
-        model = {
-            "reranker": "cascade",
-            "encoder": str(folder / "cross_encoder"),
-            "exits": EXITS,
-            "sampling": "all",
-            "self_distillation": 1.0,
-            "context_dropout": 0.3,
-            "classifier_rate": 5.0,
-            "drop": [0.2],
-        }
     model |= {"limit": LIMIT, "tokens": TOKENS, "loss": "softmax", "bce_weight": 0.3, "negatives": NEGATIVES}
     return TrainJob.model_validate(
         {
