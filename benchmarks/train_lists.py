@@ -3,8 +3,8 @@
 The run of `long_lists` is asked the questions of L-train (`question_sets/draw.py`); a sentence of the gold document is right by
 the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong sentences each, of the passage, of the
 document, of other documents among the best by the default plan's first blend, and random ones. No answer of a test question is
-in a list, neither as right nor as wrong. `dev.parquet` has the DEV_DEPTH best sentences of each list of L-dev, by the same
-blend.
+in a list, neither as right nor as wrong. Rows have retrieval's scores and their place in the passage. `dev.parquet` has the
+DEV_DEPTH best sentences of each list of L-dev, by the same blend.
 
     python -m benchmarks.train_lists --work FOLDER      # then FOLDER/train/train.parquet, FOLDER/train/dev.parquet
 
@@ -34,6 +34,7 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.publish.lists.list_files import Named, write_lists
 from pipelines.publish.lists.list_rules import ListRules
 from pipelines.publish.lists.list_sources import places
+from pipelines.publish.lists.retrieval_scores import retrieved_scores
 from ranking.plan import run_stages
 from schemas.atomic_files import write_text
 from schemas.corpus import Passage
@@ -121,17 +122,23 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
     for start in range(0, len(lists), AT_ONCE):
         some = lists[start : start + AT_ONCE]
         for each, outcome in zip(some, run_stages([one.passages for one in some], plan), strict=True):
-            neighbours = {place.sentence_id: place for c in each.passages.candidates for place in places(c.hit.passage)}
-            kept = outcome.kept.candidates
+            kept, scores = outcome.kept.candidates, retrieved_scores(each.ranked)
             if each.gold.isdisjoint(c.candidate_id for c in kept):
                 continue
             for n, c in enumerate(kept):
-                place = neighbours[c.candidate_id]
+                (place,) = (place for place in places(c.hit.passage) if place.sentence_id == c.candidate_id)
                 context = place.previous, place.next
                 question = each.asked.question_id, each.asked.text
                 where = c.candidate_id, place.doc_id, place.title, n, c.text
-                rows.append(LabelledCandidate(*question, *where, int(c.candidate_id in each.gold), *context))
+                label = int(c.candidate_id in each.gold)
+                known = scores[c.candidate_id]
+                rows.append(LabelledCandidate(*question, *where, label, *context, **known, place=place.number))
     return rows
+
+
+def has_all_columns(file: Path) -> bool:
+    """Whether these are the rows of today; lists of rows that know less are drawn again, of the run as it is."""
+    return set(LabelledCandidate.schema().names) <= set(pq.read_schema(file).names)
 
 
 def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float | int | str]:
@@ -142,6 +149,8 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     out.mkdir(parents=True, exist_ok=True)
     write_text(splits, "".join(json.dumps({"question_id": each.question_id, "split": "train"}) + "\n" for each in asked))
     write_text(answers, "".join(json.dumps(row) + "\n" for row in question_rows(asked)))
+    if (lists / "sentences.json").exists() and not has_all_columns(lists / "train.parquet"):
+        shutil.rmtree(lists)
     if not (lists / "sentences.json").exists():
         name = Named("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
         write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, splits, answers)

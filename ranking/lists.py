@@ -7,7 +7,7 @@ from itertools import groupby
 
 from schemas.corpus import Passage, Question, Sentence
 from schemas.labels import LabelledCandidate, LabelledPassage
-from schemas.ranked import Candidate, Hit, RankedList
+from schemas.ranked import Candidate, Hit, RankedList, Retrieval
 
 
 def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True) -> RankedList:
@@ -33,11 +33,20 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
         sentences = _sentences(texts)
         text = "\n".join(text for _, text in texts)
         hit = _hit(question, rank, Passage(f"{doc_id}#{rank - 1}", doc_id, "", members[0].title, 0, len(text), text, sentences))
-        ranked += [Candidate(hit, s, candidate.position) for s, candidate in zip(sentences[own], members, strict=True)]
+        ranked += [
+            Candidate(hit, sentence, candidate.position, retrieval=_retrieval(candidate))
+            for sentence, candidate in zip(sentences[own], members, strict=True)
+        ]
     return RankedList(question, tuple(ranked))
 
 
 _SIDES = ("previous", "next")
+
+
+def _retrieval(candidate: LabelledCandidate) -> Retrieval | None:
+    """What the set says of the candidate's retrieval; None if it is the passage of its hit that says where it stands."""
+    said = Retrieval(candidate.bm25, candidate.dense, candidate.log_rank, candidate.place)
+    return None if said == Retrieval() and not _knows_neighbours(candidate) else said
 
 
 def _knows_neighbours(candidate: LabelledCandidate) -> bool:

@@ -26,6 +26,17 @@ class LabelledCandidate(Record):
         default=None,
     )
     next: str | None = column(pa.string(), "sentence after it, alike", default=None)
+    bm25: float | None = column(
+        pa.float64(),
+        "BM25's score of its passage, standardised over all sentences that were retrieved for the question, as `blend` weighs "
+        "it; null if it was not retrieved, BM25 was not searched, or the data set does not say",
+        default=None,
+    )
+    dense: float | None = column(pa.float64(), "the same of the dense index's score", default=None)
+    log_rank: float | None = column(pa.float64(), "the same of -log of its passage's rank after fusion", default=None)
+    place: int | None = column(
+        pa.int32(), "sentences before it in its passage; null if the data set does not say", default=None
+    )
 
 
 @record

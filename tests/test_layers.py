@@ -59,7 +59,8 @@ MAY_IMPORT = {
     "ranking.transformer ranking.training pipelines.config pipelines.datasets pipelines.inputs pipelines.steps "
     "pipelines.evaluate",
     "pipelines.convert": f"{GROUND} ranking pipelines.datasets",
-    "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages pipelines.config pipelines.inputs",
+    "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking ranking.fusion "
+    "pipelines.config pipelines.inputs",
     "pipelines.jobs": GROUND,
     "pipelines.sample": f"{GROUND} pipelines.steps",
     "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate "

@@ -1,8 +1,10 @@
 """Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title, sentence_index,
-sentence, label (document_id and document_title may be null). The neighbours' columns, previous and next, may be missing."""
+sentence, label (document_id and document_title may be null). The neighbours' columns, previous and next, and those of
+retrieval, bm25, dense, log_rank and place, may be missing."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +21,12 @@ from pipelines.inputs.text_lines import bad
 from schemas.labels import LabelledCandidate
 
 NEIGHBOURS = ("previous", "next")
-OURS = tuple(name for name in LabelledCandidate.schema().names if name not in NEIGHBOURS)
+RETRIEVAL = ("bm25", "dense", "log_rank", "place")
+OPTIONAL = (*NEIGHBOURS, *RETRIEVAL)
+OURS = tuple(name for name in LabelledCandidate.schema().names if name not in OPTIONAL)
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
-_MAY_BE_NULL = {"document_id", "document_title", *NEIGHBOURS}
-_NUMBERS = {"question_id", "position", "sentence_index", "label"}  # may be so; all others must be text
+_MAY_BE_NULL = {"document_id", "document_title", *OPTIONAL}
+_NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}  # may be so; all others must be text
 
 
 def is_parquet(head: Head) -> bool:
@@ -41,7 +45,7 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
         columns = columns_of(schema)
         if columns is None:
             raise JobError(f"{path}: has neither the columns {', '.join(OURS)} nor {', '.join(SHARED)}", BAD_DATA)
-        return (*columns, *(name for name in NEIGHBOURS if columns == OURS and name in schema.names))
+        return (*columns, *(name for name in OPTIONAL if columns == OURS and name in schema.names))
 
     previous, due = None, 0
     for number, cells in parquet_rows(path, choose):
@@ -65,15 +69,27 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     texts = ((name, value) for name, value in cells.items() if name not in _NUMBERS and value is not None)
     if wrong := [name for name, value in texts if not isinstance(value, str)]:
         raise bad(path, number, f"{wrong[0]} is {str(cells[wrong[0]])[:60]!r}; give text")
+    for name in RETRIEVAL:
+        if (value := cells.get(name)) is not None and not _is_number(name, value):
+            kind = "a whole number of at least 0" if name == "place" else "a finite number"
+            raise bad(path, number, f"{name} is {str(value)[:60]!r}; give {kind}, or null")
     if cells["label"] not in (0, 1):
         raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
     question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
     if "position" in cells:
         row = Row(number, question_id, question, cells["text"], label, cells["candidate_id"], cells["doc_id"], cells["title"])
-        return cells["position"], row._replace(previous=cells.get("previous"), next=cells.get("next"))
+        optional: dict[str, Any] = {name: cells.get(name) for name in OPTIONAL}
+        return cells["position"], row._replace(**optional)
     position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
     candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
     return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)
+
+
+def _is_number(name: str, value: Any) -> bool:
+    """Whether it can be the value of that column of `RETRIEVAL`."""
+    if isinstance(value, bool) or not isinstance(value, int if name == "place" else (int, float)):
+        return False
+    return value >= 0 if name == "place" else math.isfinite(value)
 
 
 FORMAT = Format(

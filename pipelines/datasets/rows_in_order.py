@@ -27,6 +27,10 @@ class Row(NamedTuple):
     asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
     previous: str | None = None
     next: str | None = None
+    bm25: float | None = None
+    dense: float | None = None
+    log_rank: float | None = None
+    place: int | None = None
 
 
 def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T:
@@ -63,7 +67,8 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
         else:
             ids.add(candidate_id)
         candidate = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
-        yield LabelledCandidate(*candidate, row.previous, row.next)
+        retrieval = row.bm25, row.dense, row.log_rank, row.place
+        yield LabelledCandidate(*candidate, row.previous, row.next, *retrieval)
         position += 1
     if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -170,7 +171,8 @@ def _parse_rows(
             continue
         if counted is not None:
             counted[f"class {cells[label_cell]}"] += 1
-        yield Row(line, question_id, question, cells[text_cell], label, **{name: cells[cell] for name, cell in others})
+        more: dict[str, Any] = {name: cells[cell] for name, cell in others}
+        yield Row(line, question_id, question, cells[text_cell], label, **more)
 
 
 def _recogniser(name: str) -> Callable[[Head], bool]:

@@ -34,6 +34,8 @@ RETRIEVAL: Mapping[str, Callable[[Hit], float | None]] = MappingProxyType(
     }
 )
 """Scores of the passage that retrieval found: those of the indexes, of their fusion, and -log of its rank after fusion."""
+RETRIEVED = ("bm25", "dense", "log_rank")
+"""Those of them that `LabelledCandidate` has a column for."""
 INDEXES = ("bm25", "dense")
 """Scores that only some passages have: those that the index returned."""
 
@@ -97,6 +99,29 @@ def standardised(values: Floats, question: Ints) -> Floats:
     deviation = np.sqrt(np.bincount(question, off * off, lists) / size)[question]
     z: Floats = np.divide(off, deviation, out=np.zeros(len(values)), where=deviation > 0)
     return z
+
+
+def retrieval_columns(ranked: RankedList) -> dict[str, list[float | None]]:
+    """Each of `RETRIEVED` → [candidates]: z of the column, over the candidates that an index returned.
+
+    None is what is not known: all of a candidate whose passage no index returned, as in a data set, and the score of an index
+    that returned none. A data set's candidate may know its own (`Candidate.retrieval`). The list is in its original order:
+    see `WeightedSum.total`.
+    """
+    places = [n for n, c in enumerate(ranked.candidates) if c.retrieval is None and _was_returned(c.hit)]
+    part = RankedList(ranked.question, tuple(ranked.candidates[n] for n in places))
+    columns: dict[str, list[float | None]] = {}
+    for name in RETRIEVED:
+        columns[name] = [None if c.retrieval is None else getattr(c.retrieval, name) for c in ranked.candidates]
+        if any(RETRIEVAL[name](candidate.hit) is not None for candidate in part.candidates):
+            z = standardised(column(part, name), np.zeros(len(places), np.int64))
+            for n, value in zip(places, z.tolist(), strict=True):
+                columns[name][n] = value
+    return columns
+
+
+def _was_returned(hit: Hit) -> bool:
+    return any(RETRIEVAL[index](hit) is not None for index in INDEXES)
 
 
 def known_names(stages: Collection[str], indexes: Collection[str] | None = None) -> list[str]:

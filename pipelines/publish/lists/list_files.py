@@ -19,6 +19,7 @@ from pipelines.execution.progress import progress, reading
 from pipelines.inputs.tables import read_answers, read_splits
 from pipelines.publish.lists.list_rules import KINDS, ListRules, RetrievedSentence
 from pipelines.publish.lists.list_sources import ReadRanking, by_rank, by_stage
+from pipelines.publish.lists.retrieval_scores import with_scores
 from pipelines.publish.lists.training_lists import TrainingLists, build
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Passage, Question
@@ -56,6 +57,7 @@ def write_lists(
         "labels": Folder.open(run / "labels/sentences", SentenceLabel, "propagate"),
         "passages": Folder.open(run / "passages", Passage, "ingest"),
         "questions": Folder.open(run / "questions", Question, "retrieve"),
+        RETRIEVED: Folder.open(run / RETRIEVED, Hit, "retrieve"),
     }
     stage, name, ranking = _ranking(run, rules.by)
     folders[name] = ranking
@@ -74,6 +76,10 @@ def write_lists(
         splits,
         strings,
     )
+    with reading(
+        "retrieval scores", folders[RETRIEVED].where("question_id", {rows[0].question_id for _, rows in lists.lists})
+    ) as hits:
+        lists = with_scores(lists, hits)
     inputs = {name: folder.digest() for name, folder in folders.items()}
     inputs |= {name: sha256(file) for name, file in (("split_file", split_file), ("answers", answers)) if file is not None}
     counts = _write_splits(lists, out)

@@ -92,3 +92,5 @@ class Place(NamedTuple):
     previous: str
     """'' if it is the passage's first."""
     next: str
+    number: int
+    """From 0, of the sentences of its passage."""

@@ -135,7 +135,7 @@ def places(passage: Passage) -> Iterator[Place]:
     texts = ["", *(sentence.text for sentence in passage.sentences), ""]
     for n, s in enumerate(passage.sentences):
         where = s.sentence_id, passage.doc_id, passage.passage_id, s.start
-        yield Place(*where, passage.title, s.text, texts[n], texts[n + 2])
+        yield Place(*where, passage.title, s.text, texts[n], texts[n + 2], n)
 
 
 def drawn_passages(ids: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:

@@ -139,7 +139,9 @@ class _Drawing:
                 self._leave_out("not_drawn")
         text = self._plan.questions[self._id]
         return [
-            LabelledCandidate(self._id, text, p.sentence_id, p.doc_id, p.title, n, p.text, label, p.previous, p.next)
+            LabelledCandidate(
+                self._id, text, p.sentence_id, p.doc_id, p.title, n, p.text, label, p.previous, p.next, place=p.number
+            )
             for n, (p, label) in enumerate(sorted(self._list, key=lambda each: self._order(each[0])))
         ]
 

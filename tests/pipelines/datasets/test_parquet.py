@@ -41,6 +41,32 @@ def test_neighbours_come_back_and_their_columns_may_be_missing(tmp_path):
         list(read_dataset(tmp_path / "wrong.parquet"))
 
 
+def test_what_is_known_of_retrieval_comes_back_and_its_columns_may_be_missing(tmp_path):
+    known = [replace(OURS[0], bm25=1.25, dense=-0.5, log_rank=0.0, place=3), *OURS[1:]]
+    table = LabelledCandidate.table(known)
+    pq.write_table(table, tmp_path / "c.parquet")
+    assert list(read_dataset(tmp_path / "c.parquet")) == known
+    pq.write_table(table.drop_columns(["bm25", "dense", "log_rank", "place"]), tmp_path / "old.parquet")
+    assert list(read_dataset(tmp_path / "old.parquet")) == OURS
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("bm25", float("nan"), "bm25 is 'nan'; give a finite number, or null"),
+        ("log_rank", "high", "log_rank is 'high'; give a finite number, or null"),
+        ("dense", True, "dense is 'True'; give a finite number, or null"),
+        ("place", -1, "place is '-1'; give a whole number of at least 0, or null"),
+        ("place", 0.5, "place is '0.5'; give a whole number of at least 0, or null"),
+    ],
+)
+def test_what_cannot_be_a_score_of_retrieval_is_refused(tmp_path, name, value, says):
+    rows = [{**row.to_dict(), name: value} for row in OURS]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "wrong.parquet")
+    with pytest.raises(JobError, match=f"wrong.parquet:1: {says}"):
+        list(read_dataset(tmp_path / "wrong.parquet"))
+
+
 def test_the_shared_columns_need_no_document(tmp_path):
     rows = (
         ("Q1", "Who?", "D1", "Ice", 0, "One.", 1),

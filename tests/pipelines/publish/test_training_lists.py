@@ -22,11 +22,14 @@ from pipelines.execution.step import Step
 from pipelines.publish.lists.list_files import Named, write_lists
 from pipelines.publish.lists.list_rules import KINDS, ListRules
 from pipelines.publish.lists.list_sources import Retrieved, by_rank, by_stage
+from pipelines.publish.lists.retrieval_scores import with_scores
 from pipelines.publish.lists.training_lists import TrainingLists, build
+from ranking.fusion.score_columns import WeightedSum
 from ranking.lists import ranked_list
+from ranking.plan import to_sentences
 from schemas.corpus import Passage, Question, Sentence
 from schemas.labels import LabelledCandidate, SentenceLabel
-from schemas.ranked import Hit, ScoredCandidate, StageScore
+from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, StageScore
 from schemas.record import Record
 from tests.pipelines.publish.test_training_passages import SPLITTER, World
 
@@ -361,6 +364,45 @@ def test_a_run_without_labels_or_scores_is_refused(run: Path, tmp_path: Path) ->
     with pytest.raises(JobError, match="run `answermill rerank") as e:
         write_lists(run, tmp_path / "data", ListRules(by="cascade"), NAMED)
     assert e.value.code == INPUT_MISSING
+
+
+def test_rows_have_the_scores_that_a_stage_would_see_of_the_whole_retrieved_list(tmp_path: Path) -> None:
+    world = big()
+    bm25, dense = (9.0, 7.5, 7.0, None, 2.0, 1.0), (0.5, None, 0.9, 0.8, 0.1, 0.0)
+    world.hits = [
+        replace(hit, bm25_score=of_bm25, dense_score=of_dense)
+        for hit, of_bm25, of_dense in zip(world.hits, bm25, dense, strict=True)
+    ]
+    write(tmp_path / "run", "propagate", "labels/sentences", SentenceLabel, world.labels)
+    write(tmp_path / "run", "ingest", "passages", Passage, world.passages)
+    write(tmp_path / "run", "retrieve", "questions", Question, [Question("q", "Who wrote it?")])
+    write(tmp_path / "run", "retrieve", "retrieved", Hit, world.hits)
+    counts = json.loads(write_lists(tmp_path / "run", tmp_path / "data", ListRules(20, depth=12, shares=(1.0, 0, 0)), NAMED))
+    rows = list(read_dataset(tmp_path / "data/train.parquet"))
+    far = [row for row in rows if row.doc_id.startswith("far")]
+    assert 2 < len(far) <= 12 < 36  # of six passages of six sentences
+    hits = tuple(Candidate(hit, None, hit.rank - 1) for hit in world.hits)
+    served = to_sentences(RankedList(Question("q", "Who wrote it?"), hits))
+    for name in ("bm25", "dense", "log_rank"):
+        blended = dict(
+            zip([c.candidate_id for c in served.candidates], WeightedSum.of({name: 1.0}).scores(served), strict=True)
+        )
+        assert [getattr(row, name) for row in far] == [blended[row.candidate_id] for row in far]
+        assert {getattr(row, name) for row in rows if row not in far} == {None}
+    assert len({row.log_rank for row in far}) > 1
+    assert counts["rows_without_retrieval_scores"] == len(rows) - len(far)
+    assert all(row.candidate_id.endswith(f".{row.place}") for row in rows)
+
+
+def test_an_index_that_was_not_searched_gives_no_score() -> None:
+    world = one_question()
+    hits = [replace(hit, dense_score=1.0 / hit.rank) for hit in world.hits]
+    columns = {row.candidate_id: row for row in rows_of(with_scores(world.draw(NO_RANDOM), hits))}
+    assert {row.bm25 for row in columns.values()} == {None}
+    assert columns["far@0"].dense == columns["far@2"].dense > columns["own@0"].dense
+    bare = with_scores(world.draw(NO_RANDOM), world.hits)  # of candidates that nobody retrieved
+    assert {(row.bm25, row.dense, row.log_rank) for row in rows_of(bare)} == {(None, None, None)}
+    assert bare.counts["rows_without_retrieval_scores"] == len(list(rows_of(bare)))
 
 
 @pytest.mark.parametrize(
