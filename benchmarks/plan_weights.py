@@ -1,7 +1,7 @@
 """The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in `weights_file`.
 
 Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of the
-scores in NAMES are fitted on what they leave, by `ranking.fusion.fitting` or, where exits decide, `ranking.cascade.prior`. So a
+scores in NAMES are fitted on what they leave, by `ranking.fusion.fitting` or, where exits decide, `ranking.cascade`. So a
 second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each blend, held out in five folds, in percent,
 with 95 % intervals, `…_questions` that taught it, and the same of the best single score. Nothing here reads L-test.
 """
@@ -22,8 +22,7 @@ from pipelines.execution.step import code_version
 from pipelines.steps.job_plan import load_stages, model_inputs, stage_models
 from pipelines.steps.models import passage_encoder
 from ranking.cascade import ExitStage
-from ranking.cascade.cascade import Cascade, alpha_per_exit
-from ranking.cascade.prior import fit_exits
+from ranking.cascade.cascade import Cascade, fit_prior
 from ranking.entry import StageSettings
 from ranking.fusion import WeighedStage
 from ranking.fusion.fitting import fit
@@ -67,9 +66,7 @@ class Fitting:
             return [fit(self._lists, labels, NAMES[stage.key])]
         cascade = self._loaded([stage.model_copy(update={"weights_file": None})])[0].reranker
         assert isinstance(cascade, Cascade)
-        scores = [rows.scores for rows in cascade.exit_scores(self._lists)]
-        drops = alpha_per_exit(stage.drop, len(cascade.exits) - 1)
-        return fit_exits(self._lists, labels, scores, NAMES[stage.key], drops)
+        return fit_prior(cascade, self._lists, labels, NAMES[stage.key], stage.drop)
 
     def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
         rerankers = {each.key: each.reranker for each in self._plan.stages}

@@ -50,7 +50,7 @@ def trainings() -> dict[str, Training]:
     return {entry.checkpoint: entry.training for entry in RERANKERS.values() if entry.checkpoint and entry.training}
 
 
-def _no_encoder() -> SentenceEncoder:
+def no_encoder() -> SentenceEncoder:
     raise ValueError("the reranker needs a sentence encoder, and none is given")
 
 
@@ -58,7 +58,7 @@ def load_reranker(
     name: str,
     checkpoint: str | Path | None = None,
     *,
-    encoder: Callable[[], SentenceEncoder] = _no_encoder,
+    encoder: Callable[[], SentenceEncoder] = no_encoder,
     model: Callable[[str], Path] = Path,
     device: str = "cpu",
     before: Sequence[StageBefore] = (),

@@ -18,7 +18,6 @@ GROUP = Group("Evaluation", sort_key=4)
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
 RULES = ("random", "RR", "WO", "WO+RR")
 PLOTS = (".svg", ".png")
-SCORES_TO_WEIGH = "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
 
 
 @Parameter(name="*")
@@ -211,45 +210,6 @@ def ensemble(
     write_lines(result.lines())
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WeightFit:
-    """How weights are fitted and judged."""
-
-    penalty: Annotated[
-        float, Parameter(help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are few.")
-    ] = 0.005
-    folds: Annotated[
-        int, Parameter(help="Parts of the questions. Each is ordered by weights that were fitted without it, for the figures.")
-    ] = 5
-    seed: Annotated[int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")] = 0
-
-
-def weights(
-    scored: Annotated[Path, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
-    *,
-    labels: Annotated[Path, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")],
-    names: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help=SCORES_TO_WEIGH)],
-    out: Annotated[Path, Parameter(help="The file of weights to write, as JSON.")],
-    fit: WeightFit = WeightFit(),
-) -> None:
-    """Fit the weights of a stage of `blend`: how much each score that a candidate has says about its being the answer.
-
-    Each score is standardised within its list; the weights are those of a list-wise logistic regression over the questions
-    whose list holds an answer. Prints P@1 and MRR of each score alone and of the blend, which is measured on questions that
-    its weights have not seen, and of the difference. An interval of the difference that holds 0 says that no gain is shown.
-
-    A stage names the file: reranker = "blend", weights_file = "FILE". It is refused in a plan where one of the stages has
-    another reranker or another checkpoint.
-    """
-    check_there(scored, labels)
-    from pipelines.evaluate.blend_weights import FitOptions, fit_run
-
-    result = fit_run(scored, labels, names, FitOptions(fit.penalty, fit.folds, fit.seed))
-    result.file.write(out)
-    write_lines(result.lines())
-
-
 def agreement(
     scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")],
     *,
@@ -295,4 +255,4 @@ def _check_scores(scores: str) -> None:
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [evaluate, compare, ensemble, weights, agreement]
+    return [evaluate, compare, ensemble, agreement]

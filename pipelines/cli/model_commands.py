@@ -10,8 +10,10 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from pipelines.cli.parameters import Form, NewFolder, Out, Overrides, TrainingFile, check_there, write_lines
+from pipelines.errors import USAGE, JobError
 
 GROUP = Group("Models", sort_key=3)
+SCORES_TO_WEIGH = "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
 
 
 def train(job: TrainingFile, *, out: Out, settings: Overrides = ()) -> None:
@@ -119,6 +121,62 @@ def tune(
     write_lines([*result.lines(), "", f"written: {out}"])
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFit:
+    """How weights are fitted and judged."""
+
+    penalty: Annotated[
+        float, Parameter(help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are few.")
+    ] = 0.005
+    folds: Annotated[
+        int, Parameter(help="Parts of the questions. Each is ordered by weights that were fitted without it, for the figures.")
+    ] = 5
+    seed: Annotated[int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")] = 0
+
+
+def weights(
+    scored: Annotated[Path, Parameter(help="scored/ folder of a run whose stages gave the scores.")],
+    *,
+    labels: Annotated[Path, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")],
+    names: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help=SCORES_TO_WEIGH)],
+    out: Annotated[Path, Parameter(help="The file of weights to write, as JSON.")],
+    exits_of: Annotated[
+        str | None,
+        Parameter(help="Stage with exits, such as cascade: fit a table for each exit but the last, not a blend's."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, Parameter(help="Checkpoint of --exits-of, if it is not where the job named it, from the current folder.")
+    ] = None,
+    fit: WeightFit = WeightFit(),
+) -> None:
+    """Fit the weights of a stage of `blend`: how much each score that a candidate has says about its being the answer.
+
+    Each score is standardised within its list; the weights are those of a list-wise logistic regression over the questions
+    whose list holds an answer. Prints P@1 and MRR of each score alone and of the blend, which is measured on questions that
+    its weights have not seen, and of the difference. An interval of the difference that holds 0 says that no gain is shown.
+
+    With --exits-of STAGE the weights are those by which candidates leave at the exits of a cascade: of the exit's own score,
+    `exit`, and of scores that are known before. The model scores what the stage has read again, at all exits; the run must
+    have its retrieved/ folder. The stage then names the file in `weights_file`.
+
+    A stage names the file: reranker = "blend", weights_file = "FILE". It is refused in a plan where one of the stages has
+    another reranker or another checkpoint.
+    """
+    check_there(scored, labels)
+    from pipelines.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
+
+    options = FitOptions(fit.penalty, fit.folds, fit.seed)
+    if exits_of is None and checkpoint is not None:
+        raise JobError("--checkpoint is of the stage whose exits are fitted; name it with --exits-of too", USAGE)
+    if exits_of is None:
+        result = fit_run(scored, labels, names, options)
+    else:
+        result = fit_exits_of(scored, labels, exits_of, names, options, checkpoint)
+    result.file.write(out)
+    write_lines(result.lines())
+
+
 def heads(checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder) -> None:
     """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a stage."""
     check_there(checkpoint)
@@ -144,4 +202,4 @@ def export(
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [train, sweep, tune, heads, export]
+    return [train, sweep, tune, weights, heads, export]

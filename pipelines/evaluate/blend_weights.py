@@ -1,14 +1,20 @@
-"""Weights: a run's scored/ and labels in; weights of its scores, beside what each score is worth alone, out."""
+"""Weights: a run's scored/ and labels in; weights of its scores, beside what each score is worth alone, out.
+
+For the exits of a cascade there is a table each. A candidate that left at an exit has that exit's score alone, so the model
+scores again, at all its exits, what the stage has read; the texts are those of retrieved/ beside scored/.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from indexing.shards.dense import find_model
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.candidate_values import CandidateValues, Value
 from pipelines.evaluate.join import join
@@ -16,9 +22,15 @@ from pipelines.evaluate.reference_labels import read_labels
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import code_version
 from pipelines.steps.job_plan import stage_models
+from pipelines.steps.models import device_of, folder_digest
+from ranking.cascade import ExitStage
+from ranking.cascade.cascade import Cascade, fit_prior
+from ranking.cascade.exits import ExitModel
 from ranking.fusion.fitting import FOLDS, METRICS, PENALTY, LabelledColumns, fit_columns
-from ranking.fusion.score_columns import RETRIEVAL
-from ranking.fusion.weights import Figure, WeightsFile
+from ranking.fusion.score_columns import EXIT, RETRIEVAL
+from ranking.fusion.weights import Figure, Fit, WeightsFile
+from ranking.registry import find, no_encoder
+from ranking.reranker import Resources
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 
@@ -41,7 +53,14 @@ class Fitted:
     """Candidates of the run that one of the stages has not scored."""
 
     def lines(self) -> Iterator[str]:
-        (fit,) = self.file.fits
+        fits = self.file.fits
+        for number, fit in enumerate(fits, 1):
+            if EXIT in fit.weights:
+                yield from [""] * (number > 1)
+                yield f"exit {number}, of {len(fits) + 1}"
+            yield from self._lines(fit)
+
+    def _lines(self, fit: Fit) -> Iterator[str]:
         yield (
             f"{fit.questions:,} questions with a correct candidate among {fit.candidates:,}; {fit.without_answer:,} without "
             f"one, {self.left_out:,} candidates not scored by all stages"
@@ -63,22 +82,134 @@ def fit_run(scored: Path, labels: Path, names: Sequence[str], options: FitOption
     Raises JobError: 66 if something is missing, 65 if it is unusable, or has too few questions, 2 for a score that the run
     does not have or an option out of bounds.
     """
-    if not scored.is_dir():
-        raise JobError(f"{scored}: no folder; give the scored/ folder of a run", INPUT_MISSING)
-    folder = Folder.open(scored, ScoredCandidate, "rerank")
-    plan = {str(stage["name"] or stage["reranker"]): str(stage["reranker"]) for stage in folder.manifest.settings["stages"]}
-    known = [*plan, *RETRIEVAL]
-    if unknown := [name for name in names if name not in known]:
-        raise JobError(f"--names {unknown[0]}: no such score in {scored}; known: {', '.join(known)}", USAGE)
+    folder = _opened(scored)
+    plan = {key: str(stage["reranker"]) for key, stage in _stages(folder).items()}
+    _check_names(names, list(plan), f"no such score in {scored}")
     stages = [name for name in names if name in plan]
     lists, left_out = _lists(folder, stages)
-    columns = _labelled(scored, lists, labels, names)
+    try:
+        columns = LabelledColumns.of(*_judged(scored, lists, labels), names)
+    except ValueError as e:
+        raise JobError(f"{scored}: {e}", USAGE) from e
     try:
         fit = fit_columns(columns, penalty=options.penalty, folds=options.folds, seed=options.seed)
     except ValueError as e:
         raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
     models = stage_models(plan, folder.manifest.inputs)
     return Fitted(WeightsFile.of([fit], plan, models, code_version()), left_out)
+
+
+def fit_exits_of(
+    scored: Path,
+    labels: Path,
+    key: str,
+    names: Sequence[str],
+    options: FitOptions = FitOptions(),
+    checkpoint: Path | None = None,
+) -> Fitted:
+    """Fit a table for each exit but the last of stage `key` of a run: of the exit's score and the named ones, which the
+    candidates had when they came to it. The lists are those that the stage has read.
+
+    `checkpoint`: the stage's, if it is not where the run's job file named it, from the current folder. Raises JobError as
+    `fit_run`, and if the stage has no exits (2), its checkpoint is another (65), or it or retrieved/ is missing (66).
+    """
+    folder = _opened(scored)
+    stages = _stages(folder)
+    if key not in stages:
+        raise JobError(f"--exits-of {key}: no such stage in {scored}; known: {', '.join(stages)}", USAGE)
+    place = list(stages).index(key)
+    before, after = list(stages)[:place], list(stages)[place + 1 :]
+    others = [name for name in names if name != EXIT]
+    _check_names(others, before, f"no score that is known before the exits of {key}")
+    if not others or len(set(names)) != len(names):
+        raise JobError(f"--names {' '.join(names)}; name at least one score beside {EXIT}, and each once", USAGE)
+    if passages := [name for name in after if find(str(stages[name]["reranker"])).reranker.reads == "passage"]:
+        raise JobError(
+            f"--exits-of {key}: stage {passages[0]} after it reads passages, and then not every sentence has its own scores; "
+            f"give a run whose plan ends before {passages[0]}",
+            USAGE,
+        )
+    model, drop = _model_of(folder, key, stages[key], checkpoint)
+    lists, left_out = _lists_read_by(key, before, folder)
+    try:
+        judged = _judged(scored, lists, labels)
+        fits = fit_prior(model, *judged, others, drop, penalty=options.penalty, folds=options.folds, seed=options.seed)
+    except ValueError as e:
+        raise JobError(f"{scored} against {labels}: {e}", BAD_DATA) from e
+    plan = {name: str(stage["reranker"]) for name, stage in stages.items()}
+    models = stage_models(plan, folder.manifest.inputs)
+    return Fitted(WeightsFile.of(fits, plan, models, code_version(), exit_of=key), left_out)
+
+
+def _opened(scored: Path) -> Folder[ScoredCandidate]:
+    if not scored.is_dir():
+        raise JobError(f"{scored}: no folder; give the scored/ folder of a run", INPUT_MISSING)
+    return Folder.open(scored, ScoredCandidate, "rerank")
+
+
+def _stages(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
+    """Key of each stage of the run's plan → its settings."""
+    return {str(stage["name"] or stage["reranker"]): stage for stage in folder.manifest.settings["stages"]}
+
+
+def _check_names(names: Sequence[str], stages: Sequence[str], what: str) -> None:
+    known = [*stages, *RETRIEVAL]
+    if unknown := [name for name in names if name not in known]:
+        raise JobError(f"--names {unknown[0]}: {what}; known: {', '.join(known)}", USAGE)
+
+
+def _model_of(
+    folder: Folder[ScoredCandidate], key: str, stage: Mapping[str, Any], checkpoint: Path | None
+) -> tuple[ExitModel, Sequence[float]]:
+    """The stage's model, by the checkpoint that the run had, and its α."""
+    entry = find(str(stage["reranker"]))
+    if not issubclass(entry.settings, ExitStage):
+        raise JobError(f"--exits-of {key}: a stage of {entry.name}, which takes no weights at exits", USAGE)
+    settings = entry.settings.model_validate({**stage, "weights": None, "weights_file": None})
+    where = entry.folder(checkpoint or settings.checkpoint)
+    if where is None or not where.is_dir():
+        raise JobError(f"--exits-of {key}: no checkpoint {where}; name its folder with --checkpoint", INPUT_MISSING)
+    digest = folder.manifest.inputs.get(f"checkpoint of {key}")
+    if folder_digest(where) != digest:
+        raise JobError(f"{where}: not the checkpoint that {key} had in {folder.path} ({digest}); give that one", BAD_DATA)
+    try:
+        model = entry.load(Resources(settings, where, no_encoder, find_model, device_of("auto"), model_digest=digest))
+    except ValueError as e:
+        raise JobError(f"--exits-of {key}: {e}", BAD_DATA) from e
+    if not isinstance(model, Cascade) or len(model.exits) < 2:
+        raise JobError(f"--exits-of {key}: {where} has a single exit, where nobody leaves", USAGE)
+    return model, settings.drop
+
+
+def _lists_read_by(key: str, before: Sequence[str], folder: Folder[ScoredCandidate]) -> tuple[list[RankedList], int]:
+    """The lists of sentences as they came to a stage, with their passages and the scores that they had, and how many
+    sentences did not come to it."""
+    retrieved = folder.path.parent / "retrieved"
+    if not retrieved.is_dir():
+        raise JobError(f"{folder.path}: no {retrieved} beside it, which has the texts; give the whole run", INPUT_MISSING)
+    hits = Folder.open(retrieved, Hit, "retrieve")
+    if hits.digest() != folder.manifest.inputs["retrieved"]:
+        raise JobError(f"{retrieved} is not what {folder.path} was ranked from; rank it again", BAD_DATA)
+    lists, left_out = [], 0
+    passages = groupby(hits.read(), key=lambda hit: hit.question_id)
+    for question_id, group in groupby(folder.read(), key=lambda row: row.question_id):
+        of_question = next(of_list for asked, of_list in passages if asked == question_id)
+        hit_of = {hit.passage.passage_id: hit for hit in of_question}
+        came = []
+        for row in group:
+            if row.unit != "sentence":
+                continue
+            if all(score.stage != key for score in row.stages):
+                left_out += 1
+                continue
+            hit = hit_of[row.passage_id]
+            sentence = next(each for each in hit.passage.sentences if each.sentence_id == row.candidate_id)
+            known = tuple(score for score in row.stages if score.stage in before)
+            came.append(Candidate(hit, sentence, row.position, known))
+        came.sort(key=lambda c: (c.stages[-1].rank if c.stages else 0, c.position))
+        question = next(iter(hit_of.values())).question
+        lists.append(RankedList(Question(question_id, question), tuple(came)))
+    return lists, left_out
 
 
 def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list[RankedList], int]:
@@ -101,8 +232,8 @@ def _candidate(row: ScoredCandidate) -> Candidate:
     return Candidate(Hit(row.question_id, row.question, *ranks, passage), None, row.position, row.stages)
 
 
-def _labelled(scored: Path, lists: Sequence[RankedList], labels: Path, names: Sequence[str]) -> LabelledColumns:
-    """The lists of the questions that have labels, joined as `evaluate` joins them."""
+def _judged(scored: Path, lists: Sequence[RankedList], labels: Path) -> tuple[list[RankedList], list[list[int]]]:
+    """The lists of the questions that have labels, joined as `evaluate` joins them, and each candidate's label."""
     rows: list[Value] = []
     for ranked in lists:
         for candidate in ranked.candidates:
@@ -118,10 +249,7 @@ def _labelled(scored: Path, lists: Sequence[RankedList], labels: Path, names: Se
         of_lists.append([label.get(n, 0) for n in range(number, number + size)])
         number += size
     pairs = [(ranked, of_list) for ranked, of_list in zip(lists, of_lists, strict=True) if ranked.question.question_id in known]
-    try:
-        return LabelledColumns.of([ranked for ranked, _ in pairs], [of_list for _, of_list in pairs], names)
-    except ValueError as e:
-        raise JobError(f"{scored}: {e}", USAGE) from e
+    return [ranked for ranked, _ in pairs], [of_list for _, of_list in pairs]
 
 
 def _cells(figures: dict[str, Figure]) -> str:

@@ -18,11 +18,12 @@ import torch
 
 from ranking.cascade import ExitStage
 from ranking.cascade.cascade_model import CascadeModel, load
-from ranking.cascade.exits import ExitRows
-from ranking.cascade.prior import Prior
+from ranking.cascade.exits import ExitModel, ExitRows
+from ranking.cascade.prior import Prior, fit_exits
 from ranking.cascade.schedule import check, dropped
 from ranking.context import Reading
-from ranking.fusion.weights import load_weights
+from ranking.fusion.fitting import FOLDS, PENALTY
+from ranking.fusion.weights import Fit, load_weights
 from ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit
@@ -174,6 +175,27 @@ def exit_settings(resources: Resources, exits: int) -> tuple[Sequence[float], st
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
     """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of them."""
     return tuple(drop) * exits if len(drop) == 1 else drop
+
+
+def fit_prior(
+    model: ExitModel,
+    lists: Sequence[RankedList],
+    labels: Sequence[Sequence[int]],
+    names: Sequence[str],
+    drop: Sequence[float],
+    *,
+    penalty: float = PENALTY,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> list[Fit]:
+    """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores all candidates
+    of the lists that it would read at all its exits, and they leave as `drop`, α at each or one for all, says.
+
+    Raises ValueError as `fit_exits`, ScoreNotFinite as the model.
+    """
+    scores = [rows.scores for rows in model.exit_scores(lists)]
+    drops = alpha_per_exit(drop, len(model.exits) - 1)
+    return fit_exits(lists, labels, scores, names, drops, penalty=penalty, folds=folds, seed=seed)
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:
