@@ -1,7 +1,7 @@
 """Reading passages with a PEASI model: PR's logits, and the sentence that EASI extracts from each passage (§2.1, §2.2).
 
-Our choices. A passage of more than k sentences is read in windows of at most k, of much the same size; its sentences' softmax
-goes over all windows, so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
+Our choices. A passage of more than k sentences is read in windows (`windows.py`); its sentences' softmax goes over all windows,
+so the best window wins, and the windows read are counted. Sentences without text have no slot. A text
 that is too long for the model loses tokens from its end, which is counted; a sentence that has lost all of them cannot be
 extracted. Nor can one that an earlier stage of the plan has dropped: it is read with the others, which it explains, and counts
 in their softmax. Of equal sentences the first is extracted. PR ⊕ EASI takes the embedding of the window with the best
@@ -10,7 +10,6 @@ sentence; for a passage without sentences EASI reads the question alone.
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -22,21 +21,16 @@ import torch
 from torch import Tensor
 
 from ranking.context import Pooling
-from ranking.peasi.peasi_model import PeasiModel, encoding
+from ranking.peasi.peasi_model import PeasiModel, encoding, span_encoding
+from ranking.peasi.windows import read_windows
 from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
 from schemas.ranked import Candidate, RankedList
 
 Floats = npt.NDArray[np.float64]
 
 
 BATCH_TOKENS = 1 << 16  # of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32
-
-
-def windows(texts: Sequence[str], slots: int) -> list[Numbers]:
-    """A passage's sentences that have text, by number, in windows of at most `slots`; one empty window if there are none."""
-    filled = np.flatnonzero([bool(text.strip()) for text in texts])
-    return np.array_split(filled, max(1, math.ceil(len(filled) / slots)))
 
 
 class AskedPassage(NamedTuple):
@@ -68,13 +62,13 @@ class _Sentences(NamedTuple):
     passage: Numbers
     number: Numbers
     """In its passage, from 0."""
-    window: Numbers
-    """Of all windows read, from 0."""
+    embedding: Numbers
+    """Which of all embeddings is its window's; with `span`, its own."""
     logit: Floats
 
     def select(self, rows: npt.NDArray[Any]) -> _Sentences:
         """Those of a mask [sentences], or of row numbers."""
-        return _Sentences(self.passage[rows], self.number[rows], self.window[rows], self.logit[rows])
+        return _Sentences(self.passage[rows], self.number[rows], self.embedding[rows], self.logit[rows])
 
     def best(self) -> _Sentences:
         """The sentence of the highest logit of each passage that has one; of equal ones the first."""
@@ -92,7 +86,7 @@ class Extracted(NamedTuple):
     log_p: Floats
     """[passages]: its log p(s | p); 0 if there is none."""
     embedding: Tensor
-    """[passages, d]: E of its window; of the passage's first window if there is none."""
+    """[passages, d]: E of its window, of 'span' its own vector; E of the passage's first window, or 0, if there is none."""
 
 
 class Reader:
@@ -118,7 +112,9 @@ class Reader:
         reading = self.model.reading
         texts = [(each.question, *reading.arrange(each.passage, each.title)) for each in asked]
         self._costs.update(reading.missing(texts))
-        of_passage, _ = self._read(self.model.encoder, texts, reading.turns, reading.pooling)
+        began = time.perf_counter()
+        pairs = self._tokeniser.pairs(texts, reading.turns)
+        of_passage = self._read(self.model.encoder, pairs, reading.pooling, began)
         return _array(self.model.passage_scores(of_passage, of_sentences))
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
@@ -128,14 +124,14 @@ class Reader:
         [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an
         earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
         """
-        split = [(n, numbers) for n, each in enumerate(asked) for numbers in windows(each.sentences, self.model.slots)]
-        passage = np.fromiter((n for n, _ in split), np.int64, len(split))  # [windows]
-        texts = [(asked[n].question, *(asked[n].sentences[i] for i in numbers)) for n, numbers in split]
-        embedding, pairs = self._read(self.model.easi_encoder or self.model.encoder, texts)
-        logits = _array(self.model.sentence_scores(embedding))  # [windows, k]
-        window, slot = np.nonzero(pairs.sizes[:, 3::2])  # of the sentences that have tokens, in the order of the text
-        number = np.array([split[w][1][s] for w, s in zip(window, slot, strict=True)], np.int64)
-        scored = _Sentences(passage[window], number, window, logits[window, slot])
+        began, whole = time.perf_counter(), self.model.extractor == "span"
+        passage, numbers, pairs = read_windows(self._tokeniser, [(e.question, e.sentences) for e in asked], self.model.window)
+        embedding = self._read(self.model.easi_encoder or self.model.encoder, pairs, None if whole else "first", began)
+        logits = _array(self.model.sentence_scores(embedding))  # [windows, k], or [sentences]
+        window, slot = np.nonzero(pairs.filled)  # of the sentences that have tokens, in the order of the text
+        number = np.array([numbers[w][s] for w, s in zip(window.tolist(), slot.tolist(), strict=True)], np.int64)
+        row = np.arange(len(window)) if whole else window
+        scored = _Sentences(passage[window], number, row, logits if whole else logits[window, slot])
 
         log_total = np.full(len(asked), -np.inf)  # [passages]: log Σ exp(logit) over all sentences
         with np.errstate(invalid="ignore"):  # a logit that is no number stops the stage, which names the candidate
@@ -146,8 +142,12 @@ class Reader:
         sentence, log_p = np.full(len(asked), -1), np.zeros(len(asked))
         sentence[best.passage] = best.number
         log_p[best.passage] = best.logit - log_total[best.passage]
-        chosen = np.searchsorted(passage, np.arange(len(asked)))  # [passages]: the first window, unless another has the best
-        chosen[best.passage] = best.window
+        if whole:
+            embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])  # a passage's without sentences
+            chosen = np.full(len(asked), len(embedding) - 1)
+        else:
+            chosen = np.searchsorted(passage, np.arange(len(asked)))  # the first window, unless another has the best
+        chosen[best.passage] = best.embedding
         return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
 
     def costs(self) -> Counter[str]:
@@ -157,25 +157,25 @@ class Reader:
         return spent
 
     @torch.inference_mode()
-    def _read(
-        self,
-        encoder: LayeredEncoder,
-        texts: Sequence[tuple[str, ...]],
-        turns: Sequence[int] = (),
-        pooling: Pooling = "first",
-    ) -> tuple[Tensor, Pairs]:
-        """E of each question and what follows it, [texts, d] in float64; and their tokens."""
-        began = time.perf_counter()
-        pairs = self._tokeniser.pairs(texts, turns)
+    def _read(self, encoder: LayeredEncoder, pairs: Pairs, pooling: Pooling | None, began: float) -> Tensor:
+        """E of each question and what follows it, [texts, d] in float64; where `pooling` is None, a vector for each sentence
+        that has tokens [sentences, d]. `began`: when tokenising did."""
         device = encoder.words.weight.device
-        embeddings = torch.zeros(len(pairs.sizes), encoder.shape.width, dtype=torch.float64, device=device)
+        counts = pairs.filled.sum(1) if pooling is None else np.ones(len(pairs.sizes), np.int64)
+        firsts = np.cumsum(counts) - counts
+        embeddings = torch.zeros(int(counts.sum()), encoder.shape.width, dtype=torch.float64, device=device)
         for rows in pairs.batches(BATCH_TOKENS):
-            embeddings[torch.from_numpy(rows).to(device)] = encoding(encoder, pairs.pack(rows).to(device), pooling).double()
+            packed = pairs.pack(rows).to(device)
+            if pooling is None:
+                of_texts = span_encoding(encoder, packed, pairs.stretches(rows))
+            else:
+                of_texts = encoding(encoder, packed, pooling)
+            embeddings[torch.from_numpy(ranges(firsts[rows], counts[rows])).to(device)] = of_texts.double()
         texts_read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
         self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)
         self._costs.update(milliseconds=round(1000 * (time.perf_counter() - began)))
-        return embeddings, pairs
+        return embeddings
 
 
 def per_list(lists: Sequence[RankedList], values: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -26,6 +26,13 @@ class PassageSettings(ReadingSettings):
         "", description="mtl1, joint: the checkpoint that EASI begins with; the one of `encoder` if empty"
     )
     slots: Count = Field(5, description="sentences that EASI chooses among at once (k); longer passages are read in windows")
+    extractor: Literal["slots", "span"] | None = Field(
+        None,
+        description="'slots': EASI chooses by the encoding of the first token (the paper's); 'span': it reads the whole "
+        "passage, up to the limit, and scores each sentence by the mean of its own tokens, with the classifier of the "
+        "checkpoint of pointwise or cascade that it begins with, unless that reads the first token; if absent as the "
+        "checkpoint of peasi that it begins with, else 'slots'",
+    )
     limit: int = Field(
         320, ge=8, description="tokens of question and passage together; a longer text is cut, and the cut tokens are counted"
     )

@@ -14,13 +14,15 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from ranking.lists import ranked_passages
 from ranking.peasi import EXTRACTOR, PASSAGE_RERANKER, ExtractorStage
-from ranking.peasi.calibration import UNCALIBRATED, answer_logit
+from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
 from ranking.peasi.peasi_model import PeasiModel, load
 from ranking.plan import to_sentences
 from ranking.reranker import Resources, check_finite, order_by
 from ranking.transformer.packing import Numbers, Tokeniser
+from schemas.labels import LabelledPassage
 from schemas.ranked import Candidate, RankedList, Unit
 
 
@@ -128,3 +130,23 @@ class TopPassage:
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         best = [RankedList(r.question, r.candidates[:1]) for r in self._pr.rerank(lists)]
         return self._easi.rerank(best)
+
+
+def calibrated(reader: Reader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
+    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
+
+    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.
+    """
+    lists = [ranked_passages(passages) for passages in questions]
+    scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
+    best = [int(np.argmax(of_question)) for of_question in scores]
+    answers = reader.sentences(
+        [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
+    )
+    answered = np.flatnonzero(answers.sentence >= 0).tolist()
+    right = [bool(questions[q][best[q]].sentences[answers.sentence[q]].label) for q in answered]
+    if len(set(right)) < 2:
+        return None
+    of_best = np.array([scores[q][best[q]] for q in answered])
+    calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
+    return calibration if calibration.weights[0] > 0 else None

@@ -15,7 +15,9 @@ Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, 
 (a setting).
 
 Not the paper's, and only where a checkpoint says so: PR's head is a cross-encoder's classifier C (`head`), so that it can begin
-as one that ranks sentences ends. In the joint variant its logit is then C(E(q, p)) + V · tanh(E(q, c1 … ck)).
+as one that ranks sentences ends. In the joint variant its logit is then C(E(q, p)) + V · tanh(E(q, c1 … ck)). Or EASI reads
+the whole passage and scores each sentence's vector, the mean of its own tokens, by a classifier (`extractor` 'span'): the
+softmax goes over all sentences of the passage, and no k is fixed. PR ⊕ EASI then reads the vector of the best sentence.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from ranking.context import Pooling, Reading
 from ranking.peasi.calibration import Calibration
 from ranking.transformer.classifier import Classifier, classified_pooled
 from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Packed, Tokeniser
-from ranking.transformer.pooling import pool
+from ranking.transformer.packing import Numbers, Packed, Tokeniser
+from ranking.transformer.pooling import pool, pool_stretches
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 PASSAGE = Reading(("passage",), "first")
@@ -42,23 +46,34 @@ PASSAGE = Reading(("passage",), "first")
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
 Head = Literal["linear", "classifier"]
+Extractor = Literal["slots", "span"]
 
 
 class PeasiModel(nn.Module):
-    """One transformer or two, W of PR [1, d or 2 d] with B, or C and V [1, d] in their place, and W of EASI [k, d]."""
+    """One transformer or two, W of PR [1, d or 2 d] with B, or C and V [1, d] in their place, and W of EASI [k, d], or its
+    classifier."""
 
-    def __init__(self, encoder: LayeredEncoder, variant: Variant, slots: int, head: Head = "linear") -> None:
+    def __init__(
+        self,
+        encoder: LayeredEncoder,
+        variant: Variant,
+        slots: int,
+        head: Head = "linear",
+        extractor: Extractor = "slots",
+    ) -> None:
         """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same shape.
-        `head`: PR's.
+        `head`: PR's. `extractor`: EASI's; 'span' has no slots.
 
-        Raises ValueError on slots < 1, and on a head of another name.
+        Raises ValueError on slots < 1, and on a head or extractor of another name.
         """
         super().__init__()
         if slots < 1:
             raise ValueError(f"{slots} slots; EASI needs at least one")
-        if head not in get_args(Head):
-            raise ValueError(f"head = {head!r}: unknown; known: {', '.join(get_args(Head))}")
-        self.variant, self.slots, self.head, self.reading = variant, slots, head, PASSAGE
+        for key, value, known in (("head", head, get_args(Head)), ("extractor", extractor, get_args(Extractor))):
+            if value not in known:
+                raise ValueError(f"{key} = {value!r}: unknown; known: {', '.join(known)}")
+        self.variant, self.slots, self.head, self.extractor = variant, slots, head, extractor
+        self.reading = PASSAGE
         width = encoder.shape.width
         self.encoder = encoder
         self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
@@ -66,7 +81,9 @@ class PeasiModel(nn.Module):
         self.passage = nn.Linear(2 * width if variant == "joint" else width, 1) if linear else None
         self.classifier = Classifier(width, encoder.shape.dropout) if classifier else None
         self.beside = nn.Linear(width, 1, bias=False) if classifier and variant == "joint" else None
-        self.sentence = nn.Linear(width, slots, bias=False) if variant != "pr" else None
+        slotted, span = (variant != "pr" and extractor == name for name in get_args(Extractor))
+        self.sentence = nn.Linear(width, slots, bias=False) if slotted else None
+        self.span = Classifier(width, encoder.shape.dropout) if span else None
         self.calibration: Calibration | None = None
 
     def body(self) -> LayeredEncoder:
@@ -94,6 +111,8 @@ class PeasiModel(nn.Module):
 
     def take_sentence_head(self, other: PeasiModel) -> None:
         """Go on with another's EASI, or its first slots. Raises ValueError where that has fewer."""
+        if self.span is not None and other.span is not None:
+            self.span.load_state_dict(other.span.state_dict())
         if self.sentence is not None and other.sentence is not None:
             if other.slots < self.slots:
                 raise ValueError(f"its EASI has {other.slots} slots, not {self.slots}; give slots of at most {other.slots}")
@@ -114,9 +133,15 @@ class PeasiModel(nn.Module):
         """E(q, p) [texts, d]."""
         return encoding(self.encoder, tokens, self.reading.pooling)
 
-    def sentence_embedding(self, tokens: Packed) -> Tensor:
-        """E(q, c1 … ck) [texts, d]."""
-        return encoding(self.easi_encoder or self.encoder, tokens)
+    @property
+    def window(self) -> int | None:
+        """Sentences of a text of EASI (`read_windows`); None: as many as fit."""
+        return self.slots if self.extractor == "slots" else None
+
+    def sentence_embedding(self, tokens: Packed, stretches: tuple[Numbers, Numbers]) -> Tensor:
+        """E(q, c1 … ck) [texts, d]; of 'span' each sentence's vector [sentences, d]. `stretches`: `Pairs.stretches`."""
+        encoder = self.easi_encoder or self.encoder
+        return encoding(encoder, tokens) if self.extractor == "slots" else span_encoding(encoder, tokens, stretches)
 
     def passage_scores(self, of_passage: Tensor, of_sentences: Tensor | None = None) -> Tensor:
         """[texts, d], for PR ⊕ EASI twice → logits of p(q, p) [texts], in the head's precision, never under autocast (§2.3)."""
@@ -133,11 +158,23 @@ class PeasiModel(nn.Module):
         return scores.squeeze(1)
 
     def sentence_scores(self, of_sentences: Tensor) -> Tensor:
-        """[texts, d] → E Wᵀ [texts, k], whose softmax over a passage's sentences is p(c1) … p(ck) (§2.2)."""
+        """[texts, d] → E Wᵀ [texts, k], whose softmax over a passage's sentences is p(c1) … p(ck) (§2.2); of 'span' the
+        sentences' vectors [sentences, d] → their logits [sentences]."""
+        if self.span is not None:
+            return classified_pooled(self.span, of_sentences)
         assert self.sentence is not None
         with torch.autocast(of_sentences.device.type, enabled=False):
             scores: Tensor = self.sentence(of_sentences.to(self.sentence.weight.dtype))
         return scores
+
+    def best_embedding(self, embedding: Tensor, best: Tensor, filled: Tensor, any_filled: Tensor) -> Tensor:
+        """What PR ⊕ EASI reads beside each passage [passages, d]: E of the window of its best slot; of 'span' the vector of its
+        best sentence, 0 if it has none. `best` [passages]: places among all slots [windows · k], of which `filled`
+        [windows, k] have a sentence; `any_filled` [passages]: whether any slot of it has."""
+        if self.extractor == "slots":
+            return embedding[best // self.slots]
+        row = filled.flatten().cumsum(0)[best] - 1
+        return F.pad(embedding, (0, 0, 0, 1))[row.where(any_filled, row.new_tensor(len(embedding)))]
 
     def for_inference(self, device: torch.device | str, passages: bool = True, sentences: bool = True) -> PeasiModel:
         """A copy for scoring: transformers in the device's fast precision, the heads in float64.
@@ -146,7 +183,8 @@ class PeasiModel(nn.Module):
         """
         sentences = sentences or self.variant == "joint"
         of_pr = dict.fromkeys(("passage", "classifier", "beside"), passages)
-        needed = of_pr | {"sentence": sentences, "easi_encoder": sentences, "encoder": passages or self.easi_encoder is None}
+        of_easi = dict.fromkeys(("sentence", "span", "easi_encoder"), sentences)
+        needed = of_pr | of_easi | {"encoder": passages or self.easi_encoder is None}
         scorer = copy.copy(self)
         scorer._modules = {name: _for_inference(m if needed[name] else None, device) for name, m in self._modules.items()}
         return scorer.requires_grad_(False).eval()
@@ -164,6 +202,18 @@ def encoding(encoder: LayeredEncoder, tokens: Packed, pooling: Pooling = "first"
     return hidden[tokens.starts[:-1].long()] if pooling == "first" else pool(hidden, tokens, pooling)
 
 
+def span_encoding(encoder: LayeredEncoder, tokens: Packed, stretches: tuple[Numbers, Numbers]) -> Tensor:
+    """The mean encoding after the last layer of each stretch of tokens [stretches, d]."""
+    return pool_stretches(encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers), *stretches)
+
+
+def side_by_side(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
+    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows · k]; −∞ where
+    `filled` [windows, k] is False. `counts` [passages]: windows of each."""
+    of_passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
+    return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
+
+
 NAME = "peasi"
 
 
@@ -177,8 +227,8 @@ def save(
     """Write the model folder. See `save_transformer`."""
     calibration = model.calibration and asdict(model.calibration)
     details = {"variant": model.variant, "slots": model.slots, "calibration": calibration, **model.reading.details(PASSAGE)}
-    if model.head != "linear":
-        details["head"] = model.head
+    details |= {"head": model.head} if model.head != "linear" else {}
+    details |= {"extractor": model.extractor} if model.extractor != "slots" else {}
     save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
@@ -188,7 +238,9 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[PeasiModel
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> PeasiModel:
-    model = PeasiModel(encoder, config["variant"], config["slots"], config.get("head", "linear"))
+    model = PeasiModel(
+        encoder, config["variant"], config["slots"], config.get("head", "linear"), config.get("extractor", "slots")
+    )
     model.calibration = config["calibration"] and Calibration(**config["calibration"])
     model.reading = Reading.of(config, PASSAGE)
     return model

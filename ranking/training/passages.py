@@ -20,23 +20,22 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.lists import ranked_passages
 from ranking.peasi import peasi_model
-from ranking.peasi.calibration import Calibration, answer_logit
-from ranking.peasi.passage_reader import AskedPassage, Reader, per_list, windows
+from ranking.peasi.passage_reader import Reader
 from ranking.peasi.passage_settings import PassageSettings
-from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
-from ranking.peasi.peasi_model import Head, PeasiModel
+from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
+from ranking.peasi.peasi_model import Extractor, Head, PeasiModel, side_by_side
+from ranking.peasi.windows import read_windows
 from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Dev, Ranks
 from ranking.transformer.classifier import Classifier
 from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Packed, Tokeniser
+from ranking.transformer.packing import Numbers, Packed, Tokeniser
 from schemas.labels import LabelledPassage
 
 Questions = Sequence[Sequence[LabelledPassage]]
@@ -48,8 +47,9 @@ class PassageBatch(NamedTuple):
     passages: Packed | None  # for PR
     labels: Tensor  # [passages]
     sentences: Packed | None  # for EASI: windows, passage by passage
+    stretches: tuple[Numbers, Numbers]  # which tokens of `sentences` are whose
     passage: Tensor  # [windows]: the passage's place in the batch
-    filled: Tensor  # [windows, k]: slots with a sentence
+    filled: Tensor  # [windows, k]: slots with a sentence; of 'span' k is the most sentences of a window
     right: Tensor  # [windows, k]: slots with a correct sentence
 
 
@@ -82,8 +82,8 @@ class PassageTask:
             raise ValueError(f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from")
         if not model.reads_passages:
             rows = [row for row in rows if row.label]
-        if model.reads_sentences:
-            tokeniser.pairs([("",) * (1 + model.slots)])  # refused here, not where the first long passage is served
+        if model.reads_sentences and model.window:
+            tokeniser.pairs([("",) * (1 + model.window)])  # refused here, not where the first long passage is served
         self._labels = torch.tensor([float(row.label) for row in rows])
         reading, self._context_dropout = model.reading, context_dropout
         self._texts = [(row.question, *reading.arrange(row.text, row.title)) for row in rows]
@@ -91,19 +91,17 @@ class PassageTask:
             reading.check_data(self._texts)
         self.missing = reading.missing(self._texts) if model.reads_passages else {}
         self._passages = tokeniser.pairs(self._texts, reading.turns)
-        read = [windows([s.text for s in row.sentences], model.slots) if model.reads_sentences else [] for row in rows]
-        self._windows = np.array([len(of_row) for of_row in read])  # [passages]
+        asked = [(row.question, [s.text for s in row.sentences]) for row in rows] if model.reads_sentences else []
+        passage, numbers, self._sentences = read_windows(tokeniser, asked, model.window)
+        self._windows = np.bincount(passage, minlength=len(rows))  # [passages]
         self._starts = np.cumsum(self._windows) - self._windows
-        split = [(row, window) for row, of_row in zip(rows, read, strict=True) for window in of_row]
-        self._sentences = tokeniser.pairs([(row.question, *(row.sentences[n].text for n in window)) for row, window in split])
-        self._right = np.zeros((len(split), model.slots), bool)
-        for n, (row, window) in enumerate(split):
-            self._right[n, : len(window)] = [row.sentences[i].label for i in window]
-        self._filled = np.zeros_like(self._right)
-        with_tokens = self._sentences.sizes[:, 3::2] > 0
+        with_tokens = self._sentences.filled
+        self._filled = np.zeros((len(numbers), model.window or with_tokens.shape[1]), bool)
         self._filled[:, : with_tokens.shape[1]] = with_tokens
+        self._right = np.zeros_like(self._filled)
+        for n, window in enumerate(numbers):
+            self._right[n, : len(window)] = [rows[passage[n]].sentences[i].label for i in window]
         self._right &= self._filled  # a correct sentence that is cut off cannot be learnt
-        passage = np.repeat(np.arange(len(rows)), self._windows)  # [windows]
         self._read = np.full(len(rows), model.variant == "joint")  # by EASI
         self._read[passage[self._right.any(1)]] = True
         if model.reads_sentences and not self._right.any():
@@ -138,6 +136,7 @@ class PassageTask:
                 passages.pack(numbers).to(device) if self.model.reads_passages else None,
                 self._labels[numbers].to(device),
                 self._sentences.pack(read).to(device) if len(read) else None,
+                self._sentences.stretches(read),
                 *(torch.from_numpy(x).to(device) for x in (passage, self._filled[read], self._right[read])),
             )
 
@@ -145,16 +144,18 @@ class PassageTask:
         """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
         loss, beside = torch.zeros((), device=batch.labels.device), None
         if batch.sentences is not None:
-            embedding = self.model.sentence_embedding(batch.sentences)  # [windows, d]
+            embedding = self.model.sentence_embedding(batch.sentences, batch.stretches)  # [windows, d], or [sentences, d]
             counts = torch.bincount(batch.passage)  # [passages]: windows
             logits = self.model.sentence_scores(embedding)
-            every, right = (_together(logits, slots, counts) for slots in (batch.filled, batch.right))  # [passages, …]
+            if self.model.extractor == "span":
+                logits = logits.new_zeros(batch.filled.shape).masked_scatter(batch.filled, logits)
+            every, right = (side_by_side(logits, slots, counts) for slots in (batch.filled, batch.right))  # [passages, …]
             learnt = right.isfinite().any(1)
             if learnt.any():
                 loss = loss + (every[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
             if self.model.variant == "joint":
-                best = every.argmax(1) // self.model.slots
-                beside = embedding[counts.cumsum(0) - counts + best]
+                best = (counts.cumsum(0) - counts) * batch.filled.shape[1] + every.argmax(1)  # [passages]: slots of all windows
+                beside = self.model.best_embedding(embedding, best, batch.filled, every.isfinite().any(1))
         if batch.passages is not None:
             of_passage = self.model.passage_embedding(batch.passages)
             loss = loss + F.binary_cross_entropy_with_logits(self.model.passage_scores(of_passage, beside), batch.labels)
@@ -169,26 +170,6 @@ class PassageTask:
         if self.model.reads_passages and self.model.reads_sentences:
             self.model.calibration = calibrated(Reader(self.model, self._tokeniser), self._dev)
         self._save(folder, self.model)
-
-
-def calibrated(reader: Reader, questions: Questions) -> Calibration | None:
-    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
-
-    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.
-    """
-    lists = [ranked_passages(passages) for passages in questions]
-    scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
-    best = [int(np.argmax(of_question)) for of_question in scores]
-    answers = reader.sentences(
-        [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
-    )
-    answered = np.flatnonzero(answers.sentence >= 0).tolist()
-    right = [bool(questions[q][best[q]].sentences[answers.sentence[q]].label) for q in answered]
-    if len(set(right)) < 2:
-        return None
-    of_best = np.array([scores[q][best[q]] for q in answered])
-    calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
-    return calibration if calibration.weights[0] > 0 else None
 
 
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
@@ -214,13 +195,6 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
     return Dev.of(lists, labels)
 
 
-def _together(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:
-    """Logits of windows [windows, k] → those of each passage's windows side by side [passages, most windows · k]; −∞ where
-    `filled` [windows, k] is False. `counts` [passages]: windows of each."""
-    of_passages = torch.split(logits.masked_fill(~filled, -torch.inf), counts.tolist())
-    return pad_sequence([of_one.flatten() for of_one in of_passages], batch_first=True, padding_value=-torch.inf)
-
-
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
     over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the classifier of a cross-encoder whose
@@ -232,10 +206,11 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     start = begin(inputs, settings.encoder)
     body = start.body()
     body = _easi_body(start) if settings.variant == "easi" else body
-    model = PeasiModel(body, settings.variant, settings.slots, _head(settings, start))
-    second = start
+    second = begin(inputs, settings.easi) if settings.easi and settings.variant in ("mtl1", "joint") else start
+    extractor = _extractor(settings, second)
+    slots = 1 if extractor == "span" else settings.slots
+    model = PeasiModel(body, settings.variant, slots, _head(settings, start), extractor)
     if model.easi_encoder is not None:
-        second = begin(inputs, settings.easi) if settings.easi else start
         _check_beside(settings, start, second)
         model.easi_encoder.load_state_dict(_easi_body(second).state_dict())
     elif settings.easi:
@@ -243,14 +218,18 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     if isinstance(start.model, PeasiModel):
         model.take_passage_head(start.model)
         model.reading = start.model.reading
-    elif model.classifier is not None and isinstance(start.model, CascadeModel):
-        model.take_classifier(cast(Classifier, start.model.classifiers[-1]))
+    elif model.classifier is not None and (of_sentences := _cross_encoder(start)):
+        model.take_classifier(cast(Classifier, of_sentences.classifiers[-1]))
     if model.reads_passages:
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
         raise ValueError("peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out")
     if isinstance(second.model, PeasiModel):
         model.take_sentence_head(second.model)
+    of_sentences = _cross_encoder(second)
+    easi_taken = model.span is not None and of_sentences is not None and of_sentences.reading.pooling != "first"
+    if model.span is not None and of_sentences is not None and easi_taken:
+        model.span.load_state_dict(of_sentences.classifiers[-1].state_dict())
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
     prepare(model, inputs.device, train_words=words is None)
 
@@ -269,7 +248,8 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         seed=inputs.recipe.seed,
     )
     begun = start.description if second is start else f"{start.description}, EASI {second.description}"
-    begun += ", PR with its classifier" if model.classifier is not None else ""
+    parts = [part for part, taken in (("PR", model.classifier is not None), ("EASI", easi_taken)) if taken]
+    begun += f", {' and '.join(parts)} with its classifier" if parts else ""
     return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}")
 
 
@@ -277,9 +257,28 @@ def _head(settings: PassageSettings, start: Start) -> Head:
     """PR's: as in a checkpoint of `peasi`, or the classifier of a cross-encoder whose pooling the settings name."""
     if isinstance(start.model, PeasiModel):
         return start.model.head
-    of_sentences = start.model if start.format in ("pointwise", "cascade") else None
-    same = isinstance(of_sentences, CascadeModel) and of_sentences.reading.pooling == settings.pooling
-    return "classifier" if same else "linear"
+    of_sentences = _cross_encoder(start)
+    return "classifier" if of_sentences and of_sentences.reading.pooling == settings.pooling else "linear"
+
+
+def _extractor(settings: PassageSettings, start: Start) -> Extractor:
+    """EASI's: as in a checkpoint of `peasi` that has one, or as the settings say. Raises ValueError if these differ, or a
+    setting has no effect."""
+    known = start.model.extractor if isinstance(start.model, PeasiModel) and start.model.reads_sentences else None
+    if settings.extractor and settings.variant == "pr":
+        raise ValueError("peasi.extractor is EASI's, and variant 'pr' has none; leave it out")
+    if settings.extractor and known not in (None, settings.extractor):
+        raise ValueError(f"{start.name} is a checkpoint with extractor {known!r}; leave out peasi.extractor")
+    extractor = known or settings.extractor or "slots"
+    if extractor == "span" and "slots" in settings.model_fields_set:
+        raise ValueError("peasi.slots is of extractor 'slots'; 'span' reads a passage's sentences all; leave it out")
+    return extractor
+
+
+def _cross_encoder(start: Start) -> CascadeModel | None:
+    """What ranks sentences by one classifier of its whole transformer, if the training begins with that."""
+    model = start.model if start.format in ("pointwise", "cascade") else None
+    return model if isinstance(model, CascadeModel) else None
 
 
 def _easi_body(start: Start) -> LayeredEncoder:

@@ -8,7 +8,8 @@ token type. Texts beside the candidate, such as its title, follow it (`ranking/c
 A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts the tokens left out. The texts after the first
 lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
 this is what tokenizers call longest first. With `turns`, question and candidate share the room as if they were a pair, and the
-other texts get what is left, each in its turn.
+other texts get what is left, each in its turn. With `end_to_end` nothing stands between the texts after the first: they are one
+running text, of which it is known which tokens are whose.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Packed:
         """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
         chosen = np.asarray(texts, np.int64)
         lengths = self.lengths[chosen]
-        rows = torch.from_numpy(_ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths)).to(self.ids.device)
+        rows = torch.from_numpy(ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths)).to(self.ids.device)
         starts = _starts(lengths).to(self.ids.device)
         return Packed(self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths), rows
 
@@ -103,11 +104,24 @@ class Tokeniser:
         """The special tokens between two texts, as they are written in a text."""
         return "".join(str(self._tokenizer.id_to_token(number)) for number in self._frame[1])
 
-    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = ()) -> Pairs:
+    @property
+    def special(self) -> int:
+        """Special tokens of a pair."""
+        return sum(map(len, self._frame))
+
+    def sizes(self, texts: Sequence[str]) -> Numbers:
+        """Tokens of each text by itself [texts], without special ones."""
+        different = list(dict.fromkeys(texts))
+        encoded = self._tokenizer.encode_batch_fast(different, add_special_tokens=False)
+        size = dict(zip(different, map(len, encoded), strict=True))
+        return np.fromiter((size[text] for text in texts), np.int64, len(texts))
+
+    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), end_to_end: bool = False) -> Pairs:
         """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit.
 
         `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all tuples have as
-        many; the first of them is the candidate. Without it that is the second text, or the only one.
+        many; the first of them is the candidate. Without it that is the second text, or the only one. `end_to_end`: without
+        special tokens between the texts after the first.
         """
         numbers: dict[str, int] = {}
         for text in chain.from_iterable(tuples):
@@ -127,8 +141,11 @@ class Tokeniser:
         texts[there] = [3 + numbers[text] for text in chain.from_iterable(tuples)]
         last = np.arange(there.shape[1]) == counts[:, None] - 1
         closers = np.where(last, 2, 1)
+        closing = sizes[closers] * there  # [tuples, most texts]: special tokens behind each text
+        if end_to_end:
+            closing[:, 1:] *= last[:, 1:]
 
-        room = self.limit - len(before) - (sizes[closers] * there).sum(1)  # [tuples]
+        room = self.limit - len(before) - closing.sum(1)  # [tuples]
         if len(room) and room.min() < 2:
             raise ValueError(f"{int(counts[room.argmin()])} texts do not fit into {self.limit} tokens; raise the limit")
         whole = sizes[texts] * there
@@ -137,7 +154,7 @@ class Tokeniser:
         pieces = np.zeros((len(counts), 1 + 2 * there.shape[1]), np.int64)  # before, text, between, text, …, after
         pieces[:, 1::2], pieces[:, 2::2] = texts, closers
         lengths = np.full(pieces.shape, len(before), np.int64)
-        lengths[:, 1::2], lengths[:, 2::2] = kept, sizes[closers] * there
+        lengths[:, 1::2], lengths[:, 2::2] = kept, closing
         types = np.full(pieces.shape[1], self._types[1], np.int64)
         types[:3] = self._types[0]
         candidate = turns[0] if turns else 1
@@ -167,13 +184,25 @@ class Pairs:
         chosen = np.arange(len(self.sizes)) if rows is None else np.asarray(rows, np.int64)
         sizes = self.sizes[chosen]
         lengths = sizes.sum(1)
-        ids = torch.from_numpy(self.table[_ranges(self.starts[chosen].ravel(), sizes.ravel())])
-        positions = torch.from_numpy(_ranges(np.zeros_like(lengths), lengths))
+        ids = torch.from_numpy(self.table[ranges(self.starts[chosen].ravel(), sizes.ravel())])
+        positions = torch.from_numpy(ranges(np.zeros_like(lengths), lengths))
         types, own = (
             torch.from_numpy(np.repeat(np.broadcast_to(of_piece, sizes.shape).ravel(), sizes.ravel()))
             for of_piece in (self.types, self.own)
         )
         return Packed(ids, types, positions, own, _starts(lengths), lengths)
+
+    @property
+    def filled(self) -> npt.NDArray[np.bool_]:
+        """[tuples, most texts - 1]: which of the texts after the first have tokens."""
+        return np.asarray(self.sizes[:, 3::2] > 0)
+
+    def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
+        """Where `pack(rows)` has the texts that `filled` names, in its order: the first token of each, and how many."""
+        sizes = self.sizes[np.asarray(rows, np.int64)]
+        starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
+        there = sizes[:, 3::2] > 0
+        return starts[:, 3::2][there], sizes[:, 3::2][there]
 
     def batches(self, tokens: int) -> Iterator[Numbers]:
         """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more."""
@@ -207,7 +236,7 @@ def _cut_in_turn(lengths: Numbers, room: Numbers, turns: Sequence[int]) -> Numbe
     return kept
 
 
-def _ranges(starts: Numbers, lengths: Numbers) -> Numbers:
+def ranges(starts: Numbers, lengths: Numbers) -> Numbers:
     """start, start + 1, …, start + length - 1 of each, end to end."""
     ends = np.cumsum(lengths)
     return np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if len(ends) else 0)

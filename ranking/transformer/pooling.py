@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ranking.context import Pooling
-from ranking.transformer.packing import Packed
+from ranking.transformer.packing import Numbers, Packed, ranges
 
 
 def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
@@ -26,3 +27,12 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
         groups = [hidden[row : row + texts * length].view(texts, length, -1) for row, texts, length in tokens.groups]
         sums = torch.cat([group.sum(1, dtype=torch.float32) for group in groups]) if groups else hidden.float()
     return sums / counts[:, None]
+
+
+def pool_stretches(hidden: Tensor, starts: Numbers, lengths: Numbers) -> Tensor:
+    """The mean encoding of each stretch of tokens [stretches, d] in fp32, each summed by itself and in its order: it does not
+    depend on what else is in the batch. `starts`, `lengths`: the first token of each, and how many, at least one."""
+    rows, offsets = (torch.from_numpy(x).to(hidden.device) for x in (ranges(starts, lengths), np.cumsum(lengths) - lengths))
+    if not len(lengths):
+        return hidden.new_zeros(0, hidden.shape[1], dtype=torch.float32)
+    return F.embedding_bag(rows, hidden.float(), offsets, mode="mean")

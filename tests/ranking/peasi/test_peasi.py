@@ -24,9 +24,10 @@ from ranking.cascade.cascade_model import save as save_cascade
 from ranking.entry import StageBefore
 from ranking.peasi import passage_reader
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
-from ranking.peasi.passage_reader import AskedPassage, Reader, windows
+from ranking.peasi.passage_reader import AskedPassage, Reader
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from ranking.peasi.peasi_model import PeasiModel, Variant, load, save
+from ranking.peasi.windows import windows
 from ranking.plan import Stage, run_stages, to_passages, to_sentences
 from ranking.registry import load_reranker
 from ranking.reranker import ScoreNotFinite

@@ -20,11 +20,12 @@ from indexing.shards.dense import DEFAULT, find_model
 from ranking.peasi import peasi_model
 from ranking.peasi.calibration import Calibration
 from ranking.peasi.passage_reader import AskedPassage, Reader
+from ranking.peasi.peasi import calibrated
 from ranking.peasi.peasi_model import PeasiModel, Variant, encoding
 from ranking.plan import to_sentences
 from ranking.reranker import order_by
 from ranking.training.loop import Progress, Recipe, train
-from ranking.training.passages import PassageTask, calibrated, dev_lists
+from ranking.training.passages import PassageTask, dev_lists
 from ranking.training.state import finished
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
