@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import Field
 
@@ -19,12 +20,19 @@ class ExtractorStage(StageSettings):
         None, ge=0, le=1, description="least confidence of an answer; a question whose answers have less gets none"
     )
 
+    score: Literal["confidence", "log_product"] = Field(
+        "confidence",
+        description="what sentences are ranked by: the calibrated probability of being right, or log p(q, p) + log p(s | p), "
+        "which is in the same order, but does not round the surest and the least sure to one number",
+    )
+
     def check_scores(self, before: Sequence[StageBefore]) -> None:
-        """A threshold is one of the confidence, which is computed from the passages' scores of PR."""
-        if self.threshold is not None and all(stage.reranker != PASSAGE_RERANKER for stage in before):
+        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so is the product."""
+        needing = "threshold" if self.threshold is not None else "score" if self.score == "log_product" else None
+        if needing and all(stage.reranker != PASSAGE_RERANKER for stage in before):
             raise ValueError(
-                f"`threshold` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "
-                f"put a stage of {PASSAGE_RERANKER} before this one, or leave `threshold` out"
+                f"`{needing}` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "
+                f"put a stage of {PASSAGE_RERANKER} before this one, or leave `{needing}` out"
             )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -64,20 +64,23 @@ class SentenceExtractor:
         threshold: float | None = None,
         scored_by: str | None = PASSAGE_RERANKER,
         device: str | None = None,
+        score: Literal["confidence", "log_product"] = "confidence",
     ) -> None:
         """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
-        have. `device`: where it runs; the model's if None. Raises ValueError if the model has no EASI."""
+        have. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError if the model has no
+        EASI."""
         if not model.reads_sentences:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._reader = Reader(model, tokeniser, passages=False, device=device)
         self._calibration = model.calibration or UNCALIBRATED
-        self._threshold, self._scored_by = threshold, scored_by
+        self._threshold, self._scored_by, self._score = threshold, scored_by, score
         self.costs = self._reader.costs
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
-        threshold, scored_by = resources.stage(ExtractorStage).threshold, resources.scored_by(PassageReranker.name)
-        return cls(*load(resources.folder(), resources.model), threshold, scored_by, resources.device)
+        stage, scored_by = resources.stage(ExtractorStage), resources.scored_by(PassageReranker.name)
+        model, tokeniser = load(resources.folder(), resources.model)
+        return cls(model, tokeniser, stage.threshold, scored_by, resources.device, stage.score)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
@@ -92,13 +95,13 @@ class SentenceExtractor:
         """
         check_finite(ranked, log_p, self.name)  # before a threshold and the best of two could let it drop out
         answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
-        scores = self._scores([ranked.candidates[n] for n in answered], log_p[answered])
+        scores, confidences = self._scores([ranked.candidates[n] for n in answered], log_p[answered])
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
         best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
-        for n, score in zip(answered, scores.tolist(), strict=True):
+        for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
             chosen = ranked.candidates[n].hit.passage.sentences[sentence[n]]
             known = best.get(chosen.sentence_id)
-            if (known is None or score > known[1]) and score >= (self._threshold or 0.0):
+            if (known is None or score > known[1]) and confidence >= (self._threshold or 0.0):
                 position = positions[chosen.sentence_id]
                 best[chosen.sentence_id] = (
                     replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
@@ -107,18 +110,26 @@ class SentenceExtractor:
         answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
         return order_by(answers, [score for _, score in best.values()], self.name)
 
-    def _scores(self, passages: Sequence[Candidate], log_p: Floats) -> Floats:
-        """[passages]. Raises ValueError if there is a threshold and `peasi.pr` has not scored the passages."""
+    def _scores(self, passages: Sequence[Candidate], log_p: Floats) -> tuple[Floats, Floats]:
+        """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
+        or the product is asked for, and `peasi.pr` has not scored the passages."""
         passage_scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
         if None not in passage_scores:
-            return self._calibration(answer_logit(np.array(passage_scores, np.float64), log_p))
+            of_passages = np.array(passage_scores, np.float64)
+            confidences = self._calibration(answer_logit(of_passages, log_p))
+            return log_p - np.logaddexp(0.0, -of_passages) if self._score == "log_product" else confidences, confidences
+        if self._score == "log_product":
+            raise ValueError(
+                f"`score` = 'log_product' needs the passages' scores of {PassageReranker.name}; "
+                "rerank them with it before, or leave `score` out"
+            )
         if self._threshold is not None:
             raise ValueError(
                 f"`threshold` is compared with the confidence, which needs the passages' scores of {PassageReranker.name}; "
                 "rerank them with it before, or leave `threshold` out"
             )
         probabilities: Floats = np.exp(log_p)
-        return probabilities
+        return probabilities, probabilities
 
 
 class TopPassage:

@@ -22,7 +22,7 @@ from ranking.baselines.overlap import Overlap
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.cascade_model import save as save_cascade
 from ranking.entry import StageBefore
-from ranking.peasi import passage_reader
+from ranking.peasi import ExtractorStage, passage_reader
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Reader
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
@@ -473,6 +473,44 @@ def test_a_threshold_without_pr_s_scores_is_refused() -> None:
         extractor.rerank([ranked(passage("p", "comet"))])
     empty = ranked(passage("p"))
     assert extractor.rerank([empty]) == [RankedList(empty.question, ())]
+
+
+@pytest.mark.parametrize("calibration", [None, Calibration((2.0,), 0.5)])
+def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is_of_the_confidence(calibration) -> None:
+    peasi = model("mtl1")
+    peasi.calibration = calibration
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
+    (by_confidence,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
+    (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
+    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
+        expected = log_p - math.log(1 + math.exp(-candidate.score))
+        assert scores(left)[f"{candidate.candidate_id}@{sentence}"] == pytest.approx(expected, abs=1e-6)
+    assert ids(left) == ids(by_confidence) and len(left.candidates) == 6
+    middle = by_confidence.candidates[2].score
+    (sure,) = SentenceExtractor(peasi, tokeniser(), middle - 1e-6, score="log_product").rerank([by_pr])
+    assert sure.candidates == left.candidates[:3]
+
+
+def test_answers_whose_confidences_round_to_one_number_keep_their_order_by_the_log_product() -> None:
+    peasi = model("mtl1")
+    peasi.calibration = Calibration((1.0,), -36.0)  # nothing is likely
+    (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
+    (even,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
+    (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
+    assert set(scores(even).values()) == {0.0} and len(set(scores(left).values())) == 6
+
+
+def test_the_product_comes_with_its_stage_and_needs_pr_s_scores(tmp_path: Path) -> None:
+    save(tmp_path, model("mtl1"), tokeniser())
+    (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
+    before = [StageBefore("peasi.pr", "peasi.pr")]
+    (left,) = load_reranker("peasi.easi", tmp_path, score="log_product", before=before).rerank([by_pr])
+    assert left == SentenceExtractor(model("mtl1"), tokeniser(), score="log_product").rerank([by_pr])[0]
+    with pytest.raises(ValueError, match=r"`score` of peasi\.easi needs passages that peasi\.pr has scored"):
+        ExtractorStage(reranker="peasi.easi", score="log_product").check_scores([])
+    with pytest.raises(ValueError, match="`score` = 'log_product' needs the passages' scores of peasi"):
+        SentenceExtractor(model("mtl1"), tokeniser(), score="log_product").rerank([ranked(passage("p", "comet"))])
 
 
 def test_a_passage_without_sentences_leaves_and_a_list_of_such_is_empty() -> None:
