@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "ranking.baselines": "schemas ranking",
     "ranking.fusion": "schemas ranking ranking.evaluation",
     "ranking.transformer": "schemas ranking",
-    "ranking.cosinet": "schemas ranking ranking.word_vectors",
+    "ranking.cosinet": "schemas ranking ranking.word_vectors ranking.fusion",
     "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation ranking.fusion",
     "ranking.multihead": "schemas ranking ranking.transformer ranking.cascade",
     "ranking.hashing": "schemas ranking ranking.transformer",

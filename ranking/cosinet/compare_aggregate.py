@@ -37,6 +37,7 @@ from torch import Tensor, nn
 
 from ranking.cosinet.heads import Batch, Form, Head, NumberedList, collate, embed, loss, real, rerank, score
 from ranking.cosinet.list_checkpoint import load_list_model
+from ranking.cosinet.list_settings import Feature
 from ranking.reranker import Resources
 from ranking.word_vectors.embeddings import Embeddings
 from ranking.word_vectors.words import Lexicon
@@ -55,6 +56,7 @@ class CompareAggregateModel(nn.Module):
     def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
         super().__init__()
         self.form, self.filters = form, filters
+        self.features: tuple[Feature, ...] = ()
         self.vectors: Tensor
         mean_square = np.square(vectors).sum() / max(1, len(vectors) - 1) or 1.0
         scaled = (vectors * np.sqrt(SHARPNESS / mean_square)).astype(np.float32)

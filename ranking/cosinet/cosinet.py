@@ -12,6 +12,7 @@ stands in the other text, else 0: a rare name in question and candidate is known
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -23,6 +24,8 @@ from torch import Tensor, nn
 
 from ranking.cosinet.heads import Batch, Form, Head, embed, loss, real, rerank
 from ranking.cosinet.list_checkpoint import load_list_model
+from ranking.cosinet.list_features import ListFeatures
+from ranking.cosinet.list_settings import Feature
 from ranking.cosinet.table_lookup import LookUp
 from ranking.reranker import Resources
 from ranking.word_vectors.embeddings import Embeddings
@@ -36,22 +39,29 @@ class CosinetModel(nn.Module):
     """Rows of the table → scores. With 300 numbers a word and 300 filters it has the parameters of Table 4:
 
     pointwise and list 904,201; rnn 1,174,501; birnn 1,129,501; lstm 1,986,301; bilstm 1,806,301.
+
+    Departs from the paper where `features` are named (`list_features.py`): they stand beside each q_ce.
     """
 
     name: ClassVar[str] = "cosinet"
 
-    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
+    def __init__(
+        self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300, features: Sequence[Feature] = ()
+    ) -> None:
         super().__init__()
-        self.form, self.filters = form, filters
+        self.form, self.filters, self.features = form, filters, tuple(features)
         self.vectors: Tensor
         self.register_buffer("vectors", torch.from_numpy(vectors), persistent=False)  # [1 + V, d]: static, no parameter
         self.question = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
         self.candidate = nn.Conv1d(vectors.shape[1] + 1, filters, KERNEL)
-        self.head = Head(form, inputs=2 * filters, hidden=filters)
+        self.head = Head(form, inputs=2 * filters + len(self.features), hidden=filters)
 
     def forward(self, batch: Batch) -> Tensor:
-        """[pairs]"""
-        scores: Tensor = self.head(self.pairs(batch.paired, batch.candidates), batch.sizes)
+        """[pairs]. A batch without features cannot be read by a model that reads some."""
+        pairs = self.pairs(batch.paired, batch.candidates)
+        if batch.features is not None:
+            pairs = torch.cat([pairs, batch.features], 1)
+        scores: Tensor = self.head(pairs, batch.sizes)
         return scores
 
     def loss(self, batch: Batch) -> Tensor:
@@ -116,7 +126,10 @@ def convolve(conv: nn.Conv1d, vectors: Tensor, rows: Tensor, related: Tensor) ->
 
 
 class Cosinet:
-    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote."""
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote.
+
+    Its costs are the candidates without a feature that the model reads.
+    """
 
     name: ClassVar[str] = "cosinet"
     reads: ClassVar[Unit] = "sentence"
@@ -125,6 +138,8 @@ class Cosinet:
     def __init__(self, model: CosinetModel, embeddings: Embeddings) -> None:
         self._lexicon = Lexicon(embeddings)
         self._lookup = LookUp(model.vectors, model.question, model.candidate, model.head)
+        table = model.vectors.cpu().numpy()
+        self._features = ListFeatures(model.features, table, self._lexicon) if model.features else None
 
     @classmethod
     def load(cls, resources: Resources) -> Self:
@@ -132,7 +147,11 @@ class Cosinet:
         return cls(model.to(resources.device), embeddings)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        return rerank(lists, self._lexicon, self._lookup.scores, self.name)
+        return rerank(lists, self._lexicon, self._lookup.scores, self.name, self._features)
+
+    def costs(self) -> Counter[str]:
+        """Candidates without a feature since the last call; nothing for a model that reads none."""
+        return Counter() if self._features is None else self._features.missing()
 
 
 class CosinetPassages(Cosinet):

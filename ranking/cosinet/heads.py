@@ -28,6 +28,7 @@ Form = Literal["pointwise", "list", "rnn", "birnn", "lstm", "bilstm"]
 FORMS: tuple[Form, ...] = get_args(Form)
 """The rows of Table 4: pointwise (BCE), list-wise (KL), and list-wise with a recurrent layer over the candidates."""
 
+Floats = npt.NDArray[np.float64]
 Text = Sequence[int]
 """A text as rows of the embedding table; a row past its end is an unknown word."""
 NumberedList = tuple[Text, Sequence[Text]]
@@ -45,9 +46,11 @@ class Batch:
     candidates: Tensor  # [pairs, words] rows, 0 = padding
     sizes: tuple[int, ...]  # candidates per list, none of them 0
     labels: Tensor  # [pairs] 1 = answer, 0 = not
+    features: Tensor | None = None  # [pairs, features], of a model that reads some
 
     def to(self, device: torch.device | str) -> Batch:
-        return Batch(self.questions.to(device), self.candidates.to(device), self.sizes, self.labels.to(device))
+        features = None if self.features is None else self.features.to(device)
+        return Batch(self.questions.to(device), self.candidates.to(device), self.sizes, self.labels.to(device), features)
 
     @property
     def paired(self) -> Tensor:
@@ -55,8 +58,11 @@ class Batch:
         return self.questions.repeat_interleave(torch.tensor(self.sizes, device=self.questions.device), 0)
 
 
-def collate(lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]]) -> Batch:
-    """Lists of (question, its candidates, their labels) to one batch. Raises ValueError where a list has no candidate."""
+def collate(lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]], features: Sequence[Floats] | None = None) -> Batch:
+    """Lists of (question, its candidates, their labels) to one batch. `features`: [candidates, features] of each list.
+
+    Raises ValueError where a list has no candidate.
+    """
     for question, candidates, labels in lists:
         if not candidates or len(candidates) != len(labels):
             raise ValueError(f"question {list(question)}: {len(candidates)} candidates and {len(labels)} labels")
@@ -65,6 +71,7 @@ def collate(lists: Sequence[tuple[Text, Sequence[Text], Sequence[float]]]) -> Ba
         candidates=_padded([candidate for _, candidates, _ in lists for candidate in candidates]),
         sizes=tuple(len(candidates) for _, candidates, _ in lists),
         labels=torch.tensor([float(label) for _, _, labels in lists for label in labels]),
+        features=None if features is None else torch.from_numpy(np.concatenate(features)).float(),
     )
 
 
@@ -137,13 +144,22 @@ def loss(form: Form, scores: Tensor, batch: Batch) -> Tensor:
 
 @torch.inference_mode()
 def score(
-    pairs: Callable[[Sequence[NumberedList]], Tensor], head: Head, lists: Sequence[NumberedList]
-) -> list[npt.NDArray[np.float64]]:
-    """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in float64, whole lists."""
+    pairs: Callable[[Sequence[NumberedList]], Tensor],
+    head: Head,
+    lists: Sequence[NumberedList],
+    features: Sequence[Floats] | None = None,
+) -> list[Floats]:
+    """A score per candidate of each list. `pairs` reads blocks, which cut lists anywhere; the head, in float64, whole lists.
+
+    `features` [candidates, features] of each list stand beside its pairs, if the head reads some.
+    """
     scored = [np.empty(0) for _ in lists]
     for group in _groups(lists):
         sizes = [len(lists[n][1]) for n in group]
         encoded = torch.cat([pairs(block).double() for block in _blocks([lists[n] for n in group])])
+        if features is not None:
+            beside = torch.from_numpy(np.concatenate([features[n] for n in group]))
+            encoded = torch.cat([encoded, beside.to(encoded.device)], 1)
         for n, scores in zip(group, _split(head(encoded, sizes), sizes), strict=True):
             scored[n] = scores.cpu().numpy()
     return scored
@@ -192,16 +208,22 @@ def _mask(sizes: Sequence[int], device: torch.device) -> Tensor:
 def rerank(
     lists: Sequence[RankedList],
     lexicon: Lexicon,
-    scores: Callable[[Sequence[NumberedList]], list[npt.NDArray[np.float64]]],
+    scores: Callable[..., list[Floats]],
     stage: str,
+    features: Callable[[RankedList], Floats] | None = None,
 ) -> list[RankedList]:
-    """The lists ordered by `scores`, which reads their candidates in original order, whatever order they come in."""
+    """The lists ordered by `scores`, which reads their candidates in original order, whatever order they come in.
+
+    `scores` takes the numbered lists, and the `features` of each, if there are some.
+    """
     original = [sorted(range(len(r.candidates)), key=lambda n: r.candidates[n].position) for r in lists]
-    texts = [[r.question.text, *(r.candidates[n].text for n in order)] for r, order in zip(lists, original, strict=True)]
+    ordered = [RankedList(r.question, tuple(r.candidates[n] for n in order)) for r, order in zip(lists, original, strict=True)]
+    texts = [[r.question.text, *(candidate.text for candidate in r.candidates)] for r in ordered]
     rows = iter(lexicon.rows([text for mine in texts for text in mine]))
     numbered = [(question, candidates) for question, *candidates in (list(islice(rows, len(mine))) for mine in texts)]
+    scored = scores(numbered) if features is None else scores(numbered, [features(r) for r in ordered])
     reranked = []
-    for ranked, order, values in zip(lists, original, scores(numbered), strict=True):
+    for ranked, order, values in zip(lists, original, scored, strict=True):
         incoming = np.empty(len(order))
         incoming[order] = values
         reranked.append(order_by(ranked, incoming, stage))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from torch import Tensor
 
 from ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
 from ranking.cosinet.heads import Form
+from ranking.cosinet.list_features import known_features
+from ranking.cosinet.list_settings import Feature
 from ranking.word_vectors.embeddings import Embeddings, Store
 from schemas.atomic_files import replacing, write_text
 from schemas.model_files import check_sums, write_sums
@@ -26,6 +28,7 @@ class ListModel(Protocol):
     name: ClassVar[str]
     form: Form
     filters: int
+    features: tuple[Feature, ...]
 
     def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None: ...
 
@@ -53,7 +56,9 @@ def save_list_model(
         kept = {name: weight.half() for name, weight in kept.items()}
     with replacing(folder / WEIGHTS) as path:
         save_file(kept, path)
-    config = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    config: dict[str, Any] = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    if model.features:
+        config["features"] = list(model.features)
     write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     write_sums(folder, [*names, WEIGHTS, CONFIG])
 
@@ -70,7 +75,8 @@ def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Pa
         check_format(config, model.name)
         weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
         embeddings = Embeddings.load(folder, source)
-        loaded = model(embeddings.vectors, config["form"], int(config["filters"]))
+        more: dict[str, Any] = {"features": known_features(config["features"])} if "features" in config else {}
+        loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **more)
     except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
     try:

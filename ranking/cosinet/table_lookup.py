@@ -41,9 +41,14 @@ class LookUp:
         self._relatedness = Relatedness(table)
         self._head = copy.deepcopy(head).double()
 
-    def scores(self, lists: Sequence[NumberedList]) -> list[npt.NDArray[np.float64]]:
-        """A score per candidate of each list, whose candidates are in their original order."""
-        return score(self._pairs, self._head, lists)
+    def scores(
+        self, lists: Sequence[NumberedList], features: Sequence[npt.NDArray[np.float64]] | None = None
+    ) -> list[npt.NDArray[np.float64]]:
+        """A score per candidate of each list, whose candidates are in their original order.
+
+        `features`: [candidates, features] of each list, if the model reads some.
+        """
+        return score(self._pairs, self._head, lists, features)
 
     def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
         """[q ⊙ c; q − c] of every pair  [pairs, 2 filters]"""

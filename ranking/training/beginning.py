@@ -7,7 +7,7 @@ and how, by its builder.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -123,11 +123,6 @@ def source_words(settings: BodySettings, start: Start) -> WordSource | None:
 def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
     """The tokenizer of what the training begins with."""
     return Tokeniser(start.folder, min(settings.limit, start.encoder.shape.positions))
-
-
-def missing(counts: Mapping[str, int]) -> str:
-    """What `Reading.missing` counts in the data, for people."""
-    return "".join(f", {n:,} candidates {key.replace('_', ' ')}" for key, n in counts.items())
 
 
 def prepare(model: nn.Module, device: str, train_words: bool) -> None:

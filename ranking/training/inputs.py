@@ -6,7 +6,7 @@ device and ready to learn, and says what cannot work by a ValueError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -59,3 +59,8 @@ class Built(NamedTuple):
     dev: Dev
     description: str
     """A line for people: what it begins with, and what was left out of the texts."""
+
+
+def missing(counts: Mapping[str, int]) -> str:
+    """What `Reading.missing`, or `ListFeatures.missing`, counts in the data, for people."""
+    return "".join(f", {n:,} candidates {key.replace('_', ' ')}" for key, n in counts.items())

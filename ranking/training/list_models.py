@@ -12,11 +12,13 @@ from torch import Tensor, nn
 
 from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
 from ranking.cosinet.cosinet import Cosinet, CosinetModel
-from ranking.cosinet.heads import Batch, Form, collate
+from ranking.cosinet.heads import Batch, Floats, Form, collate
 from ranking.cosinet.list_checkpoint import save_list_model
-from ranking.cosinet.list_settings import ListModelSettings
+from ranking.cosinet.list_features import ListFeatures
+from ranking.cosinet.list_settings import Feature, ListModelSettings
+from ranking.lists import ranked_list
 from ranking.reranker import Reranker
-from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev
 from ranking.word_vectors import vector_files
 from ranking.word_vectors.embeddings import Embeddings, Store, derive
@@ -27,7 +29,7 @@ WordVectorModel = CosinetModel | CompareAggregateModel
 
 
 class Kind(NamedTuple):
-    model: Callable[[Any, Form, int], WordVectorModel]  # (vectors, form, filters)
+    model: Callable[..., WordVectorModel]  # (vectors, form, filters), and the features of one that reads some
     reranker: Callable[[Any, Embeddings], Reranker]
 
 
@@ -52,18 +54,26 @@ class ListTask:
         filters: int = 300,
         seed: int = 0,
         device: str = "cpu",
+        features: Sequence[Feature] = (),
     ) -> None:
         """Raises ValueError if no question has an answer."""
         self._reranker = MODELS[name].reranker
-        self.model: WordVectorModel = MODELS[name].model(embeddings.vectors, form, filters).to(device)
+        more: dict[str, Any] = {"features": features} if features else {}
+        self.model: WordVectorModel = MODELS[name].model(embeddings.vectors, form, filters, **more).to(device)
         self._device = device
         self._embeddings, self._save, self._batch, self._seed = embeddings, save, batch, seed
         lexicon = Lexicon(embeddings)
         self._lists = []
+        features_of = ListFeatures(features, embeddings.vectors, lexicon) if features else None
+        self._features: list[Floats] | None = [] if features else None
         for rows in questions:
             if any(row.label for row in rows):
                 question, *candidates = lexicon.rows([rows[0].question, *(row.text for row in rows)])
                 self._lists.append((question, candidates, [float(row.label) for row in rows]))
+                if features_of is not None and self._features is not None:
+                    self._features.append(features_of(ranked_list(rows)))
+        self.missing = features_of.missing() if features_of is not None else Counter[str]()
+        """'without_<feature>' → candidates of the questions to learn from that have none."""
         if not self._lists:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
         self.steps = -(-len(self._lists) // batch)
@@ -75,7 +85,9 @@ class ListTask:
     def batches(self, epoch: int) -> Iterator[Batch]:
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._lists))
         for first in range(0, len(order), self._batch):
-            yield collate([self._lists[n] for n in order[first : first + self._batch]]).to(self._device)
+            chosen = order[first : first + self._batch]
+            features = None if self._features is None else [self._features[n] for n in chosen]
+            yield collate([self._lists[n] for n in chosen], features).to(self._device)
 
     def loss(self, batch: Batch) -> Tensor:
         return self.model.loss(batch)
@@ -132,5 +144,17 @@ def build(inputs: TrainingInputs[ListModelSettings]) -> Built:
         filters=settings.filters,
         seed=inputs.recipe.seed,
         device=inputs.device,
+        features=settings.features or (),
     )
-    return Built(task, Dev(inputs.dev), description)
+    return Built(task, Dev(inputs.dev), description + missing(task.missing) + _missing_in_dev(settings, embeddings, inputs.dev))
+
+
+def _missing_in_dev(settings: ListModelSettings, embeddings: Embeddings, dev: Sequence[Sequence[LabelledCandidate]]) -> str:
+    """What the dev set lacks of the features, for people; '' if it lacks nothing."""
+    if not settings.features:
+        return ""
+    features = ListFeatures(settings.features, embeddings.vectors, Lexicon(embeddings))
+    for rows in dev:
+        features(ranked_list(rows))
+    lacking = {name: n for name, n in features.missing().items() if n}
+    return "; dev" + missing(lacking).removeprefix(",") if lacking else ""

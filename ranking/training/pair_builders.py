@@ -23,10 +23,10 @@ from ranking.cascade.schedule import check
 from ranking.multihead import multihead
 from ranking.multihead.multihead import MultiHeadModel, split, split_model
 from ranking.multihead.student_settings import StudentSettings
-from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
+from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import LabelLoss
-from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev
 
 Settings = TypeVar("Settings", bound=PairSettings)

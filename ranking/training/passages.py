@@ -29,9 +29,9 @@ from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
 from ranking.peasi.peasi_model import Extractor, Head, PeasiModel, side_by_side
 from ranking.peasi.windows import read_windows
-from ranking.training.beginning import Start, begin, missing, prepare, source_words, tokeniser_of
+from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
-from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev, Ranks
 from ranking.transformer.classifier import Classifier
 from ranking.transformer.encoder import LayeredEncoder
