@@ -169,6 +169,12 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     return result
 
 
+def small_lists() -> None:
+    """For --smoke: few wrong sentences, drawn by a token plan, of the short lists of `long_lists`."""
+    shrink(globals(), SAMPLE=small_plan(fitted=True), NEGATIVES=3, SET="dev")
+    long_lists.small_lists()
+
+
 def main() -> None:
     options = arguments(
         "train_lists",
@@ -177,8 +183,7 @@ def main() -> None:
         numbers={"questions": "of L-train, drawn by hash; all of them if absent"},
     )
     if options.smoke:
-        shrink(globals(), SAMPLE=small_plan(fitted=True), NEGATIVES=3, SET="dev")
-        long_lists.small_lists()
+        small_lists()
     data = options.data.resolve()
     with work_folder(options, "long_lists") as work:
         asked = draw.questions(data, SET)
