@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -99,6 +100,8 @@ def in_process(place: Place, words: Sequence[str]) -> Ended:
     from pipelines.execution import unit_dofn
 
     vars(unit_dofn)["_loaded"].clear()
+    if "pipelines.steps.models" in sys.modules:
+        vars(sys.modules["pipelines.steps.models"])["_loaded"].clear()  # a cycle may keep a model that nobody needs
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
     code: object = 0
     with _current_folder(place.work), redirect_stdout(out), redirect_stderr(err):
