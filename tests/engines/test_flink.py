@@ -164,8 +164,9 @@ def test_a_failed_job_shows_one_line_and_its_code(small_run: Path, begun: Path) 
         for form in ("pool", "process", "loopback"):
             done = call(command(small_run, begun, engine.options(form), "rerank"))
             assert done.returncode == 65
-            (line,) = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # progress on a busy machine
-            assert line.startswith("answermill:") and "was changed since it was written" in line
+            lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # progress on a busy machine
+            assert len(lines) == 1, done.stderr
+            assert lines[0].startswith("answermill:") and "was changed since it was written" in lines[0]
             assert not (begun / "scored" / "_manifest.json").exists()
 
 
