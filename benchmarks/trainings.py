@@ -4,8 +4,8 @@
 sentence against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all
 exits in each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from
 the lists of `benchmarks.train_lists`, which are built first. `cosinet` reads beside the words what retrieval and the page say
-of a sentence, and learns from whole lists; its vectors are those of `checkpoint_cosinet.toml`. Trainings are those of
-`answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's best sentences.
+of a sentence, and learns from whole lists. Trainings are those of `answermill train` and stand in WORK/train/NAME; the dev
+score is the MRR of L-dev's best sentences.
 
 Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already). --model trains one
 of them, or builds the lists alone.
