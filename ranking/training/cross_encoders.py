@@ -64,6 +64,8 @@ class PairOptions:
     """As `Cascade`'s, of the reranker that the dev score is taken of."""
     context_dropout: float = 0.0
     """Probability with which a step reads a title, or a neighbour, as if it were missing."""
+    needs_context: bool = True
+    """Refuse data in which no candidate has a part that the model reads."""
     distillation: Distillation = NO_TEACHER
     by_labels: LabelLoss = BCE
     negatives: int | None = None
@@ -97,7 +99,7 @@ class PairTask:
     ) -> None:
         """`teachers`: of each question the logits [candidates, teachers] that the distillation reads; a candidate with NaN
         among them is read as a neighbour only. Raises ValueError if no question has an answer, or a wrong candidate where the
-        loss needs one; no candidate has a part of what the model reads; or a pair, or a group, has more than half of a batch's
+        loss needs one; no candidate has a part that it must have; or a pair, or a group, has more than half of a batch's
         tokens."""
         learnt: list[list[bool]] = [[True] * len(rows) for rows in questions]
         if teachers:
@@ -109,7 +111,8 @@ class PairTask:
         self.model, self._tokeniser, self._save, self._options = model, tokeniser, save, options
         lists = ((ranked_list(questions[n]), learnt[n]) for n in answered)
         texts = [text for ranked, taken in lists for text in compress(model.reading.tuples([ranked]), taken)]
-        model.reading.check_data(texts)
+        if options.needs_context:
+            model.reading.check_data(texts)
         self.missing = model.reading.missing(texts)
         self._pairs = tokeniser.pairs(texts, model.reading.turns)
         self._texts = texts if options.context_dropout else []

@@ -115,6 +115,7 @@ def _built(
     options = PairOptions(
         tokens=settings.tokens,
         context_dropout=settings.context_dropout or 0.0,
+        needs_context=settings.context is not None,  # a checkpoint's own context is counted where data lack it
         classifier_rate=settings.classifier_rate,
         distillation=inputs.distillation,
         by_labels=LabelLoss(settings.loss, settings.bce_weight),
