@@ -103,4 +103,4 @@ def test_training_shares_nothing_with_the_sets_that_choose_and_measure(data: Pat
 def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
     texts = ["The  Tower is high.", "It is wide."]
     rows = [LabelledCandidate("q", "?", f"c{n}", "d", "", n, text, n) for n, text in enumerate(texts)]
-    assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == rows[1:]
+    assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == [replace(rows[1], position=0)]
