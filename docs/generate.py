@@ -76,7 +76,7 @@ def reference() -> Iterator[tuple[Path, str]]:
 def images() -> Iterator[tuple[Path, str]]:
     """(file, SVG) of docs/images/."""
     yield DOCS / "images" / "pipeline.svg", pictures.pipeline()
-    for draw in (pictures.cost_accuracy, pictures.first_stage, pictures.speed, pictures.risk_coverage):
+    for draw in (pictures.cost_accuracy, pictures.first_stage, pictures.chain, pictures.speed, pictures.risk_coverage):
         yield DOCS / "images" / f"{draw.__name__}.svg", draw(saved)
 
 

@@ -97,6 +97,32 @@ def first_stage(saved: Saved) -> str:
     return _svg(figure, axes)
 
 
+def chain(saved: Saved) -> str:
+    """P@1 with its interval: the default plan, the plan without a stage, and other plans, which are of fewer questions."""
+    figures = saved("chain")
+    rows = {
+        "default plan": ("default", BLUE),
+        "without last": ("without_last", GREEN),
+        "without similarity": ("without_similarity", GREEN),
+        "without cascade": ("without_cascade", GREEN),
+        "without first": ("without_first", GREEN),
+        "without complete": ("without_complete", GREEN),
+        "without cosinet": ("without_cosinet", GREEN),
+        "default plan, fewer questions": ("default_on_costly", BLUE),
+        "full plan": ("full", ORANGE),
+        "without blends": ("no_blend", ORANGE),
+        "cosine of all sentences": ("similarity_all", GREY),
+        "cross-encoder of all sentences": ("cross_encoder_all", GREY),
+    }
+    figure, axes = plt.subplots(figsize=(6.4, 4.2))
+    for place, (row, colour) in enumerate(reversed(rows.values())):
+        value, low, high = (figures[f"p1_{row}{end}"] for end in ("", "_low", "_high"))
+        axes.errorbar(value, place, xerr=[[value - low], [high - value]], marker="o", color=colour, capsize=3)
+    axes.set_yticks(range(len(rows)), list(rows)[::-1])
+    axes.set_xlabel("P@1 on L-test, %, with its 95 % interval")
+    return _svg(figure, axes, legend=False)
+
+
 def speed(saved: Saved) -> str:
     """Pairs per second of one thread, side by side in one run."""
     cascade = saved("cascade_speed")
