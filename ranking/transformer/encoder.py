@@ -220,9 +220,10 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
         return cast(Tensor, over).flatten(1)
     spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
     parts = []
-    for row, texts, length in tokens.groups:
-        group = projected[row : row + texts * length].view(texts, length, 3, heads, -1)
-        query, key, value = group.permute(2, 0, 3, 1, 4).unbind(0)  # [texts, heads, length, d / heads]
+    # Split, not sliced: the gradient of a slice is a whole tensor of zeros around it, one for each group.
+    groups = torch.split(projected, [texts * length for _, texts, length in tokens.groups])
+    for (_, texts, length), group in zip(tokens.groups, groups, strict=True):  # then [texts, heads, length, d / heads] each
+        query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if spelt_out:
             weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
             over = F.dropout(weights, dropout) @ value
