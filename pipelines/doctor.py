@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
+from pipelines.revision import revision
 
 LEAST_DISK_GB = 5
 
@@ -26,7 +27,8 @@ class Finding:
 
 
 def examine(folder: Path, java: str | None = None) -> Iterator[Finding]:
-    """Look at Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
+    yield Finding("AnswerMill", "ok", revision())
     yield _java(java)
     yield _lucene()
     yield _package("FAISS", ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "pip install faiss-cpu")

@@ -195,7 +195,7 @@ def test_status_shows_rows_per_folder(sample_run, capsys):
 def test_doctor_finds_what_the_sample_needs(capsys):
     assert call("doctor") == 0
     shown = capsys.readouterr().out
-    for what in ("Java", "Lucene", "FAISS", "GPU", "model", "disk"):
+    for what in ("AnswerMill", "Java", "Lucene", "FAISS", "GPU", "model", "disk"):
         assert what in shown
 
 

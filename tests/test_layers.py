@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 TOP = ("schemas", "indexing", "ranking", "pipelines", "answermill")
-GROUND = "schemas pipelines.errors pipelines.execution"
+GROUND = "schemas pipelines.errors pipelines.revision pipelines.execution"
 """What every package of `pipelines` may import."""
 MAY_IMPORT = {
     "schemas": "",
@@ -42,8 +42,9 @@ MAY_IMPORT = {
     # Commands: the ground, then what files hold, then steps, then what is made of their output, then the command line.
     "pipelines": "",
     "pipelines.errors": "",
-    "pipelines.execution": "schemas pipelines.errors",
-    "pipelines.doctor": "indexing.shards",
+    "pipelines.revision": "",
+    "pipelines.execution": "schemas pipelines.errors pipelines.revision",
+    "pipelines.doctor": "indexing.shards pipelines.revision",
     "pipelines.annotation_tools": "schemas",
     "pipelines.config": f"{GROUND} ranking pipelines.annotation_tools",
     "pipelines.datasets": f"{GROUND} indexing.passages pipelines.inputs",

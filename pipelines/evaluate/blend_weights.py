@@ -20,7 +20,7 @@ from pipelines.evaluate.candidate_values import CandidateValues, Value
 from pipelines.evaluate.join import join
 from pipelines.evaluate.reference_labels import read_labels
 from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.step import code_version
+from pipelines.revision import code_version
 from pipelines.steps.job_plan import stage_models
 from pipelines.steps.models import device_of, folder_digest
 from ranking.cascade import ExitStage

@@ -16,7 +16,6 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.manifests.run_folder import SHOWN, differences, following, shortened
 from pipelines.execution.parquet_folder import sweep
 from pipelines.execution.progress import print_line
+from pipelines.revision import code_version
 from schemas.atomic_files import write_text
 from schemas.record import Record
 
@@ -249,10 +249,3 @@ def work_folders(run: Path, step: str) -> list[Path]:
     """The work folders of a step, whatever the settings; the one that was used last comes first."""
     folders = (run / WORK).glob(f"{step}-{'[0-9a-f]' * 8}")
     return sorted(folders, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
-
-
-def code_version() -> str:
-    try:
-        return version("answermill")
-    except PackageNotFoundError:  # run from a checkout that was never installed
-        return "uninstalled"

@@ -16,12 +16,14 @@ from threading import RLock
 from typing import Any, ClassVar
 
 import apache_beam as beam
+from apache_beam.internal import pickler
 from apache_beam.metrics.metric import Metrics
 
-from pipelines.errors import IO, JobError, is_unexpected, of_the_disk
+from pipelines.errors import IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import MARK
+from pipelines.revision import revision
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitDoFn], UnitDoFn] = {}
@@ -51,6 +53,10 @@ class UnitDoFn(beam.DoFn):
 
     def __init__(self, step: str, work: Path) -> None:
         self._step_name, self._work_folder = step, work
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
+        return _opened, (self._step_name, revision(), pickler.dumps((type(self), vars(self))))
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -118,6 +124,20 @@ class UnitDoFn(beam.DoFn):
         report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
         for name, count in (report.counts if report else {}).items():
             Metrics.counter(self._namespace, name).inc(count)
+
+
+def _opened(step: str, revision_of_command: str, pickled: bytes) -> UnitDoFn:
+    """A step's function in a worker. Raises JobError (69) if the worker runs another revision of the package."""
+    if revision() != revision_of_command:
+        raise JobError(
+            f"{step}: {platform.node()} runs revision {revision()} of answermill, the command {revision_of_command}: install "
+            "the same package on all machines, and type the same command; `answermill doctor` shows what a machine has",
+            UNAVAILABLE,
+        )
+    kind, values = pickler.loads(pickled)
+    function: UnitDoFn = kind.__new__(kind)
+    vars(function).update(values)
+    return function
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pkgutil import resolve_name
 import grpc
 
 from pipelines.errors import IO, UNAVAILABLE, JobError
+from pipelines.revision import PACKAGES, revision
 
 _JOB_ERROR = re.compile(r"pipelines\.errors\.JobError: (.*?)\nexit code (\d+)$", re.DOTALL | re.MULTILINE)
 _JOB_SERVER = re.compile(r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL)
@@ -24,6 +25,8 @@ _ERROR = re.compile(r"([A-Za-z_][\w.]*): (.*?)(?: \[while running .*)?$", re.MUL
 _STEP = re.compile(r" \[while running '[^']*'\]$")
 _ENGINE = re.compile(r"Pipeline \S+ failed in state (\w+): (.*)")
 _AGAIN = "see the engine's logs; the same command goes on where it was"
+_OTHER_PACKAGE = re.compile(rf"(\w+Error: No module named|AttributeError: Can't get .* <module) '({'|'.join(PACKAGES)})[.']")
+"""Which only a worker has that runs another package than the command, or none."""
 _ERRNO = re.compile(r"\[Errno (\d+)\] .*?(?:: '(.*)')?$")
 
 
@@ -95,6 +98,11 @@ def _known(error: str) -> Exception | None:
     """The error that this is the type and message of; None if it is none that a user can mend."""
     if match := _JOB_ERROR.match(error):
         return JobError(_STEP.sub("", match[1]), int(match[2]))
+    if _OTHER_PACKAGE.match(error):
+        what = _STEP.sub("", error.strip().splitlines()[0])
+        return JobError(
+            f"a worker has no answermill, or another than revision {revision()} of the command: {what}", UNAVAILABLE
+        )
     match = _ERROR.match(error)
     kind = _class_of(match[1]) if match else None
     if match is None or kind is None:

@@ -22,9 +22,9 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, J
 from pipelines.execution.lock import LOCK, claimed
 from pipelines.execution.manifests.run_folder import differences, shortened
 from pipelines.execution.progress import print_line, progress, reading
-from pipelines.execution.step import code_version
 from pipelines.inputs.tables import passage_rows
 from pipelines.inputs.text_lines import lines
+from pipelines.revision import code_version
 from pipelines.steps.models import device_of, emulates_bf16, use_threads
 from pipelines.train.teachers import table_file, teach
 from ranking.entry import file_keys, file_names, resolve

@@ -17,10 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink
+from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
 from pipelines.config.job_file import load
+from pipelines.errors import UNAVAILABLE
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import work_folders
+from pipelines.revision import revision
 from pipelines.steps.chain import run_steps, steps_of
 
 BLOCK = "retrieve.block=10"
@@ -40,9 +42,9 @@ def in_process(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @contextmanager
-def started(task_managers: int, slots: int, restarts: int = 0) -> Iterator[Flink]:
+def started(task_managers: int, slots: int, restarts: int = 0, packages: Path = ROOT) -> Iterator[Flink]:
     try:
-        with flink(task_managers, slots, restarts) as engine:
+        with flink(task_managers, slots, restarts, packages) as engine:
             yield engine
     except EngineMissing as e:
         pytest.skip(str(e))
@@ -167,6 +169,17 @@ def test_a_failed_job_shows_one_line_and_its_code(small_run: Path, begun: Path) 
             lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]  # progress on a busy machine
             assert len(lines) == 1, done.stderr
             assert lines[0].startswith("answermill:") and "was changed since it was written" in lines[0]
+            assert not (begun / "scored" / "_manifest.json").exists()
+
+
+@pytest.mark.engines
+def test_workers_of_another_revision_are_refused(small_run: Path, begun: Path, tmp_path: Path) -> None:
+    with started(1, 2, packages=other_revision(tmp_path / "packages")) as engine:
+        for form in ("pool", "process"):
+            done = call(command(small_run, begun, engine.options(form), "rerank"))
+            assert done.returncode == UNAVAILABLE, done.stderr
+            lines = [line for line in done.stderr.splitlines() if not line.startswith("{")]
+            assert len(lines) == 1 and f"of answermill, the command {revision()}: install" in lines[0], done.stderr
             assert not (begun / "scored" / "_manifest.json").exists()
 
 

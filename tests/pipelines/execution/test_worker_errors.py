@@ -11,9 +11,10 @@ import pytest
 from indexing.shards.dense import ModelMissing
 from indexing.shards.shard_files import ShardDamaged
 from pipelines.__main__ import main
-from pipelines.errors import BAD_DATA, IO, JobError
+from pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
 from pipelines.execution.runner import pipeline
 from pipelines.execution.worker_errors import error_in, restored_errors
+from pipelines.revision import revision
 from ranking.reranker import ScoreNotFinite
 from schemas.model_files import ModelDamaged
 
@@ -56,6 +57,24 @@ def test_a_defect_of_the_program_stays_as_beam_gives_it():
     with pytest.raises(RuntimeError, match="none of ours") as e, restored_errors():
         raise RuntimeError(text)
     assert type(e.value) is RuntimeError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("No module named 'pipelines'"),
+        ModuleNotFoundError("No module named 'pipelines.steps.search'"),
+        AttributeError("Can't get attribute 'Search' on <module 'pipelines.steps.shard_search' from 'x.py'>"),
+    ],
+)
+def test_a_worker_that_lacks_the_package_or_a_part_of_it_is_one_line_and_69(error):
+    cause = error_in(as_beam_gives_it(error))
+    assert isinstance(cause, JobError) and cause.code == UNAVAILABLE
+    assert (
+        str(cause)
+        == f"a worker has no answermill, or another than revision {revision()} of the command: {type(error).__name__}: {error}"
+    )
+    assert error_in(as_beam_gives_it(ModuleNotFoundError("No module named 'another'"))) is None
 
 
 def test_an_engine_that_lost_its_worker_is_one_line_and_74():
