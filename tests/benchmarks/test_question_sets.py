@@ -11,6 +11,7 @@ from benchmarks.long_lists import judged
 from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
 from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_answer
+from benchmarks.question_sets.learnable import asked_in_tests, learnable
 from benchmarks.smoke_data import small_data
 from benchmarks.train_lists import without_test_answers
 from ranking.lists import ranked_list
@@ -104,3 +105,17 @@ def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
     texts = ["The  Tower is high.", "It is wide."]
     rows = [LabelledCandidate("q", "?", f"c{n}", "d", "", n, text, n) for n, text in enumerate(texts)]
     assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == [replace(rows[1], position=0)]
+
+
+def test_nothing_that_is_learnt_from_tells_an_answer_of_a_test_question(data: Path) -> None:
+    """Not its words, and no sentence that answers one, whatever it is a candidate for."""
+    (asked, *_) = asked_in_tests(data)
+    (_, right), *_ = asked.gold
+    rows = [
+        LabelledCandidate("a", asked.text.upper(), "c0", "d", "", 0, "Free text.", 1),
+        LabelledCandidate("b", "What else?", "c0", "d", "", 0, right.upper(), 0),
+        LabelledCandidate("b", "What else?", "c1", "d", "", 1, "Free text.", 1),
+        LabelledCandidate("c", "Whatever?", "c0", "d", "", 0, right, 1),
+        LabelledCandidate("c", "Whatever?", "c1", "d", "", 1, "Free text.", 0),
+    ]
+    assert learnable(data, [rows[:1], rows[1:3], rows[3:]]) == [[replace(rows[2], position=0)]]
