@@ -2,15 +2,14 @@
 
 A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync), renamed, and then
 its folder, which holds the name, is brought to the disk as well. What a killed process leaves has such a temporary name.
-What was written is read again with suspicion: JSON of a known shape, and files by their size and SHA-256.
+A file of an object store is put there whole (`storage/store.py`). What was written is read again with suspicion: JSON of a
+known shape, and files by their size and SHA-256.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
+
+from schemas.storage.remote import Remote
+from schemas.storage.store import creating, put
+from schemas.storage.store import sha256 as sha256
+from schemas.storage.store import sync as sync
 
 T = TypeVar("T")
 _FORMER = ".former"
@@ -30,17 +34,11 @@ def replacing(file: Path) -> Iterator[Path]:
 
     Raises FileExistsError if `file` is a device, a pipe or a descriptor: those are never replaced.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     if _is_stream(file):
         raise FileExistsError(errno.EEXIST, "a device or a pipe, where a file is to be written", str(file))
-    temporary = _temporary(file)
-    try:
+    with creating(file) as temporary:
         yield temporary
-        sync(temporary)
-        temporary.replace(file)
-        sync(file.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+        put(temporary, file)
 
 
 def write_text(file: Path, text: str, replace: bool = True) -> bool:
@@ -49,18 +47,9 @@ def write_text(file: Path, text: str, replace: bool = True) -> bool:
         with whole_text(file) as write:
             write(text)
         return True
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _temporary(file)
-    try:
+    with creating(file) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
-        sync(temporary)
-        os.link(temporary, file)  # unlike a renaming it fails if the file exists
-        sync(file.parent)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    return True
+        return put(temporary, file, replace=False)
 
 
 @contextlib.contextmanager
@@ -77,6 +66,8 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 
 def _is_stream(file: Path) -> bool:
     """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from all."""
+    if isinstance(file, Remote):
+        return False
     descriptors = Path("/proc")
     if descriptors in file.parent.resolve().parents or (file.is_symlink() and descriptors in file.readlink().parents):
         return True
@@ -114,7 +105,7 @@ def recover_folder(folder: Path) -> None:
 
 def _moved_away(folder: Path) -> Path:
     """The name that the folder has now, if there was one."""
-    former = _temporary(folder).with_suffix(_FORMER)
+    former = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}{_FORMER}")
     with contextlib.suppress(FileNotFoundError):
         folder.rename(former)
     return former
@@ -129,21 +120,6 @@ def _renamed(new: Path, folder: Path) -> bool:
             raise
         return False
     return True
-
-
-def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sha256(file: Path) -> str:
-    """The digest of a file's content, 64 hex digits."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 class WrongShape(ValueError):
@@ -184,7 +160,3 @@ def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> I
             yield f"{path} has {size:,} bytes, {file.size:,} were written"
         elif checksums and sha256(path) != file.sha256:
             yield f"{path} was changed since it was written (SHA-256)"
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 from filelock import FileLock
+
+if TYPE_CHECKING:
+    from tests.object_store import ObjectStore
 
 # Before tests import numpy, torch and transformers; processes that tests start inherit it.
 for library in ("OMP", "MKL", "OPENBLAS"):
@@ -86,3 +90,14 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         list(run_steps(job, folder / "run", steps_of(job), ()))
 
     return shared_folder(tmp_path_factory, "small", fill) / "run"
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[ObjectStore]:
+    """An object store on this machine, which this process and those that it starts reach as s3://bucket."""
+    from tests.object_store import serving
+
+    with serving() as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store

@@ -1,7 +1,7 @@
 """Parquet folders that exist when their manifest does.
 
-A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name, brought to the disk,
-and renamed to a name that contains its content's hash; the manifest, written last, names the parts with rows and SHA-256.
+A folder of records is `part-*.parquet` and `_manifest.json`. A part is written under a temporary name and then gets, whole, a
+name that contains its content's hash; the manifest, written last, names the parts with rows and SHA-256.
 Readers open what a manifest names and nothing else, and check each part before they read it.
 """
 
@@ -10,8 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import shutil
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +23,10 @@ import pyarrow.parquet as pq
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.manifests.manifest import Manifest, check_part, read_manifest, repair
 from pipelines.execution.manifests.manifest import Part as Part
-from schemas.atomic_files import replacing, sha256, sync
+from schemas.atomic_files import replacing, sha256
 from schemas.record import Record
+from schemas.storage.remote import Remote
+from schemas.storage.store import creating, put, remove_tree
 
 R = TypeVar("R", bound=Record)
 ROWS_PER_GROUP = 2_048
@@ -95,9 +95,9 @@ class PartWriter(Generic[R]):
     part: Part
 
     def __init__(self, folder: Path, record: type[R], unit: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._unit = folder, unit
-        self._temporary = folder / f".part-{unit:05d}.{uuid.uuid4().hex}.tmp"
+        self._open = contextlib.ExitStack()
+        self._temporary = self._open.enter_context(creating(folder / f"part-{unit:05d}"))
         self._groups = _RowGroups(self._temporary, record)
 
     def write(self, rows: Sequence[R]) -> None:
@@ -112,7 +112,7 @@ class PartWriter(Generic[R]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        try:
+        with self._open:
             if error is not None:
                 self._groups.close()
                 return
@@ -120,12 +120,8 @@ class PartWriter(Generic[R]):
             digest = sha256(self._temporary)
             name = f"part-{self._unit:05d}-{digest[:8]}.parquet"
             size = self._temporary.stat().st_size
-            sync(self._temporary)
-            self._temporary.replace(self._folder / name)
-            sync(self._folder)
+            put(self._temporary, self._folder / name)
             self.part = Part(name, self._groups.rows, size, digest)
-        finally:
-            self._temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -191,8 +187,7 @@ class Folder(Generic[R]):
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
     """The batches of a part that a manifest names. Compares its checksum first; raises JobError (65) if it is wrong."""
-    check_part(folder, part)
-    with pq.ParquetFile(folder / part.file, page_checksum_verification=True) as file:
+    with pq.ParquetFile(check_part(folder, part), page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
 
 
@@ -208,8 +203,8 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
     The part's checksum is compared once in a process, however many ranges are read. Raises JobError (65) if it differs.
     """
     path = folder / part.file
-    if path not in _sound or _sound[path] != part.sha256:
-        check_part(folder, part)
+    if isinstance(path, Remote) or _sound.get(path) != part.sha256:
+        path = check_part(folder, part)
         _sound[path] = part.sha256
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         first = 0
@@ -232,4 +227,4 @@ def sweep(folder: Path, named: Collection[str]) -> None:
         for path in folder.iterdir():
             is_temporary = path.name.startswith(".") and path.name.endswith(".tmp")
             if is_temporary or (_PART.match(path.name) and path.name not in named):
-                shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+                remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +28,8 @@ from pipelines.execution.progress import print_line
 from pipelines.revision import code_version
 from schemas.atomic_files import write_text
 from schemas.record import Record
+from schemas.storage.remote import Remote
+from schemas.storage.store import remove_tree
 
 WORK = "_work"
 MARK = "fingerprint"
@@ -104,7 +105,7 @@ class Step:
         manifests = self._manifests()
         mark = self.work / MARK
         if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
-            shutil.rmtree(self.work, ignore_errors=True)
+            remove_tree(self.work)
             write_text(mark, self.fingerprint() + "\n", replace=False)
         limits = limits or Limits()
         Limits(limits.tries, limits.max_failed_units).write(self.work)
@@ -212,8 +213,8 @@ class Step:
                 beside=tuple(beside) if first else (),
             ).write(self.run / name)
         for folder in work_folders(self.run, self.name):
-            shutil.rmtree(folder, ignore_errors=True)
-        if not any((self.run / WORK).iterdir()):
+            remove_tree(folder)
+        if not isinstance(self.run, Remote) and not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
     def _conflict(self, others: Mapping[str, Manifest]) -> str:

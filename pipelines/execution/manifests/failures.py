@@ -6,13 +6,13 @@ The command writes the limits when the step begins; workers read them. A unit th
 from __future__ import annotations
 
 import json
-import shutil
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, Self
 
 from schemas.atomic_files import WrongShape, read_json, write_text
+from schemas.storage.store import remove_tree
 
 REASON = "unit_failed"
 """The reason of the rejects that hold what a failed unit held."""
@@ -90,4 +90,4 @@ class Failures:
 
     def forget(self) -> None:
         """Delete them all, so that their units are tried again."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        remove_tree(self.folder)

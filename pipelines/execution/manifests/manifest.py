@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
 
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, sha256, write_text
+from schemas.storage.remote import Remote
+from schemas.storage.store import Changed, fetch, fetch_tree
 
 FORMAT = 2
 MANIFEST = "_manifest.json"
@@ -163,14 +165,34 @@ def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
     return next(changes(path, read_json(listing, _Listing).files, checksums), None)
 
 
-def check_part(folder: Path, part: Part) -> None:
-    """Compare a part with its checksum. Raises JobError (65), with what to type, if it is not as it was written."""
-    wrong = damage_of(folder, part, checksums=True)
+def check_part(folder: Path, part: Part) -> Path:
+    """The file of a part on this machine, compared with its checksum: of a store when its copy comes here.
+
+    Raises JobError (65), with what to type, if it is not as it was written."""
+    wrong = None
+    if isinstance(folder, Remote):
+        try:
+            return fetch(folder / part.file, part.sha256)
+        except FileNotFoundError:
+            wrong = f"{folder / part.file} is missing"
+        except Changed as e:
+            wrong = str(e)
+    wrong = wrong or damage_of(folder, part, checksums=True)
     if wrong is not None:
         manifest = read_manifest(folder)
         step, run = (manifest.step, manifest.run_of(folder)) if manifest else writer_of(folder)
         is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
         raise JobError(f"{wrong}; {repair(step, run, option='' if is_noticed else 'verify')}", BAD_DATA)
+    return folder / part.file
+
+
+def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:
+    """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for. `digest`: SHA-256 of
+    its shard.json. Each file of a copy is compared with its checksum when it comes here."""
+    if not isinstance(folder, Remote):
+        return folder
+    listing = read_json(fetch(folder / SHARD_FILE, digest), _Listing)
+    return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.files.items() if files(name)})
 
 
 def repair(step: str, run: Path, option: str = "redo") -> str:

@@ -8,7 +8,6 @@ that one for its own, and deletes the parts that it alone has written.
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +16,8 @@ from pathlib import Path
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import Part, damage_of
 from schemas.atomic_files import WrongShape, read_json, write_text
+from schemas.storage.remote import Remote
+from schemas.storage.store import each, remove_tree, requests_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Reports:
             if name not in first.parts or first.parts[name].file != part.file:
                 path = self._folder_of(name) / part.file
                 if path.is_dir():
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove_tree(path)
                 else:
                     path.unlink(missing_ok=True)  # a third attempt may have written the same file, and deleted it
         return first
@@ -71,13 +72,15 @@ class Reports:
 
     def read(self) -> dict[int, Report]:
         """Unit number → its report, for all units that are done, in the order of their numbers."""
-        reports = [self._load(path) for path in self.folder.glob("unit-*.json")]
+        reports = each(self._load, self.folder.glob("unit-*.json"), at_once=requests_to(self.folder))
         return {report.unit: report for report in sorted(reports, key=lambda report: report.unit)}
 
     def read_one(self, unit: int) -> Report | None:
         """A unit's report; None if it is not done."""
-        path = self._path(unit)
-        return self._load(path) if path.is_file() else None
+        try:
+            return self._load(self._path(unit))
+        except FileNotFoundError:
+            return None
 
     def _path(self, unit: int) -> Path:
         return self.folder / f"unit-{unit:05d}.json"
@@ -93,7 +96,8 @@ class Reports:
     def drop_damaged(self) -> list[str]:
         """Delete the reports that are unreadable, and those whose parts are not as they were written; returns what is wrong.
 
-        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are.
+        A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in a store, which
+        has a file whole or not at all, those of all parts.
         """
         damage = []
         for path in sorted(self.folder.glob("unit-*.json")):
@@ -103,7 +107,10 @@ class Reports:
                 wrong: str | None = str(e)
             else:
                 folders = ((self._folder_of(name), part) for name, part in parts.items())
-                wrongs = (damage_of(folder, part, (folder / part.file).is_file()) for folder, part in folders)
+                wrongs = (
+                    damage_of(folder, part, not isinstance(folder, Remote) and (folder / part.file).is_file())
+                    for folder, part in folders
+                )
                 wrong = next((each for each in wrongs if each is not None), None)
             if wrong is not None:
                 path.unlink()

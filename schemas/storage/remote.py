@@ -1,0 +1,242 @@
+"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage and Azure.
+
+A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that can be opened:
+`store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path, PosixPath
+from typing import Any, NamedTuple
+
+EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
+"""Schemes of URLs that are read and written → the extra of this package that they need."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
+Information = dict[str, Any]
+"""What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""
+_listing: ContextVar[tuple[Path, dict[Path, Information]] | None] = ContextVar("listing", default=None)
+
+
+class NotHere(TypeError):
+    """A path that is none of this machine's, where one is needed."""
+
+    exit_code = 78
+
+
+class ExtraMissing(RuntimeError):
+    """The library that reads a store is not installed; the message says what to type."""
+
+    exit_code = 69
+
+
+def scheme_of(written: str | Path) -> str:
+    """The scheme of a URL, 's3'; '' of a path."""
+    url = _URL.match(str(written))
+    return url[1].lower() if url else ""
+
+
+def place(written: str | Path) -> Path:
+    """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is not read,
+    ExtraMissing for one that needs something installed."""
+    scheme = scheme_of(written)
+    if not scheme:
+        return Path(written).expanduser()
+    if scheme not in EXTRAS:
+        known = ", ".join(f"{each}://" for each in EXTRAS)
+        raise NotHere(f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that path")
+    remote = Remote(str(written))
+    _filesystem(scheme, remote.bucket, os.getpid())
+    return remote
+
+
+class Status(NamedTuple):
+    """What `Remote.stat` tells of an object, by the names of `os.stat_result`."""
+
+    st_size: int
+    st_mtime_ns: int
+    """No time but a number that is another for another content."""
+
+
+class Remote(PosixPath):
+    """A file or folder of an object store.
+
+    It has the methods of Path that are used here; folders need not be created, and are there while a file is in them. All else
+    that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors of the store are OSErrors.
+    """
+
+    def __str__(self) -> str:
+        return _with_slashes(super().__str__())
+
+    def __fspath__(self) -> str:
+        raise NotHere(f"{self}: a path on a mounted file system is needed here, no URL; copy it, and give that path")
+
+    @property
+    def bucket(self) -> str:
+        return self.parts[1] if len(self.parts) > 1 else ""
+
+    @property
+    def filesystem(self) -> Any:
+        """fsspec's file system, which holds the connections."""
+        return _filesystem(self.parts[0].removesuffix(":").lower(), self.bucket, os.getpid())
+
+    @property
+    def key(self) -> str:
+        """Its name in `filesystem`."""
+        return str(self.filesystem._strip_protocol(str(self)))
+
+    def is_absolute(self) -> bool:
+        return True
+
+    def absolute(self) -> Remote:
+        return self
+
+    def resolve(self, strict: bool = False) -> Remote:
+        """Without '..'."""
+        return self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+
+    def with_parts(self, parts: str) -> Remote:
+        """Another path of the same store: bucket and names, with slashes."""
+        return type(self)(f"{self.parts[0]}/{parts}")
+
+    def exists(self, **_: Any) -> bool:
+        return self.information() is not None
+
+    def is_file(self, **_: Any) -> bool:
+        return (self.information() or {}).get("type") == "file"
+
+    def is_dir(self, **_: Any) -> bool:
+        return (self.information() or {}).get("type") == "directory"
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def stat(self, **_: Any) -> Status:  # type: ignore[override]  # of the many fields of a disk's files it has two
+        information = self.information()
+        if information is None:
+            raise FileNotFoundError(f"{self}: no such file")
+        return Status(information["size"], int(self.version(information), 16))
+
+    def information(self) -> Information | None:
+        """What the store says of the object, or of the folder; None if there is neither."""
+        folder, entries = _listing.get() or (None, {})
+        if folder is not None and (folder == self or folder in self.parents):
+            return entries.get(self)
+        with errors_of(self):
+            try:
+                return dict(self.filesystem.info(self.key))
+            except FileNotFoundError:
+                return None
+
+    def version(self, information: Information | None = None) -> str:
+        """15 hex digits that are others for another content."""
+        information = information or self.information() or {}
+        tag = information.get("ETag") or information.get("etag") or information.get("md5Hash") or information.get("created")
+        return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
+
+    def iterdir(self) -> Generator[Remote]:
+        """Raises FileNotFoundError if there is no such folder."""
+        with errors_of(self):
+            names = self.filesystem.ls(self.key, detail=False)
+        yield from (self / posixpath.basename(name.rstrip("/")) for name in names)
+
+    def glob(self, pattern: str, **_: Any) -> Generator[Remote]:
+        with errors_of(self):
+            names = self.filesystem.glob(f"{glob.escape(self.key)}/{pattern}")
+        yield from (self / name[len(self.key) + 1 :] for name in sorted(names))
+
+    def rglob(self, pattern: str, **_: Any) -> Generator[Remote]:
+        """The files below, without folders; `pattern` is of their names alone."""
+        yield from (path for path in self.files() if path.match(pattern))
+
+    def files(self) -> dict[Remote, Information]:
+        """Every file below → what the store says of it, by one listing."""
+        with errors_of(self):
+            names = self.filesystem.find(self.key, detail=True)
+        return {self / name[len(self.key) + 1 :]: dict(information) for name, information in sorted(names.items())}
+
+    def read_bytes(self) -> bytes:
+        with errors_of(self):
+            content: bytes = self.filesystem.cat_file(self.key)
+        return content
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Nothing: a folder is there when a file in it is."""
+
+    def rmdir(self) -> None:
+        """Nothing: a folder is gone when no file is in it."""
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        with errors_of(self):
+            try:
+                self.filesystem.rm_file(self.key)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+
+@contextmanager
+def listed(folder: Path) -> Iterator[None]:
+    """In the block, what is asked of files and folders below `folder` is answered from one listing of it: are they there, and
+    how big. On a disk nothing is listed."""
+    if not isinstance(folder, Remote):
+        yield
+        return
+    entries: dict[Path, Information] = dict(folder.files().items())
+    for path in list(entries):
+        for parent in path.parents:
+            if parent in entries:
+                break
+            entries[parent] = {"type": "directory", "size": 0}
+    former = _listing.set((folder, entries))
+    try:
+        yield
+    finally:
+        _listing.reset(former)
+
+
+@contextmanager
+def errors_of(path: Remote) -> Iterator[None]:
+    """Whatever a store's library raises in the block is an OSError that names the object, and what the store said."""
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except FileNotFoundError as e:
+        raise FileNotFoundError(f"{path}: no such file in the store, or no such bucket ({_said(e)})") from e
+    except PermissionError as e:
+        raise PermissionError(f"{path}: the store refuses the credentials, or what they ask for ({_said(e)})") from e
+    except Exception as e:
+        raise OSError(f"{path}: the store did not do it ({_said(e)})") from e
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+
+
+def _with_slashes(text: str) -> str:
+    url = _URL.match(text)
+    return f"{url[1]}://{text[url.end() :]}" if url else text
+
+
+@cache
+def _filesystem(scheme: str, bucket: str, process: int) -> Any:
+    """One for all threads of a process."""
+    from fsspec.core import url_to_fs
+
+    try:
+        return url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False)[0]
+    except ImportError as e:
+        extra = EXTRAS.get(scheme, "")
+        raise ExtraMissing(f"{scheme}://{bucket}: {scheme}:// needs `pip install 'answermill[{extra}]'` ({e})") from None
