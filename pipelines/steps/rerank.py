@@ -32,7 +32,7 @@ from schemas.corpus import Rejected
 from schemas.ranked import Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
-REVISION = 2
+REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
 
 

@@ -14,11 +14,15 @@ from ranking.reranker import Resources, order_by
 from schemas.ranked import RankedList, Unit
 
 LEAST_WORDS = 3
-_END = re.compile(r"[.!?…][\"'”’»)\]]*(\[[\w ]{1,12}\])*$")  # closing quotes, brackets and footnote marks may follow
+LONG = 12
+"""Words from which on a text is prose, whatever it ends with: a quotation, an item of a list, a sentence before a formula."""
+_FOOTNOTES = r"(\[[^\[\]]{1,30}\]|:\d[\d–-]*|<ref\b[^>]*>)*"
+"""[12], [citation needed]; a page as Wikipedia's templates have it, :74."""
+_END = re.compile(r"[.!?…][\"'”’»)\]]*" + _FOOTNOTES + "$")  # closing quotes and brackets may follow
 
 
 class Complete:
-    """Score = 1 for what ends like a sentence and has at least three words; everything else is dropped."""
+    """Score = 1 for what ends like a sentence and has at least three words, or has twelve; everything else is dropped."""
 
     name: ClassVar[str] = "complete"
     reads: ClassVar[Unit] = "sentence"
@@ -37,5 +41,6 @@ class Complete:
 
 
 def is_complete(text: str) -> bool:
-    """Whether a text ends in a full stop, exclamation or question mark and has at least three words."""
-    return len(text.split(maxsplit=LEAST_WORDS)) >= LEAST_WORDS and _END.search(text.rstrip()) is not None
+    """Whether a text ends in a full stop, exclamation or question mark and has at least three words, or has twelve."""
+    words = len(text.split(maxsplit=LONG))
+    return words >= LONG or (words >= LEAST_WORDS and _END.search(text.rstrip()) is not None)
