@@ -24,11 +24,8 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
     if hidden.is_cuda:
         sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
     else:  # that one is slow on a processor
-        # Split, not sliced: see `attend`.
-        parts = torch.split(hidden, [texts * length for _, texts, length in tokens.groups])
-        groups = zip(tokens.groups, parts, strict=True)
-        sums_of = [part.view(texts, length, -1).sum(1, dtype=torch.float32) for (_, texts, length), part in groups]
-        sums = torch.cat(sums_of) if sums_of else hidden.float()
+        groups = [group.sum(1, dtype=torch.float32) for group in tokens.by_length(hidden)]
+        sums = torch.cat(groups) if groups else hidden.float()
     return sums / counts[:, None]
 
 
