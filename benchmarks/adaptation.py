@@ -8,7 +8,8 @@ exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine w
 document, alone; `known_blend`, both together; `shipped_blend` and `adapted_blend`, both and the model's last exit.
 `wikiqa_b_over_a_difference` is of MAP, with its 95 % interval (`_low`, `_high`) and `_p`. `hours` are the training's.
 
-The training stands in --work; what is complete is not repeated, what was stopped goes on.
+The training stands in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe's;
+with 0 nothing is trained, and the rows are those of the checkpoint that ships.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ def table(data: Path, models: Mapping[str, Path]) -> dict[str, list[Row]]:
     for name, checkpoint in models.items():
         dev, test = (exit_scores(checkpoint, each) for each in lists.values())
         if not rows:
-            rows |= {n: [Row(values(test, known["test"][:, column]))] for column, n in enumerate(("similarity", "order"))}
+            rows |= {
+                n: [Row(values(test.question, test.label, known["test"][:, column]))]
+                for column, n in enumerate(("similarity", "order"))
+            }
             rows["known_blend"] = [blended(dev, known["dev"], test, known["test"])[0]]
         rows |= {name: [row(test)], f"{name}_a3": [row(test, ALPHA)]}
         rows |= {f"{name}_exit{layer}": [row(at_exit(test, n))] for n, layer in enumerate(test.exits[:-1])}
@@ -79,29 +83,42 @@ def table(data: Path, models: Mapping[str, Path]) -> dict[str, list[Row]]:
     return rows
 
 
+def measured(models: Mapping[str, Path], data: Path) -> dict[str, float | int | str]:
+    rows = table(data, models)
+    result: dict[str, float | int | str] = {"wikiqa_questions": len(rows["shipped"][0].values["map"])}
+    for name, seeds in rows.items():
+        result |= figures("wikiqa", name, seeds)
+        say(f"{name:<16} MAP {result[f'wikiqa_map_{name}']:.2f}, P@1 {result[f'wikiqa_p1_{name}']:.2f}")
+    pairs = [("shipped_a3", "shipped"), ("shipped_blend", "shipped"), ("shipped_blend", "known_blend")]
+    pairs += [("adapted", "shipped"), ("adapted_a3", "adapted"), ("adapted_blend", "adapted")]
+    for name, over in pairs:
+        if name in rows:
+            result |= compared("wikiqa", name, over, rows)
+    return result
+
+
 def main() -> None:
-    options = arguments("adaptation", __doc__ or "", paths={"work": "folder of the training, which stays; out/adaptation"})
+    paths = {"work": "folder of the training, which stays; out/adaptation"}
+    numbers = {"epochs": "of the training, at the most; the recipe's if absent"}
+    options = arguments("adaptation", __doc__ or "", paths=paths, numbers=numbers)
     if options.smoke:
         model = Path(small_checkpoint("cascade"))
         small = ("train.epochs=1", "train.precision='fp32'", "transformer.words='trained'")
         shrink(globals(), SHIPPED_MODEL=model, ENCODER=small_encoder(), OVERRIDES=small)
+    elif options.epochs:
+        shrink(globals(), OVERRIDES=(f"train.epochs={options.epochs:.0f}",))
     torch.set_num_threads(1)
+    models = {"shipped": SHIPPED_MODEL}
+    result: dict[str, float | int | str] = {"shipped_digest": str(folder_digest(SHIPPED_MODEL))[:12]}
     with work_folder(options, "adaptation") as work:
         data, began = options.data.resolve(), time.perf_counter()
-        adapted = trained(data, work)
-        result: dict[str, float | int | str] = {"hours": (time.perf_counter() - began) / 3600}
-        history = finished(adapted)
-        assert history is not None and history.best is not None
-        result |= {"epochs": len(history.evaluations), "dev_map": 100 * history.best.dev, "steps": history.best.step}
-        rows = table(data, {"shipped": SHIPPED_MODEL, "adapted": adapted})
-        result |= {"shipped_digest": str(folder_digest(SHIPPED_MODEL))[:12], "trained_by": trained_by(work)}
-    result["wikiqa_questions"] = len(rows["shipped"][0].values["map"])
-    for name, seeds in rows.items():
-        result |= figures("wikiqa", name, seeds)
-        say(f"{name:<16} MAP {result[f'wikiqa_map_{name}']:.2f}, P@1 {result[f'wikiqa_p1_{name}']:.2f}")
-    pairs = {"adapted": "shipped", "adapted_a3": "adapted", "adapted_blend": "adapted", "shipped_blend": "known_blend"}
-    for name, over in pairs.items():
-        result |= compared("wikiqa", name, over, rows)
+        if options.epochs != 0:
+            models["adapted"] = trained(data, work)
+            history = finished(models["adapted"])
+            assert history is not None and history.best is not None
+            learnt = {"hours": (time.perf_counter() - began) / 3600, "epochs": len(history.evaluations)}
+            result |= learnt | {"dev_map": 100 * history.best.dev, "steps": history.best.step, "trained_by": trained_by(work)}
+        result |= measured(models, data)
     finish("adaptation", result, options.save)
 
 

@@ -21,7 +21,7 @@ from ranking.cascade.cascade_model import load
 from ranking.cascade.exits import ExitScores
 from ranking.checkpoint import kind_of
 from ranking.context import Reading
-from ranking.evaluation.metrics import METRICS, Floats, Judged, measure
+from ranking.evaluation.metrics import METRICS, Floats, Ints, Judged, measure
 from ranking.evaluation.significance import compare
 from ranking.fusion.fitting import LabelledColumns, fit_columns
 from ranking.fusion.score_columns import standardised
@@ -61,13 +61,12 @@ def row(table: ExitScores, alpha: float = 0.0) -> Row:
             here = here[stay]
     score = np.full(len(table.question), table.scores[:, -1].min() - 1)
     score[here] = table.scores[here, -1]
-    return Row(values(table, score), spent / (table.depth * len(table.question)))
+    return Row(values(table.question, table.label, score), spent / (table.depth * len(table.question)))
 
 
-def values(table: ExitScores, score: Floats) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question, exact under ties, where `score` [n] orders the candidates."""
-    ranked = np.ones(len(score), np.bool_)
-    judged = Judged(len(table.question_ids), table.question, score, np.maximum(table.label, 0), ranked)
+def values(question: Ints, label: Ints, score: Floats) -> dict[str, Floats]:
+    """Metric as keys name it → its value of each question, exact under ties; `score` orders the candidates, all are [n]."""
+    judged = Judged(int(question.max()) + 1, question, score, np.maximum(label, 0), np.ones(len(score), np.bool_))
     return {name.lower().replace("@", ""): each.expected for name, each in measure(judged, tuple(METRICS)).items()}
 
 
@@ -87,7 +86,7 @@ def blended(dev: ExitScores, dev_columns: Floats, test: ExitScores, columns: Flo
     fitted = fit_columns(LabelledColumns(names, dev_columns, dev.question, dev.label, dev.question_ids), folds=2).weights
     weights = np.array([fitted[name] for name in names])
     total = sum(weight * standardised(column, test.question) for weight, column in zip(weights, columns.T, strict=True))
-    return Row(values(test, np.asarray(total))), weights
+    return Row(values(test.question, test.label, np.asarray(total))), weights
 
 
 def figures(test: str, name: str, seeds: Sequence[Row]) -> Iterator[tuple[str, float]]:
