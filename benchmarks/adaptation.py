@@ -8,7 +8,7 @@ exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine w
 document, alone; `known_blend`, both together; `shipped_blend` and `adapted_blend`, both and the model's last exit.
 `wikiqa_b_over_a_difference` is of MAP, with its 95 % interval (`_low`, `_high`) and `_p`. `hours` are the training's.
 
-The training stands in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe's;
+The training stands in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe;
 with 0 nothing is trained, and the rows are those of the checkpoint that ships.
 """
 
