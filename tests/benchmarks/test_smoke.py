@@ -16,10 +16,13 @@ NO_COMMAND = {
     "corpus",
     "engines",
     "exit_rows",
+    "flink_machines",
     "harness",
     "label_join",
+    "machines",
     "multihead_trainings",
     "peasi_data",
+    "simulation",
     "smoke_data",
 }
 NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND)
