@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from ranking.context import Pooling
-from ranking.peasi.peasi_model import PeasiModel, encoding, span_encoding
-from ranking.peasi.windows import read_windows
+from ranking.peasi.peasi_model import PeasiModel, encoded
+from ranking.peasi.windows import Windows, read_windows
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
+from ranking.transformer.pooling import pool, pool_stretches
 from schemas.ranked import Candidate, RankedList
 
 Floats = npt.NDArray[np.float64]
@@ -107,15 +108,28 @@ class Reader:
 
     def passages(self, asked: Sequence[AskedPassage]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
-        whole = [each._replace(eligible=None) for each in asked]
-        of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
-        reading = self.model.reading
+        began, reading = time.perf_counter(), self.model.reading
         texts = [(each.question, *reading.arrange(each.passage, each.title)) for each in asked]
         self._costs.update(reading.missing(texts))
+        if self.model.at_once:
+            windows = self._windows(asked)
+            (of_windows,) = self._read(self.model.encoder, windows.pairs, [reading.pooling], began)
+            return self._of_first_windows(windows, of_windows, len(asked))
+        whole = [each._replace(eligible=None) for each in asked]
+        of_sentences = self.sentences(whole).embedding if self.model.variant == "joint" else None
         began = time.perf_counter()
         pairs = self._tokeniser.pairs(texts, reading.turns)
-        of_passage = self._read(self.model.encoder, pairs, reading.pooling, began)
+        (of_passage,) = self._read(self.model.encoder, pairs, [reading.pooling], began)
         return _array(self.model.passage_scores(of_passage, of_sentences))
+
+    def both(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
+        """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do so."""
+        if not self.model.at_once:
+            raise ValueError("the model does not read passages and sentences at once")
+        began, windows = time.perf_counter(), self._windows(asked)
+        kinds: list[Pooling | None] = [self.model.reading.pooling, None]
+        of_windows, of_sentences = self._read(self.model.encoder, windows.pairs, kinds, began)
+        return self._of_first_windows(windows, of_windows, len(asked)), self._extracted(asked, windows, of_sentences)
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
         """EASI: the best sentence of each passage.
@@ -124,9 +138,23 @@ class Reader:
         [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an
         earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
         """
-        began, whole = time.perf_counter(), self.model.extractor == "span"
-        passage, numbers, pairs = read_windows(self._tokeniser, [(e.question, e.sentences) for e in asked], self.model.window)
-        embedding = self._read(self.model.easi_encoder or self.model.encoder, pairs, None if whole else "first", began)
+        began, windows = time.perf_counter(), self._windows(asked)
+        kind: Pooling | None = None if self.model.extractor == "span" else "first"
+        (embedding,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [kind], began)
+        return self._extracted(asked, windows, embedding)
+
+    def _windows(self, asked: Sequence[AskedPassage]) -> Windows:
+        titles = [each.title for each in asked] if self.model.reads_title else None
+        return read_windows(self._tokeniser, [(e.question, e.sentences) for e in asked], self.model.window, titles)
+
+    def _of_first_windows(self, windows: Windows, of_windows: Tensor, passages: int) -> Floats:
+        """PR's logits from the encodings of all windows: a passage that is too long for one is judged by its first."""
+        first = torch.from_numpy(np.searchsorted(windows.passage, np.arange(passages)))
+        return _array(self.model.passage_scores(of_windows[first.to(of_windows.device)]))
+
+    def _extracted(self, asked: Sequence[AskedPassage], windows: Windows, embedding: Tensor) -> Extracted:
+        """`embedding`: of each window [windows, d]; of 'span' of each sentence that has tokens."""
+        (passage, numbers, pairs), whole = windows, self.model.extractor == "span"
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k], or [sentences]
         window, slot = np.nonzero(pairs.filled)  # of the sentences that have tokens, in the order of the text
         number = np.array([numbers[w][s] for w, s in zip(window.tolist(), slot.tolist(), strict=True)], np.int64)
@@ -157,20 +185,20 @@ class Reader:
         return spent
 
     @torch.inference_mode()
-    def _read(self, encoder: LayeredEncoder, pairs: Pairs, pooling: Pooling | None, began: float) -> Tensor:
-        """E of each question and what follows it, [texts, d] in float64; where `pooling` is None, a vector for each sentence
+    def _read(self, encoder: LayeredEncoder, pairs: Pairs, kinds: Sequence[Pooling | None], began: float) -> tuple[Tensor, ...]:
+        """One pass over the texts: for each of `kinds` E of each text [texts, d] in float64, for None a vector of each sentence
         that has tokens [sentences, d]. `began`: when tokenising did."""
         device = encoder.words.weight.device
-        counts = pairs.filled.sum(1) if pooling is None else np.ones(len(pairs.sizes), np.int64)
-        firsts = np.cumsum(counts) - counts
-        embeddings = torch.zeros(int(counts.sum()), encoder.shape.width, dtype=torch.float64, device=device)
+        counts = [pairs.filled.sum(1) if kind is None else np.ones(len(pairs.sizes), np.int64) for kind in kinds]
+        firsts = [np.cumsum(of_kind) - of_kind for of_kind in counts]
+        rows_of = [int(of_kind.sum()) for of_kind in counts]
+        embeddings = tuple(torch.zeros(n, encoder.shape.width, dtype=torch.float64, device=device) for n in rows_of)
         for rows in pairs.batches(BATCH_TOKENS):
             packed = pairs.pack(rows).to(device)
-            if pooling is None:
-                of_texts = span_encoding(encoder, packed, pairs.stretches(rows))
-            else:
-                of_texts = encoding(encoder, packed, pooling)
-            embeddings[torch.from_numpy(ranges(firsts[rows], counts[rows])).to(device)] = of_texts.double()
+            hidden = encoded(encoder, packed)
+            for kind, first, count, embedding in zip(kinds, firsts, counts, embeddings, strict=True):
+                of_texts = pool_stretches(hidden, *pairs.stretches(rows)) if kind is None else pool(hidden, packed, kind)
+                embedding[torch.from_numpy(ranges(first[rows], count[rows])).to(device)] = of_texts.double()
         texts_read, tokens, layers = len(pairs.sizes), int(pairs.lengths.sum()), encoder.shape.layers
         self._costs.update(predictions=texts_read, tokens=tokens, tokens_cut=int(pairs.cut.sum()))
         self._costs.update(layer_predictions=layers * texts_read, layer_tokens=layers * tokens)

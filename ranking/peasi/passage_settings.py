@@ -29,9 +29,9 @@ class PassageSettings(ReadingSettings):
     extractor: Literal["slots", "span"] | None = Field(
         None,
         description="'slots': EASI chooses by the encoding of the first token (the paper's); 'span': it reads the whole "
-        "passage, up to the limit, and scores each sentence by the mean of its own tokens, with the classifier of the "
-        "checkpoint of pointwise or cascade that it begins with, unless that reads the first token; if absent as the "
-        "checkpoint of peasi that it begins with, else 'slots'",
+        "passage, up to the limit, and scores each sentence by the mean of its own tokens, in mtl0 by the same pass as PR, "
+        "with the classifier of the checkpoint of pointwise or cascade that it begins with, unless that reads the first token; "
+        "if absent as the checkpoint of peasi that it begins with, else 'slots'",
     )
     limit: int = Field(
         320, ge=8, description="tokens of question and passage together; a longer text is cut, and the cut tokens are counted"
@@ -45,8 +45,8 @@ class PassageSettings(ReadingSettings):
     )
     context: list[Literal["passage", "title"]] | None = Field(
         None,
-        description="what PR reads of a candidate, in this order, with a separator between; EASI reads the sentences alone; if "
-        "absent as the checkpoint that it begins with, else ['passage']",
+        description="what PR reads of a candidate, in this order, with a separator between; EASI reads the sentences alone, "
+        "with extractor 'span' the title behind them too; if absent as the checkpoint that it begins with, else ['passage']",
     )
 
     @property

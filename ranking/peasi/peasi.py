@@ -51,7 +51,8 @@ class PassageReranker:
 
 
 class SentenceExtractor:
-    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, else p(s | p)."""
+    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, or no such stage came before
+    and the checkpoint reads passage and sentences at once; else p(s | p)."""
 
     name: ClassVar[str] = EXTRACTOR
     reads: ClassVar[Unit] = "passage"
@@ -67,11 +68,12 @@ class SentenceExtractor:
         score: Literal["confidence", "log_product"] = "confidence",
     ) -> None:
         """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
-        have. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError if the model has no
-        EASI."""
+        have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
+        if the model has no EASI."""
         if not model.reads_sentences:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
-        self._reader = Reader(model, tokeniser, passages=False, device=device)
+        self._scores_passages = scored_by is None and model.at_once
+        self._reader = Reader(model, tokeniser, passages=self._scores_passages, device=device)
         self._calibration = model.calibration or UNCALIBRATED
         self._threshold, self._scored_by, self._score = threshold, scored_by, score
         self.costs = self._reader.costs
@@ -84,18 +86,28 @@ class SentenceExtractor:
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
-        extracted = self._reader.sentences(asked)
-        parts = zip(lists, per_list(lists, extracted.sentence), per_list(lists, extracted.log_p), strict=True)
+        of_passages: Sequence[Floats | None] = [None] * len(lists)
+        if self._scores_passages:
+            logits, extracted = self._reader.both(asked)
+            of_passages = per_list(lists, logits)
+        else:
+            extracted = self._reader.sentences(asked)
+        parts = zip(lists, per_list(lists, extracted.sentence), per_list(lists, extracted.log_p), of_passages, strict=True)
         return [self._answers(*part) for part in parts]
 
-    def _answers(self, ranked: RankedList, sentence: Numbers, log_p: Floats) -> RankedList:
-        """The extracted sentences, by number in each passage, as candidates.
+    def _answers(self, ranked: RankedList, sentence: Numbers, log_p: Floats, of_passages: Floats | None) -> RankedList:
+        """The extracted sentences, by number in each passage, as candidates. `of_passages`: logits of p(q, p) that were
+        computed with them.
 
         A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one.
         """
-        check_finite(ranked, log_p, self.name)  # before a threshold and the best of two could let it drop out
+        # Before a threshold and the best of two could let it drop out:
+        check_finite(ranked, log_p if of_passages is None else log_p + of_passages, self.name)
         answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
-        scores, confidences = self._scores([ranked.candidates[n] for n in answered], log_p[answered])
+        passages = [ranked.candidates[n] for n in answered]
+        scores, confidences = self._scores(
+            self._stage_scores(passages) if of_passages is None else of_passages[answered], log_p[answered]
+        )
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
         best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
         for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
@@ -110,12 +122,15 @@ class SentenceExtractor:
         answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
         return order_by(answers, [score for _, score in best.values()], self.name)
 
-    def _scores(self, passages: Sequence[Candidate], log_p: Floats) -> tuple[Floats, Floats]:
+    def _stage_scores(self, passages: Sequence[Candidate]) -> Floats | None:
+        """Of `peasi.pr`; None if it has not scored them all."""
+        scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
+        return None if None in scores else np.array(scores, np.float64)
+
+    def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
         """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
-        or the product is asked for, and `peasi.pr` has not scored the passages."""
-        passage_scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
-        if None not in passage_scores:
-            of_passages = np.array(passage_scores, np.float64)
+        or the product is asked for, and the passages have no scores."""
+        if of_passages is not None:
             confidences = self._calibration(answer_logit(of_passages, log_p))
             return log_p - np.logaddexp(0.0, -of_passages) if self._score == "log_product" else confidences, confidences
         if self._score == "log_product":

@@ -16,8 +16,9 @@ Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, 
 
 Not the paper's, and only where a checkpoint says so: PR's head is a cross-encoder's classifier C (`head`), so that it can begin
 as one that ranks sentences ends. In the joint variant its logit is then C(E(q, p)) + V · tanh(E(q, c1 … ck)). Or EASI reads
-the whole passage and scores each sentence's vector, the mean of its own tokens, by a classifier (`extractor` 'span'): the
-softmax goes over all sentences of the passage, and no k is fixed. PR ⊕ EASI then reads the vector of the best sentence.
+the whole passage, and its title if PR does, and scores each sentence's vector, the mean of its own tokens, by a classifier
+(`extractor` 'span'): the softmax goes over all sentences of the passage, and no k is fixed. PR ⊕ EASI then reads the vector of
+the best sentence; in 'mtl0' both read the same text, and one pass over a passage gives p(q, p) and each p(s | p).
 """
 
 from __future__ import annotations
@@ -138,6 +139,23 @@ class PeasiModel(nn.Module):
         """Sentences of a text of EASI (`read_windows`); None: as many as fit."""
         return self.slots if self.extractor == "slots" else None
 
+    @property
+    def reads_title(self) -> bool:
+        """Whether EASI reads the title behind a passage's sentences."""
+        return self.extractor == "span" and "title" in self.reading.around
+
+    @property
+    def at_once(self) -> bool:
+        """Whether PR and EASI have one transformer and one text, so that a single pass serves both."""
+        alike = self.reading.context[0] == "passage" and self.reading.pooling != "candidate"
+        return self.variant == "mtl0" and self.extractor == "span" and alike
+
+    def embeddings(self, tokens: Packed, stretches: tuple[Numbers, Numbers]) -> tuple[Tensor, Tensor]:
+        """What PR reads of each text [texts, d], and EASI of each sentence [sentences, d], by one pass, where they are read
+        `at_once`."""
+        hidden = encoded(self.encoder, tokens)
+        return pool(hidden, tokens, self.reading.pooling), pool_stretches(hidden, *stretches)
+
     def sentence_embedding(self, tokens: Packed, stretches: tuple[Numbers, Numbers]) -> Tensor:
         """E(q, c1 … ck) [texts, d]; of 'span' each sentence's vector [sentences, d]. `stretches`: `Pairs.stretches`."""
         encoder = self.easi_encoder or self.encoder
@@ -198,13 +216,18 @@ def _for_inference(module: nn.Module | None, device: torch.device | str) -> nn.M
 
 def encoding(encoder: LayeredEncoder, tokens: Packed, pooling: Pooling = "first") -> Tensor:
     """Each text's encoding after the last layer [texts, d]: that of its first token, [CLS], or what else `pooling` says."""
-    hidden = encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
+    hidden = encoded(encoder, tokens)
     return hidden[tokens.starts[:-1].long()] if pooling == "first" else pool(hidden, tokens, pooling)
 
 
 def span_encoding(encoder: LayeredEncoder, tokens: Packed, stretches: tuple[Numbers, Numbers]) -> Tensor:
     """The mean encoding after the last layer of each stretch of tokens [stretches, d]."""
-    return pool_stretches(encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers), *stretches)
+    return pool_stretches(encoded(encoder, tokens), *stretches)
+
+
+def encoded(encoder: LayeredEncoder, tokens: Packed) -> Tensor:
+    """Every token's encoding after the last layer [n, d]."""
+    return encoder.run(encoder.embed(tokens), tokens, 0, encoder.shape.layers)
 
 
 def side_by_side(logits: Tensor, filled: Tensor, counts: Tensor) -> Tensor:

@@ -120,6 +120,18 @@ def source_words(settings: BodySettings, start: Start) -> WordSource | None:
     return start.words
 
 
+def check_beside(settings: BodySettings, start: Start, second: Start) -> None:
+    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two differ."""
+    ours, other = start.encoder.shape, second.encoder.shape
+    if ours != other:
+        sizes = f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of {other.width}"
+        raise ValueError(f"peasi.encoder and peasi.easi must be of one shape: {sizes}")
+    if settings.words == "source" and (start.words and start.words.sha256) != (second.words and second.words.sha256):
+        raise ValueError(
+            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
+        )
+
+
 def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
     """The tokenizer of what the training begins with."""
     return Tokeniser(start.folder, min(settings.limit, start.encoder.shape.positions))

@@ -28,8 +28,8 @@ from ranking.peasi.passage_reader import Reader
 from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
 from ranking.peasi.peasi_model import Extractor, Head, PeasiModel, side_by_side
-from ranking.peasi.windows import read_windows
-from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
+from ranking.peasi.windows import Windows, read_windows
+from ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev, Ranks
@@ -44,9 +44,9 @@ Questions = Sequence[Sequence[LabelledPassage]]
 class PassageBatch(NamedTuple):
     """Passages of a step, as PR and as EASI read them."""
 
-    passages: Packed | None  # for PR
+    passages: Packed | None  # for PR, where it does not read what EASI does
     labels: Tensor  # [passages]
-    sentences: Packed | None  # for EASI: windows, passage by passage
+    sentences: Packed | None  # for EASI, or both: windows, passage by passage
     stretches: tuple[Numbers, Numbers]  # which tokens of `sentences` are whose
     passage: Tensor  # [windows]: the passage's place in the batch
     filled: Tensor  # [windows, k]: slots with a sentence; of 'span' k is the most sentences of a window
@@ -87,28 +87,30 @@ class PassageTask:
         self._labels = torch.tensor([float(row.label) for row in rows])
         reading, self._context_dropout = model.reading, context_dropout
         self._texts = [(row.question, *reading.arrange(row.text, row.title)) for row in rows]
-        if model.reads_passages:
+        reads_context = model.reads_passages or model.reads_title
+        if reads_context:
             reading.check_data(self._texts)
-        self.missing = reading.missing(self._texts) if model.reads_passages else {}
+        self.missing = reading.missing(self._texts) if reads_context else {}
         self._passages = tokeniser.pairs(self._texts, reading.turns)
-        asked = [(row.question, [s.text for s in row.sentences]) for row in rows] if model.reads_sentences else []
-        passage, numbers, self._sentences = read_windows(tokeniser, asked, model.window)
+        self._asked = [(row.question, [s.text for s in row.sentences]) for row in rows] if model.reads_sentences else []
+        passage, numbers, self._sentences = self._read_windows(self._texts)
         self._windows = np.bincount(passage, minlength=len(rows))  # [passages]
         self._starts = np.cumsum(self._windows) - self._windows
         with_tokens = self._sentences.filled
-        self._filled = np.zeros((len(numbers), model.window or with_tokens.shape[1]), bool)
-        self._filled[:, : with_tokens.shape[1]] = with_tokens
+        missing_slots = max(0, (model.window or 0) - with_tokens.shape[1])
+        self._filled = np.pad(with_tokens, ((0, 0), (0, missing_slots)))
         self._right = np.zeros_like(self._filled)
         for n, window in enumerate(numbers):
             self._right[n, : len(window)] = [rows[passage[n]].sentences[i].label for i in window]
         self._right &= self._filled  # a correct sentence that is cut off cannot be learnt
-        self._read = np.full(len(rows), model.variant == "joint")  # by EASI
+        self._read = np.full(len(rows), model.variant == "joint" or model.at_once)  # by EASI
         self._read[passage[self._right.any(1)]] = True
         if model.reads_sentences and not self._right.any():
             raise ValueError(f"the correct sentences of all {right} passages are empty or cut off; raise the limit")
         of_easi = np.bincount(passage, self._sentences.lengths, len(rows)).astype(np.int64)
-        self._lengths = self._passages.lengths * model.reads_passages + of_easi * self._read
-        self.tokens_cut = int(self._passages.cut.sum()) * model.reads_passages
+        self._apart = model.reads_passages and not model.at_once  # PR reads texts of its own
+        self._lengths = self._passages.lengths * self._apart + of_easi * self._read
+        self.tokens_cut = int(self._passages.cut.sum()) * self._apart
         self.tokens_cut += int(self._sentences.cut[self._read[passage]].sum())
         self.steps = -(-int(self._lengths.sum()) // tokens)
         if tokens < 2 * self._lengths.max():
@@ -124,28 +126,38 @@ class PassageTask:
     def batches(self, epoch: int) -> Iterator[PassageBatch]:
         random = np.random.default_rng([self._seed, epoch])
         order = random.permutation(np.flatnonzero(self._lengths))
-        device, passages = self.model.encoder.words.weight.device, self._passages
+        device, passages, sentences = self.model.encoder.words.weight.device, self._passages, self._sentences
         if self._context_dropout:
             texts = self.model.reading.dropped(self._texts, self._context_dropout, [self._seed, epoch, 1])
             passages = self._tokeniser.pairs(texts, self.model.reading.turns)
+            sentences = self._read_windows(texts).pairs if self.model.reads_title else sentences
         for numbers in cut(self._lengths, order, self.steps, random):
             counts = self._windows[numbers] * self._read[numbers]
             passage = np.repeat(np.arange(len(numbers)), counts)
             read = np.repeat(self._starts[numbers] - np.cumsum(counts) + counts, counts) + np.arange(len(passage))
             yield PassageBatch(
-                passages.pack(numbers).to(device) if self.model.reads_passages else None,
+                passages.pack(numbers).to(device) if self._apart else None,
                 self._labels[numbers].to(device),
-                self._sentences.pack(read).to(device) if len(read) else None,
-                self._sentences.stretches(read),
+                sentences.pack(read).to(device) if len(read) else None,
+                sentences.stretches(read),
                 *(torch.from_numpy(x).to(device) for x in (passage, self._filled[read], self._right[read])),
             )
 
+    def _read_windows(self, texts: Sequence[tuple[str, ...]]) -> Windows:
+        """What EASI reads of the passages; `texts`: as PR reads them, the titles among them."""
+        titles = [row[1 + self.model.reading.context.index("title")] for row in texts] if self.model.reads_title else None
+        return read_windows(self._tokeniser, self._asked, self.model.window, titles and titles[: len(self._asked)])
+
     def loss(self, batch: PassageBatch) -> Tensor:
         """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
-        loss, beside = torch.zeros((), device=batch.labels.device), None
+        loss, beside, of_passage = torch.zeros((), device=batch.labels.device), None, None
         if batch.sentences is not None:
-            embedding = self.model.sentence_embedding(batch.sentences, batch.stretches)  # [windows, d], or [sentences, d]
             counts = torch.bincount(batch.passage)  # [passages]: windows
+            if self.model.at_once:
+                of_windows, embedding = self.model.embeddings(batch.sentences, batch.stretches)
+                of_passage = of_windows[counts.cumsum(0) - counts]  # the first window's
+            else:
+                embedding = self.model.sentence_embedding(batch.sentences, batch.stretches)  # [windows, d], or [sentences, d]
             logits = self.model.sentence_scores(embedding)
             if self.model.extractor == "span":
                 logits = logits.new_zeros(batch.filled.shape).masked_scatter(batch.filled, logits)
@@ -158,6 +170,7 @@ class PassageTask:
                 beside = self.model.best_embedding(embedding, best, batch.filled, every.isfinite().any(1))
         if batch.passages is not None:
             of_passage = self.model.passage_embedding(batch.passages)
+        if of_passage is not None:
             loss = loss + F.binary_cross_entropy_with_logits(self.model.passage_scores(of_passage, beside), batch.labels)
         return loss
 
@@ -204,14 +217,13 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     """
     settings = inputs.settings
     start = begin(inputs, settings.encoder)
-    body = start.body()
-    body = _easi_body(start) if settings.variant == "easi" else body
+    body = _easi_body(start) if settings.variant == "easi" else start.body()
     second = begin(inputs, settings.easi) if settings.easi and settings.variant in ("mtl1", "joint") else start
     extractor = _extractor(settings, second)
     slots = 1 if extractor == "span" else settings.slots
     model = PeasiModel(body, settings.variant, slots, _head(settings, start), extractor)
     if model.easi_encoder is not None:
-        _check_beside(settings, start, second)
+        check_beside(settings, start, second)
         model.easi_encoder.load_state_dict(_easi_body(second).state_dict())
     elif settings.easi:
         raise ValueError(f"peasi.easi = {settings.easi!r}, but variant {settings.variant!r} has one transformer, peasi.encoder")
@@ -220,14 +232,13 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         model.reading = start.model.reading
     elif model.classifier is not None and (of_sentences := _cross_encoder(start)):
         model.take_classifier(cast(Classifier, of_sentences.classifiers[-1]))
-    if model.reads_passages:
+    if model.reads_passages or (extractor == "span" and not settings.pooling):
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
         raise ValueError("peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out")
     if isinstance(second.model, PeasiModel):
         model.take_sentence_head(second.model)
-    of_sentences = _cross_encoder(second)
-    easi_taken = model.span is not None and of_sentences is not None and of_sentences.reading.pooling != "first"
+    easi_taken = model.span is not None and (of_sentences := _cross_encoder(second)) and of_sentences.reading.pooling != "first"
     if model.span is not None and of_sentences is not None and easi_taken:
         model.span.load_state_dict(of_sentences.classifiers[-1].state_dict())
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
@@ -285,15 +296,3 @@ def _easi_body(start: Start) -> LayeredEncoder:
     """What EASI begins with: the transformer that EASI has in a checkpoint of `peasi`, else the whole one."""
     own = start.model.easi_encoder if isinstance(start.model, PeasiModel) else None
     return own or start.body()
-
-
-def _check_beside(settings: PassageSettings, start: Start, second: Start) -> None:
-    """A checkpoint has one shape and, with words = 'source', one source. Raises ValueError if the two differ."""
-    ours, other = start.encoder.shape, second.encoder.shape
-    if ours != other:
-        sizes = f"{start.name} has {ours.layers} layers of {ours.width}, {second.name} {other.layers} of {other.width}"
-        raise ValueError(f"peasi.encoder and peasi.easi must be of one shape: {sizes}")
-    if settings.words == "source" and (start.words and start.words.sha256) != (second.words and second.words.sha256):
-        raise ValueError(
-            f"{start.name} and {second.name} do not have the same word embeddings; words = 'source' is for two of one source"
-        )

@@ -9,7 +9,7 @@ A tuple of more than `limit` tokens is cut, never silently: `Pairs.cut` counts t
 lose theirs from the end; the first one loses some too if it has more than half of the room and the others need it. For a pair
 this is what tokenizers call longest first. With `turns`, question and candidate share the room as if they were a pair, and the
 other texts get what is left, each in its turn. With `end_to_end` nothing stands between the texts after the first: they are one
-running text, of which it is known which tokens are whose.
+running text, of which it is known which tokens are whose. A title may follow it, behind special tokens.
 """
 
 from __future__ import annotations
@@ -117,6 +117,11 @@ class Tokeniser:
         """Special tokens of a pair."""
         return sum(map(len, self._frame))
 
+    @property
+    def between(self) -> int:
+        """Special tokens between two texts."""
+        return len(self._frame[1])
+
     def sizes(self, texts: Sequence[str]) -> Numbers:
         """Tokens of each text by itself [texts], without special ones."""
         different = list(dict.fromkeys(texts))
@@ -124,12 +129,14 @@ class Tokeniser:
         size = dict(zip(different, map(len, encoded), strict=True))
         return np.fromiter((size[text] for text in texts), np.int64, len(texts))
 
-    def pairs(self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), end_to_end: bool = False) -> Pairs:
+    def pairs(
+        self, tuples: Sequence[tuple[str, ...]], turns: Sequence[int] = (), end_to_end: bool = False, titled: bool = False
+    ) -> Pairs:
         """Tokenise and cut; each tuple has one text or more. Raises ValueError if not even the special tokens fit.
 
         `turns`: the places of all texts but the first, from 1, in the order in which they get room, where all tuples have as
         many; the first of them is the candidate. Without it that is the second text, or the only one. `end_to_end`: without
-        special tokens between the texts after the first.
+        special tokens between the texts after the first. `titled`: the last text of each is a title, which stands apart.
         """
         numbers: dict[str, int] = {}
         for text in chain.from_iterable(tuples):
@@ -150,8 +157,10 @@ class Tokeniser:
         last = np.arange(there.shape[1]) == counts[:, None] - 1
         closers = np.where(last, 2, 1)
         closing = sizes[closers] * there  # [tuples, most texts]: special tokens behind each text
+        running = counts - 1 - titled  # [tuples]: texts after the first, without the title
         if end_to_end:
-            closing[:, 1:] *= last[:, 1:]
+            ends = last | (np.arange(there.shape[1]) == running[:, None])
+            closing[:, 1:] *= ends[:, 1:]
 
         room = self.limit - len(before) - closing.sum(1)  # [tuples]
         if len(room) and room.min() < 2:
@@ -167,7 +176,7 @@ class Tokeniser:
         types[:3] = self._types[0]
         candidate = turns[0] if turns else 1
         own = np.arange(pieces.shape[1]) == 1 + 2 * min(candidate, there.shape[1] - 1)
-        return Pairs(table, starts[pieces], lengths, types, own, (whole - kept).sum(1))
+        return Pairs(table, starts[pieces], lengths, types, own, (whole - kept).sum(1), running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +189,7 @@ class Pairs:
     types: Numbers  # [pieces]
     own: npt.NDArray[np.bool_]  # [pieces]: which is the candidate itself
     cut: Numbers  # [tuples]: tokens left out
+    running: Numbers  # [tuples]: texts after the first, without a title
 
     @property
     def lengths(self) -> Numbers:
@@ -202,14 +212,15 @@ class Pairs:
 
     @property
     def filled(self) -> npt.NDArray[np.bool_]:
-        """[tuples, most texts - 1]: which of the texts after the first have tokens."""
-        return np.asarray(self.sizes[:, 3::2] > 0)
+        """[tuples, most texts - 1]: which of the texts after the first have tokens; a title does not count."""
+        after = self.sizes[:, 3::2]
+        return np.asarray((after > 0) & (np.arange(after.shape[1]) < self.running[:, None]))
 
     def stretches(self, rows: Sequence[int] | Numbers) -> tuple[Numbers, Numbers]:
         """Where `pack(rows)` has the texts that `filled` names, in its order: the first token of each, and how many."""
         sizes = self.sizes[np.asarray(rows, np.int64)]
         starts = (np.cumsum(sizes) - sizes.ravel()).reshape(sizes.shape)
-        there = sizes[:, 3::2] > 0
+        there = self.filled[np.asarray(rows, np.int64)]
         return starts[:, 3::2][there], sizes[:, 3::2][there]
 
     def batches(self, tokens: int) -> Iterator[Numbers]:
