@@ -29,6 +29,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ranking.checkpoint import load_weights
+from ranking.transformer.dropout import dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
@@ -230,17 +231,6 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
             over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
         parts.append(over.transpose(1, 2).reshape(texts * length, -1))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
-
-
-def dropped(x: Tensor, share: float) -> Tensor:
-    """Dropout. On a CPU, where drawing the numbers is a fifth of a training step, each random number of 64 bits decides over
-    four elements; so the share is exact to 1 in 65,536."""
-    if not share or x.is_cuda:
-        return F.dropout(x, share)
-    numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
-    least = round(share * 2**16) - 2**15
-    kept = numbers.view(torch.int16)[: x.numel()].view(x.shape) >= least
-    return x * kept.to(x.dtype).mul_(1 / (1 - share))
 
 
 def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:

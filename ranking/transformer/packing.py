@@ -53,7 +53,8 @@ class Packed:
         By one split: of slices each would have a gradient of all n rows.
         """
         parts = torch.split(rows, [texts * length for _, texts, length in self.groups])
-        return [part.reshape(texts, length, *part.shape[1:]) for part, (_, texts, length) in zip(parts, self.groups, strict=True)]
+        groups = zip(parts, self.groups, strict=True)
+        return [part.reshape(texts, length, *part.shape[1:]) for part, (_, texts, length) in groups]
 
     def to(self, device: torch.device | str) -> Packed:
         tensors = (self.ids, self.types, self.positions, self.own, self.starts)

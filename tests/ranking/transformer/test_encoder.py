@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from indexing.shards.dense import find_model
 from ranking.transformer import encoder as module
-from ranking.transformer.encoder import LayeredEncoder, dropped, exact_windows, fast
+from ranking.transformer.dropout import dropped
+from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast
 from ranking.transformer.huggingface import Shape, translated
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.pooling import pool
