@@ -58,6 +58,18 @@ class Fitting:
             if isinstance(stage, WeighedStage) and stage.weights_file is not None:
                 yield n, stage, self._job.path(stage.weights_file)
 
+    def write(self, done: set[Path]) -> Iterator[tuple[str, list[Fit]]]:
+        """Fit each stage and write its file, if that is not among those `done` already; the stage's key and its tables."""
+        for number, stage, file in self.files():
+            if file in done:
+                continue
+            fits = self.fit(number, stage)
+            self.file(stage, fits).write(file)
+            done.add(file)
+            weights = ", ".join(f"{score} {weight:.3f}" for score, weight in fits[-1].weights.items())
+            say(f"{file.name:<16}{weights}")
+            yield stage.key, fits
+
     def fit(self, number: int, stage: WeighedStage) -> list[Fit]:
         """The tables of weights of stage `number`."""
         self._run_until(number)
@@ -107,17 +119,8 @@ def main() -> None:
         lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
         done: set[Path] = set()
         for name in PLANS:
-            job = load(SAMPLE / name)
-            fitting = Fitting(job, lists, work)
-            for number, stage, file in fitting.files():
-                if file in done:
-                    continue
-                fits = fitting.fit(number, stage)
-                fitting.file(stage, fits).write(file)
-                done.add(file)
-                result |= figures(stage.key, fits[-1])
-                weights = ", ".join(f"{score} {weight:.3f}" for score, weight in fits[-1].weights.items())
-                say(f"{file.name:<16}{weights}")
+            for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
+                result |= figures(key, fits[-1])
     finish("plan_weights", result, options.save)
 
 
