@@ -29,10 +29,10 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import ingest, parse_and_cut
-from pipelines.ingest.crawl_files import find_files
+from pipelines.ingest.crawl_files import FileList, find_files
 from pipelines.inputs.labels import LabelSource
 from pipelines.propagate import propagate
-from pipelines.propagate.passage_parts import parts_of
+from pipelines.propagate.passage_parts import PassageParts
 from pipelines.steps import index, rerank, retrieve, shard_search
 from pipelines.steps.chain import run_steps, steps_of
 from schemas.atomic_files import sha256
@@ -87,19 +87,21 @@ def read_job(path: Path) -> Job:
 
 def parse(job: Job, step: Step) -> Callable[[], object]:
     settings = ingest_settings(job)
-    return lambda: do(ingest.ParsePages(settings, step.work), (0, find_files(job, settings)[0]))
+    FileList.write(find_files(job, settings), step.work)
+    return lambda: do(ingest.ParsePages(settings, step.work), (0,))
 
 
 def cut(job: Job, step: Step) -> Callable[[], object]:
     """The second file, when both are parsed and the duplicates are known."""
     settings = ingest_settings(job)
     files = find_files(job, settings)
+    FileList.write(files, step.work)
     buckets: dict[parse_and_cut.Bucket, list[parse_and_cut.FileKeys]] = {}
     for file in files:
-        for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number, file)):
+        for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)
     lost = [each for bucket in buckets for each in parse_and_cut.find_duplicates(bucket, buckets[bucket])]
-    members = [files[1], *(duplicates for unit, duplicates in lost if unit == 1)]
+    members = [duplicates for unit, duplicates in lost if unit == 1]
     return lambda: do(ingest.CutPassages(settings, step), (1, members))
 
 
@@ -110,8 +112,7 @@ def ingest_settings(job: Job) -> Ingest:
 
 def build(job: Job, step: Step) -> Callable[[], object]:
     passages = Folder.open(step.run / "passages", Passage, "ingest")
-    shard = index.ranges(passages.rows, job.index.shards, job.index.passages_per_shard)[0]
-    return lambda: do(index.BuildShard(job, passages, step), (0, shard))
+    return lambda: do(index.BuildShard(job, passages, step), (0,))
 
 
 def search(job: Job, step: Step) -> Callable[[], object]:
@@ -132,27 +133,27 @@ def search(job: Job, step: Step) -> Callable[[], object]:
 
 def score(job: Job, step: Step) -> Callable[[], object]:
     retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
-    return lambda: do(rerank.RunStages(job, retrieved.path, step), (0, retrieved.parts[0]))
+    return lambda: do(rerank.RunStages(job, retrieved, step), (0,))
 
 
 def choose(job: Job, step: Step) -> Callable[[], object]:
-    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank").parts[0]
-    hits = Folder.open(step.run / "retrieved", Hit, "retrieve").parts[0]
-    return lambda: do(tasks.TaskPart(job, step), (0, scored, hits))
+    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
+    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    return lambda: do(tasks.TaskPart(job, scored, retrieved, step), (0,))
 
 
 def label(job: Job, step: Step) -> Callable[[], object]:
     """Both passes over a part of passages/."""
     assert job.propagate is not None
-    part, settings, labels = parts_of(step.run, windows=True)[0], job.propagate, GivenLabels(step.work / "labels")
+    parts, settings, labels = PassageParts.of(step.run, windows=True), job.propagate, GivenLabels(step.work / "labels")
     spreading = replace(step, run=step.work, name="propagate/found", outputs={})
     if not spreading.work.is_dir():  # else the command, which does this before its workers begin, has done it
         LabelSource.of(job, step.run).write(labels.folder)
         spreading.begin()
 
     def work() -> None:
-        do(propagate.FindLabelsToSpread(labels, spreading), (0, part))
-        do(propagate.LabelPart(labels, settings, step), (0, part))
+        do(propagate.FindLabelsToSpread(parts, labels, spreading), (0,))
+        do(propagate.LabelPart(parts, labels, settings, step), (0,))
 
     return work
 

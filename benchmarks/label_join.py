@@ -23,7 +23,7 @@ from indexing.labels.given_labels import GIVEN_LABEL, GivenLabels
 from indexing.labels.label_lookup import labels_by_id, labels_by_text
 from indexing.passages.text import fold_all
 from pipelines.inputs.label_tables import label_batches
-from pipelines.propagate.passage_parts import parts_of
+from pipelines.propagate.passage_parts import PassageParts
 
 Matches = tuple[int, int]
 """How many pairs of a sentence and a label there are, and the sum of the labels' numbers, which must be equal for all."""
@@ -35,7 +35,7 @@ def own(run: Path, labels: Path, folder: Path) -> Matches:
     stored.write(label_batches(labels))
     numbers = [
         lookup(sentences, stored).number
-        for part in parts_of(run, False)
+        for part in PassageParts.of(run, False)
         for sentences in part.sentences()
         for lookup in (labels_by_id, labels_by_text)
     ]
@@ -46,7 +46,7 @@ def duckdb_parts(run: Path, labels: Path, folder: Path) -> Matches:
     """Two queries for each part of passages/."""
     database = _database(labels, folder)
     pairs = total = 0
-    for part in parts_of(run, False):
+    for part in PassageParts.of(run, False):
         columns = [{"sentence_id": s.sentence_id, "folded": fold_all(s.text)} for s in part.sentences()]
         database.register("sentences", pa.concat_tables([pa.table(column) for column in columns]))
         for join in (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipelines.execution.manifests.manifest import Part
-from pipelines.ingest.crawl_files import InputFile
 from pipelines.ingest.ingest import CutPassages, ParsePages
 from pipelines.ingest.parse_and_cut import Bucket, Duplicates, FileKeys
 from pipelines.steps.rerank import RunStages
@@ -31,18 +29,18 @@ def _fail_where_asked(work: Path, unit: int, stage: str = "work") -> None:
 
 
 class FailingParse(ParsePages):
-    def work(self, unit: int, file: InputFile) -> Iterator[tuple[Bucket, FileKeys]]:
+    def work(self, unit: int) -> Iterator[tuple[Bucket, FileKeys]]:
         _fail_where_asked(self._work_folder, unit, "parse")
-        yield from super().work(unit, file)
+        yield from super().work(unit)
 
 
 class FailingCut(CutPassages):
-    def work(self, unit: int, members: Iterable[InputFile | Duplicates]) -> None:
+    def work(self, unit: int, members: Iterable[Duplicates | None]) -> None:
         _fail_where_asked(self._work_folder, unit, "cut")
         super().work(unit, members)
 
 
 class FailingStages(RunStages):
-    def work(self, unit: int, part: Part) -> None:
+    def work(self, unit: int) -> None:
         _fail_where_asked(self._work_folder, unit)
-        super().work(unit, part)
+        super().work(unit)

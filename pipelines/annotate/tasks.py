@@ -96,9 +96,8 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
     retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
     if len(scored.parts) != len(retrieved.parts):
         raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
-    done = step.reports.read()
-    pending = [(n, *pair) for n, pair in enumerate(zip(scored.parts, retrieved.parts, strict=True)) if n not in done]
-    reports = carry(step, pending, len(scored.parts), TaskPart(job, step), beam_options, job.workers.processes)
+    work = TaskPart(job, scored, retrieved, step)
+    reports = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
     counts = total(reports)
     if counts["tasks"] != sum(counts[name] for name in STRATA) or scored.rows != counts["sentences"] + counts["passages"]:
         raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
@@ -116,15 +115,15 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
 class TaskPart(UnitDoFn):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
-    def __init__(self, job: Job, step: Step) -> None:
+    def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step) -> None:
         super().__init__(step.name, step.work)
-        self._job, self._step = job, step
+        self._job, self._scored, self._retrieved, self._step = job, scored, retrieved, step
 
     def load(self) -> None:
         self._known = KnownLabels(controls_file(self._job))
 
-    def work(self, unit: int, scored: Part, hits: Part) -> None:
-        write_part(unit, scored, hits, settings_of(self._job), self._known, self._step)
+    def work(self, unit: int) -> None:
+        write_part(unit, self._scored.parts[unit], self._retrieved.parts[unit], settings_of(self._job), self._known, self._step)
 
 
 def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: KnownLabels, step: Step) -> None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import platform
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, JobError
 from pipelines.execution.manifests.manifest import Manifest, check_part, read_manifest, repair
 from pipelines.execution.manifests.manifest import Part as Part
 from schemas.atomic_files import replacing, sha256
@@ -138,15 +140,28 @@ def whole_file(file: Path, record: type[R]) -> Iterator[Callable[[Sequence[R]], 
 
 @dataclass(frozen=True)
 class Folder(Generic[R]):
-    """A committed folder of records, for reading."""
+    """A committed folder of records, for reading.
+
+    A worker is sent its place and digest, and reads the manifest itself.
+    """
 
     path: Path
     record: type[R]
-    manifest: Manifest
+    made_by: str
+    sent: str | None = None
+    """The digest that a worker must see there."""
 
     @classmethod
     def open(cls, path: Path, record: type[R], made_by: str) -> Folder[R]:
         """Raises JobError: 66 if there is no manifest (`made_by` is the step to run), 65 if it holds something else."""
+        folder = cls(path, record, made_by)
+        _ = folder.manifest
+        return folder
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the command."""
+        path, record, made_by = self.path, self.record, self.made_by
         manifest = read_manifest(path, made_by)
         if manifest is None:
             run = path.parents[made_by in ("propagate", "collect")]  # whose folders are one level deeper
@@ -158,7 +173,12 @@ class Folder(Generic[R]):
                 f"{record.fingerprint()}; {repair(made_by, manifest.run_of(path))}",
                 BAD_DATA,
             )
-        return cls(path, record, manifest)
+        if self.sent not in (None, _digest(manifest)):
+            raise JobError(f"{platform.node()} sees another {path} than the command: do all workers see that folder?", IO)
+        return manifest
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "record": self.record, "made_by": self.made_by, "sent": self.digest()}
 
     @property
     def rows(self) -> int:
@@ -182,7 +202,11 @@ class Folder(Generic[R]):
 
     def digest(self) -> str:
         """32 hex digits that stand for the folder's content; later steps put them into their fingerprints."""
-        return hashlib.sha256("".join(part.sha256 for part in self.parts).encode()).hexdigest()[:32]
+        return _digest(self.manifest)
+
+
+def _digest(manifest: Manifest) -> str:
+    return hashlib.sha256("".join(part.sha256 for part in manifest.parts).encode()).hexdigest()[:32]
 
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:

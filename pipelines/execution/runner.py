@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 import apache_beam as beam
 import grpc
@@ -34,6 +33,7 @@ from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
+from pipelines.execution.units import Units
 from pipelines.execution.worker_errors import EngineEnded, restored_errors
 
 NEVER_MS = 10**10
@@ -111,7 +111,6 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 def carry(
     step: Step,
-    pending: Sequence[tuple[Any, ...]],
     units: int,
     work: UnitDoFn,
     beam_options: Sequence[str],
@@ -120,20 +119,21 @@ def carry(
     what: str = "units",
     reject: Callable[[Failure], Report] | None = None,
 ) -> list[Report]:
-    """Give each of the step's `pending` units, of `units` in all, to `work`, which reports it; show progress meanwhile.
+    """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
     Returns the reports of all units, by number. Raises as the work does, and as `Step.reported`, whose argument `reject` is.
     """
     sizes = sizes or [1] * units
-    meters = Meters(step.work, sizes)
-    with (
-        progress(step.name, sum(sizes), meters.done, what=what, units=units),
-        naming_what_is_missing(step, units),
-        pipeline(beam_options, processes, len(pending)) as root,
-    ):
-        units_of_work = root | "Units" >> beam.Create(list(pending))  # which also spreads them over the workers
-        _ = units_of_work | "Work" >> beam.ParDo(work)
+    pending = units - step.reports.count()
+    if pending:
+        meters = Meters(step.work, sizes)
+        with (
+            progress(step.name, sum(sizes), meters.done, what=what, units=units),
+            naming_what_is_missing(step, units),
+            pipeline(beam_options, processes, pending) as root,
+        ):
+            _ = root | "Units" >> Units(units, but=step.reports) | "Work" >> beam.ParDo(work)
     return step.reported(units, reject)
 
 

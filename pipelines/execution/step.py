@@ -54,6 +54,10 @@ class Step:
     if_failed: str = ""
     """The output, if there is one, that is written only if units have failed."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers are sent: all but settings and inputs, which grow with the input; the fingerprint stands for them."""
+        return {**self.__dict__, "_fingerprint": self._fingerprint, "settings": {}, "inputs": {}}
+
     @property
     def work(self) -> Path:
         """Where its units report and keep what only the step itself reads; gone when the step is complete. No job with other

@@ -5,16 +5,23 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from indexing.crawl.input_formats import read_pages, suffix_of
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import INPUT_MISSING, JobError
+from schemas.atomic_files import replacing
 
 KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
 """Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
+
+_FILES = "files.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,35 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
         paths.update(p.resolve() for p in files)
     named = sorted((written_name(p, job.folder), p) for p in paths)
     return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+class FileList(Sequence[InputFile]):
+    """The input files by number, as a worker knows them: from a file in the step's work folder."""
+
+    def __init__(self, work: Path) -> None:
+        self._table = pq.read_table(work / _FILES).combine_chunks()
+
+    @staticmethod
+    def write(files: Sequence[InputFile], work: Path) -> None:
+        """Write the file for the workers."""
+        columns = {"path": [os.fsencode(file.path) for file in files], "name": [file.name for file in files]}
+        with replacing(work / _FILES) as temporary:
+            pq.write_table(pa.table(columns), temporary, compression="zstd")
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, number: int) -> InputFile: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[InputFile]: ...
+
+    def __getitem__(self, number: int | slice) -> InputFile | list[InputFile]:
+        if isinstance(number, slice):
+            return [self[n] for n in range(*number.indices(len(self)))]
+        path, name = (self._table[column][number].as_py() for column in ("path", "name"))
+        return InputFile(number, Path(os.fsdecode(path)), name)
 
 
 def unread_files(job: Job, settings: Ingest) -> Counter[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
@@ -23,7 +23,8 @@ from pipelines.execution.manifests.reports import Report, Reports, total
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.ingest.crawl_files import InputFile
+from pipelines.execution.units import Units
+from pipelines.ingest.crawl_files import FileList
 from pipelines.inputs.text_lines import lines
 from schemas.atomic_files import write_text
 
@@ -31,6 +32,8 @@ DOMAINS = "domains.tsv"
 """In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
 CHOSEN = "domains-chosen.tsv"
 """In the step's work folder: the same, from the choice of the domains until the step is done."""
+KEPT = "domains-kept.txt"
+"""In the step's work folder: the domains, a line each, for the workers that parse."""
 
 
 def list_file(job: Job, settings: Ingest) -> Path | None:
@@ -54,39 +57,48 @@ def read_list(path: Path, most: int = 0) -> list[str]:
     return domains
 
 
-def choose(
-    job: Job, settings: Ingest, files: Sequence[InputFile], work: Path, beam_options: Sequence[str] = ()
-) -> frozenset[str] | None:
-    """The domains whose pages are kept; None = all. A choice that is in the work folder already stands.
+def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Sequence[str] = ()) -> frozenset[str] | None:
+    """The domains whose pages are kept of so many files; None = all. A choice that is in the work folder already stands.
 
     Raises JobError: 65 or 66 if the list cannot be read, 65 if no page has a domain.
     """
     domain_list = list_file(job, settings)
     if domain_list is not None:
-        return frozenset(read_list(domain_list, settings.domains))
+        return _keep(read_list(domain_list, settings.domains), work)
     if not settings.domains:
         return None
     chosen = work / CHOSEN
     if not chosen.is_file():
         with (
-            progress("domains", len(files), reports(work).count, what="files"),
-            pipeline(beam_options, job.workers.processes, len(files)) as root,
+            progress("domains", files, reports(work).count, what="files"),
+            pipeline(beam_options, job.workers.processes, files) as root,
         ):
             define(root, files, settings.domains, work)
     domains = listed(chosen.read_text(encoding="utf-8").splitlines())
     if not domains:
         raise JobError(
-            f"ingest.domains = {settings.domains}: no page in {len(files)} files has a registered domain; leave the key out",
+            f"ingest.domains = {settings.domains}: no page in {files} files has a registered domain; leave the key out",
             BAD_DATA,
         )
+    return _keep(domains, work)
+
+
+def _keep(domains: Iterable[str], work: Path) -> frozenset[str]:
+    write_text(work / KEPT, "".join(f"{domain}\n" for domain in sorted(domains)))
     return frozenset(domains)
 
 
-def define(root: beam.Pipeline, files: Sequence[InputFile], most: int, work: Path) -> None:
+def kept(work: Path) -> frozenset[str] | None:
+    """What `choose` has chosen, for a worker."""
+    path = work / KEPT
+    return frozenset(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else None
+
+
+def define(root: beam.Pipeline, files: int, most: int, work: Path) -> None:
     """The pipeline: count the pages of each file's domains, add up, keep the most popular."""
     _ = (
         root
-        | "Files to count" >> beam.Create([(file.number, file) for file in files])
+        | "Files to count" >> Units(files)
         | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
         | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
         | "Most popular" >> Top.Of(most, key=_most_pages)  # [(domain, pages)]
@@ -109,10 +121,14 @@ class CountDomains(UnitDoFn):
         super().__init__("domains", work)
         self._work = work
 
-    def work(self, unit: int, file: InputFile) -> Iterator[DomainCount]:
-        report = reports(self._work).read_one(file.number)
+    def load(self) -> None:
+        self._files = FileList(self._work)
+
+    def work(self, unit: int) -> Iterator[DomainCount]:
+        report = reports(self._work).read_one(unit)
         if report is None:
-            report = Report(file.number, {}, count(read_pages(file.path, file.name, Counter())))
+            file = self._files[unit]
+            report = Report(unit, {}, count(read_pages(file.path, file.name, Counter())))
             reports(self._work).write(report)
         yield from report.counts.items()
 

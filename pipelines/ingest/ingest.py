@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
@@ -29,8 +29,9 @@ from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
+from pipelines.execution.units import Units
 from pipelines.ingest import domain_filter
-from pipelines.ingest.crawl_files import InputFile, find_files, unread_files
+from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
     Bucket,
@@ -90,17 +91,17 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         )  # units that were cut without a file that failed: its pages may be the first of others
     if not (step.work / INPUTS).is_file():
         write_dates(step.work, files)
-    done = step.reports.read()
-    pending = [file for file in files if file.number not in done]
-    domains = domain_filter.choose(job, settings, files, step.work, beam_options)
+    FileList.write(files, step.work)
+    domains = domain_filter.choose(job, settings, len(files), step.work, beam_options)
     sizes = [file.path.stat().st_size for file in files]
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
-    with (
-        progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(files)),
-        naming_what_is_missing(step, len(files)),
-        pipeline(beam_options, job.workers.processes, len(files)) as root,
-    ):
-        define(root, files, pending, settings, step, domains)
+    if step.reports.count() < len(files):
+        with (
+            progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(files)),
+            naming_what_is_missing(step, len(files)),
+            pipeline(beam_options, job.workers.processes, len(files)) as root,
+        ):
+            define(root, len(files), settings, step)
     reports = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
     counts = total(reports)
     check_counts(counts, settings, len(files))
@@ -119,29 +120,25 @@ def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
     return {file.name: "" for file in files if file.number in counted} | digests
 
 
-def define(
-    root: beam.Pipeline,
-    files: Sequence[InputFile],
-    pending: Sequence[InputFile],
-    settings: Ingest,
-    step: Step,
-    domains: Set[str] | None = None,
-) -> None:
-    """The pipeline: parse all files not parsed yet, find duplicates over all files, cut the `pending` ones into passages."""
-    numbered = [(file.number, file) for file in files]
-    units = root | "Files" >> beam.Create(numbered)
-    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work, domains))  # (bucket, FileKeys)
+def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step) -> None:
+    """The pipeline: parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
+    units = root | "Files" >> Units(files)
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work))  # (bucket, FileKeys)
     duplicates = (
         keys
         | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
         | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
     )
     (
-        (duplicates, root | "Pending files" >> beam.Create([(file.number, file) for file in pending]))
-        | "With their files" >> beam.Flatten()
-        | "By file" >> beam.GroupByKey()  # (unit, its InputFile and its Duplicates, any order)
+        (duplicates, root | "Pending files" >> Units(files, but=step.reports) | "Without any" >> beam.Map(_without_duplicates))
+        | "And those without any" >> beam.Flatten()
+        | "By file" >> beam.GroupByKey()  # (unit, its Duplicates in any order, and None if it is pending)
         | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
     )
+
+
+def _without_duplicates(unit: tuple[int]) -> tuple[int, None]:
+    return unit[0], None
 
 
 class ParsePages(UnitDoFn):
@@ -150,19 +147,21 @@ class ParsePages(UnitDoFn):
     skips_reported = False
     may_be_missing = True
 
-    def __init__(self, settings: Ingest, work: Path, domains: Set[str] | None = None) -> None:
+    def __init__(self, settings: Ingest, work: Path) -> None:
         super().__init__("ingest", work)
-        self._settings, self._work, self._domains = settings, work, domains
+        self._settings, self._work = settings, work
 
     def load(self) -> None:
+        self._files = FileList(self._work)
+        self._rules = document_rules(self._settings, domain_filter.kept(self._work))
         self._extractor = Extractor(self._settings.page_seconds)
 
     def teardown(self) -> None:
         self._extractor.close()
 
-    def work(self, unit: int, file: InputFile) -> Iterator[tuple[Bucket, FileKeys]]:
-        report = parsed_files(self._work).read_one(file.number) or parse_file(
-            file, document_rules(self._settings, self._domains), self._extractor, self._work
+    def work(self, unit: int) -> Iterator[tuple[Bucket, FileKeys]]:
+        report = parsed_files(self._work).read_one(unit) or parse_file(
+            self._files[unit], self._rules, self._extractor, self._work
         )
         yield from document_keys(report, self._work)
 
@@ -175,20 +174,14 @@ class CutPassages(UnitDoFn):
         self._settings, self._step = settings, step
 
     def load(self) -> None:
-        self._splitter = splitter(self._settings)
+        self._files, self._splitter = FileList(self._step.work), splitter(self._settings)
 
-    def work(self, unit: int, members: Iterable[InputFile | Duplicates]) -> None:
+    def work(self, unit: int, members: Iterable[Duplicates | None]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
             return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
-        file, duplicates = None, []
-        for member in members:
-            if isinstance(member, InputFile):
-                file = member
-            else:
-                duplicates.append(member)
-        if file is not None:  # else the unit had reported before this run
-            cut_file(file, duplicates, self._splitter, self._step)
+        duplicates = [member for member in members if member is not None]
+        cut_file(self._files[unit], duplicates, self._splitter, self._step)
 
 
 def check_counts(counts: Counter[str], settings: Ingest, files: int) -> None:

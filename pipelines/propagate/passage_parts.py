@@ -20,14 +20,30 @@ AT_ONCE = 8_192
 """Passages that are labelled at once; more if one document has more."""
 
 
-def parts_of(run: Path, windows: bool) -> list[PassagePart]:
-    """The parts of a run's passages; with the texts of their documents if there shall be windows."""
-    passages = Folder.open(run / "passages", Passage, "ingest")
-    if not windows:
-        return [PassagePart(n, passages.path, part) for n, part in enumerate(passages.parts)]
-    documents = Folder.open(run / "documents", Document, "ingest")
-    pairs = enumerate(zip(passages.parts, documents.parts, strict=True))
-    return [PassagePart(n, passages.path, part, (documents.path, texts)) for n, (part, texts) in pairs]
+@dataclass(frozen=True)
+class PassageParts:
+    """The parts of a run's passages, by number; with the texts of their documents if there shall be windows."""
+
+    passages: Folder[Passage]
+    documents: Folder[Document] | None = None
+
+    @classmethod
+    def of(cls, run: Path, windows: bool) -> PassageParts:
+        passages = Folder.open(run / "passages", Passage, "ingest")
+        documents = Folder.open(run / "documents", Document, "ingest") if windows else None
+        if documents is not None and len(documents.parts) != len(passages.parts):
+            raise RuntimeError(f"{len(passages.parts)} parts in {passages.path}, {len(documents.parts)} in {documents.path}")
+        return cls(passages, documents)
+
+    def __len__(self) -> int:
+        return len(self.passages.parts)
+
+    def __iter__(self) -> Iterator[PassagePart]:
+        return (self[number] for number in range(len(self)))
+
+    def __getitem__(self, number: int) -> PassagePart:
+        texts = (self.documents.path, self.documents.parts[number]) if self.documents is not None else None
+        return PassagePart(number, self.passages.path, self.passages.parts[number], texts)
 
 
 @dataclass(frozen=True, slots=True)

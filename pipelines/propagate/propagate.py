@@ -42,7 +42,7 @@ from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.inputs.labels import LabelSource, collected_labels
 from pipelines.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
-from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, parts_of
+from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, PassageParts
 from schemas.atomic_files import WrongShape, read_json, replacing, write_text
 from schemas.corpus import Document, Passage
 from schemas.labels import SentenceLabel, WindowLabel
@@ -96,19 +96,17 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     source, settings = LabelSource.of(job, run), _section(job)
     given_labels = GivenLabels(step.work / "labels")
     labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
-    parts = parts_of(run, settings.windows != "none")
+    parts = PassageParts.of(run, settings.windows != "none")
 
     def do(pass_: Step, work: UnitDoFn) -> list[Report]:
-        done = pass_.reports.read()
-        pending = [(part.number, part) for part in parts if part.number not in done]
-        return carry(pass_, pending, len(parts), work, beam_options, job.workers.processes)
+        return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
         spreading = replace(step, run=step.work, name="propagate/found", outputs={})
         spreading.begin(job.workers)
-        do(spreading, FindLabelsToSpread(given_labels, spreading))
+        do(spreading, FindLabelsToSpread(parts, given_labels, spreading))
         _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
-    reports = do(step, LabelPart(given_labels, settings, step))
+    reports = do(step, LabelPart(parts, given_labels, settings, step))
     rejects = reject(given_labels, step, len(parts), largest, source.name)
     counts = total([*reports, rejects])
     counts["labels"] = labels
@@ -133,19 +131,19 @@ def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
 class FindLabelsToSpread(UnitDoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
-    def __init__(self, given_labels: GivenLabels, step: Step) -> None:
+    def __init__(self, parts: PassageParts, given_labels: GivenLabels, step: Step) -> None:
         super().__init__(step.name, step.work)
-        self._given, self._step = given_labels, step
+        self._parts, self._given, self._step = parts, given_labels, step
 
-    def work(self, unit: int, part: PassagePart) -> None:
+    def work(self, unit: int) -> None:
         rows = 0
-        path = _spread_file(self._step, part.number)
+        path = _spread_file(self._step, unit)
         with replacing(path) as temporary, pa.ipc.new_file(temporary, SPREAD_LABEL) as file:
-            for sentences in part.sentences():
+            for sentences in self._parts[unit].sentences():
                 batch = labels_to_spread(sentences, self._given)
                 file.write_batch(batch)
                 rows += batch.num_rows
-        self._step.reports.write(Report(part.number, {}, {"found": rows}))
+        self._step.reports.write(Report(unit, {}, {"found": rows}))
 
 
 def _spread_file(step: Step, unit: int) -> Path:
@@ -163,15 +161,15 @@ def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
 class LabelPart(UnitDoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
-    def __init__(self, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
+    def __init__(self, parts: PassageParts, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
         super().__init__(step.name, step.work)
-        self._given, self._settings, self._step = given_labels, settings, step
+        self._parts, self._given, self._settings, self._step = parts, given_labels, settings, step
 
     def load(self) -> None:
         self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
 
-    def work(self, unit: int, part: PassagePart) -> None:
-        label_part(part, self._given, self._settings, self._splitter, self._step)
+    def work(self, unit: int) -> None:
+        label_part(self._parts[unit], self._given, self._settings, self._splitter, self._step)
 
 
 def label_part(

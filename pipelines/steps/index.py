@@ -59,6 +59,11 @@ def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
     return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]
 
 
+def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
+    """The shards that the job cuts the passages into."""
+    return ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
+
+
 def step_of(job: Job, run: Path) -> Step:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = Folder.open(run / "passages", Passage, "ingest")
@@ -84,11 +89,9 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return summary(run) + " (complete)"
     step.begin(job.workers)
     passages = Folder.open(run / "passages", Passage, "ingest")
-    units = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
-    done = step.reports.read()
-    pending = [(unit.number, unit) for unit in units if unit.number not in done]
-    work, sizes = BuildShard(job, passages, step), [unit.stop - unit.start for unit in units]
-    reports = carry(step, pending, len(units), work, beam_options, job.workers.processes, sizes, "passages")
+    sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
+    work = BuildShard(job, passages, step)
+    reports = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
     counts = total(reports)
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
@@ -104,12 +107,13 @@ class BuildShard(ModelDoFn):
         self._job, self._passages, self._step = job, passages, step
 
     def load(self) -> None:
+        self._units = units_of(self._job, self._passages)
         self._encoder = passage_encoder(self._job)
         self._coders = sentence_codes.coders(self._job)
 
-    def work(self, unit: int, shard: ShardRange) -> None:
+    def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            build(shard, self._job, self._passages, self._encoder, self._coders, self._step, meter.add)
+            build(self._units[unit], self._job, self._passages, self._encoder, self._coders, self._step, meter.add)
 
 
 def build(

@@ -55,16 +55,14 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     check_answers(run)
     step.begin(job.workers)
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
-    done = step.reports.read()
     sentence_codes.check(job, run)
     check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
-    pending = [(n, part) for n, part in enumerate(retrieved.parts) if n not in done]
-    work, sizes = RunStages(job, retrieved.path, step), [part.rows for part in retrieved.parts]
+    work, sizes = RunStages(job, retrieved, step), [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report:
         return reject_part(retrieved.path, retrieved.parts[failure.unit], failure, step)
 
-    reports = carry(step, pending, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
+    reports = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
     counts = total(reports)
     if sum(sizes) != counts["passages"] + counts["rejected_passages"]:
         raise RuntimeError(f"{sum(sizes)} passages came in: {dict(counts)}")
@@ -98,16 +96,16 @@ def per_question(counts: Mapping[str, int]) -> dict[str, int]:
 class RunStages(ModelDoFn):
     """A part of retrieved hits → a part of scored candidates; and the unit's report."""
 
-    def __init__(self, job: Job, folder: Path, step: Step) -> None:
+    def __init__(self, job: Job, retrieved: Folder[Hit], step: Step) -> None:
         super().__init__(step.name, step.work)
-        self._job, self._folder, self._step = job, folder, step
+        self._job, self._retrieved, self._step = job, retrieved, step
 
     def load(self) -> None:
         self._plan = load_plan(self._job, self._step.run)
 
-    def work(self, unit: int, part: Part) -> None:
+    def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            rerank_part(unit, part, self._folder, self._plan, self._step, meter.add)
+            rerank_part(unit, self._retrieved.parts[unit], self._retrieved.path, self._plan, self._step, meter.add)
 
 
 def rerank_part(

@@ -15,6 +15,7 @@ import torch
 
 from indexing.shards.dense import Encoder, ModelMissing
 from pipelines.config.job_file import Job
+from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
 from pipelines.steps import models
 from pipelines.steps.models import (
@@ -31,6 +32,7 @@ from pipelines.steps.rerank import RunStages, step_of
 from pipelines.steps.shard_search import EncodeQuestions
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
+from schemas.ranked import Hit
 from tests.tiny import write_dense
 
 
@@ -123,7 +125,7 @@ def test_instances_of_a_worker_share_one_copy_of_a_stages_model(
 
     monkeypatch.setattr(Entry, "load", counted)
     gc.collect()
-    workers = [RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {})) for _ in range(3)]
+    workers = [_stages(tmp_path) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(RunStages.setup, workers))
     assert loaded == ["overlap"]
@@ -142,13 +144,17 @@ def test_the_commands_own_process_computes_on_all_cores(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", set_by_user)
     use_threads(7)
-    RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {})).setup()  # a plan without any neural network
+    _stages(tmp_path).setup()  # a plan without any neural network
     assert torch.get_num_threads() == expected
+
+
+def _stages(run: Path) -> RunStages:
+    return RunStages(job(), Folder(run / "retrieved", Hit, "retrieve"), Step(run, "rerank", {}, {}, {}))
 
 
 def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    stages = RunStages(job(), tmp_path, Step(tmp_path, "rerank", {}, {}, {}))
+    stages = _stages(tmp_path)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     stages.setup()
     assert torch.get_num_threads() == 1

@@ -62,10 +62,8 @@ def run_step(job, run, beam_options=()):
     if step.is_complete():
         return "toy (complete)"
     step.begin()
-    done = step.reports.read()
-    pending = [(n, part) for n, part in enumerate(documents.parts) if n not in done]
     work = CountLetters(job, documents, step)
-    reports = carry(step, pending, len(documents.parts), work, beam_options, job.workers.processes)
+    reports = carry(step, len(documents.parts), work, beam_options, job.workers.processes)
     step.finish(reports, total(reports))
     return f"toy  {total(reports)['letters']} letters"
 
@@ -75,7 +73,8 @@ class CountLetters(UnitDoFn):
         super().__init__(step.name, step.work)
         self._job, self._documents, self._step = job, documents, step
 
-    def work(self, number, part):
+    def work(self, number):
+        part = self._documents.parts[number]
         settings = self._job.section("toy")
         counts = [
             LetterCount(d.doc_id, d.text.count(settings.letter) * (1 + settings.double))

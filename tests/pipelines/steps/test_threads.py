@@ -139,10 +139,10 @@ def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_proces
     step.begin()
     times = []
     for _ in range(2):
-        worker = rerank.RunStages(job, retrieved.path, step)
+        worker = rerank.RunStages(job, retrieved, step)
         worker.setup()
-        for unit in enumerate(retrieved.parts):
-            worker.process(unit)
+        for unit in range(len(retrieved.parts)):
+            worker.process((unit,))
         times.append({path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()})
     assert times[0] == times[1]
     assert len(step.reports.read()) == len(retrieved.parts)
@@ -154,10 +154,10 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
         run = copy_until(in_process, tmp_path / str(threads), "retrieved", "shards")
         step, retrieved = rerank.step_of(job, run), Folder.open(run / "retrieved", Hit, "retrieve")
         step.begin()
-        workers = [rerank.RunStages(job, retrieved.path, step) for _ in retrieved.parts]
+        workers = [rerank.RunStages(job, retrieved, step) for _ in retrieved.parts]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(rerank.RunStages.setup, workers))
-            list(pool.map(rerank.RunStages.process, workers, enumerate(retrieved.parts)))
+            list(pool.map(rerank.RunStages.process, workers, [(unit,) for unit in range(len(workers))]))
         spent.append({unit: report.counts["cascade_layer_tokens"] for unit, report in step.reports.read().items()})
     assert spent[0] == spent[1]
     assert len(set(spent[0].values())) > 1
