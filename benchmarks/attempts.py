@@ -34,6 +34,7 @@ from pipelines.inputs.labels import LabelSource
 from pipelines.propagate import propagate
 from pipelines.propagate.passage_parts import PassageParts
 from pipelines.steps import index, rerank, retrieve, shard_search
+from pipelines.steps.answers import questions_of
 from pipelines.steps.chain import run_steps, steps_of
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
@@ -133,7 +134,7 @@ def search(job: Job, step: Step) -> Callable[[], object]:
 
 def score(job: Job, step: Step) -> Callable[[], object]:
     retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
-    return lambda: do(rerank.RunStages(job, retrieved, step), (0,))
+    return lambda: do(rerank.RunStages(job, questions_of(step.run, retrieved), retrieved, step), (0,))
 
 
 def choose(job: Job, step: Step) -> Callable[[], object]:
@@ -181,7 +182,7 @@ STEPS = {
     "ingest_cut": Tried(ingest.step_of, cut, ()),
     "index": Tried(index.step_of, build, ("passages",)),
     "retrieve": Tried(retrieve.step_of, search, ("shards",)),
-    "rerank": Tried(rerank.step_of, score, ("retrieved", "shards")),
+    "rerank": Tried(rerank.step_of, score, ("questions", "retrieved", "shards")),
     "annotate": Tried(tasks.annotate_step, choose, ("scored", "retrieved")),
     "propagate": Tried(propagate.step_of, label, ("passages", "documents")),
 }

@@ -81,6 +81,7 @@ def make_passages(random: np.random.Generator, pool: pa.Array, passages: int) ->
     empty = pa.array([""] * passages)
     passage_id = pc.binary_join_element_wise(doc_id, place, "#")
     columns = [passage_id, doc_id, empty, empty, starts[edges[:-1]], ends[edges[1:] - 1], whole, lists.cast(SENTENCES)]
+    columns += [empty, np.zeros(passages, np.int64), empty]  # from no file
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=Passage.schema()), sentence_id, text
 
 

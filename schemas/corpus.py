@@ -56,6 +56,9 @@ class Passage(Record):
     sentences: tuple[Sentence, ...] = many(
         Sentence, "in reading order; in strict DPR mode those that start in the passage, whole, so it may be empty"
     )
+    source_file: str = column(pa.string(), "Document.source_file; '' where there is no page", default="")
+    source_offset: int = column(pa.int64(), "Document.source_offset", default=0)
+    source_record: str = column(pa.string(), "Document.source_record", default="")
 
 
 @record

@@ -135,3 +135,24 @@ class ScoredCandidate(Record):
     dense_score: float | None = column(pa.float64(), "Hit.dense_score")
     dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
     stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that scored this candidate, in plan order")
+
+
+@record
+class Answer(Record):
+    """The best candidate of one question, with its page and its place in the crawl; all is null where no candidate was kept."""
+
+    question_id: str = column(pa.string(), "Question.question_id")
+    question: str = column(pa.string(), "Question.text")
+    answer: str | None = column(pa.string(), "ScoredCandidate.text of rank 1", default=None)
+    unit: str | None = column(pa.string(), "'passage' or 'sentence'", default=None)
+    score: float | None = column(pa.float64(), "of the last stage that scored it; null in a plan without scores", default=None)
+    title: str | None = column(pa.string(), "Document.title", default=None)
+    url: str | None = column(pa.string(), "Document.url", default=None)
+    candidate_id: str | None = column(pa.string(), "passage_id or sentence_id", default=None)
+    passage_id: str | None = column(pa.string(), "best ranked retrieved passage that holds it", default=None)
+    doc_id: str | None = column(pa.string(), "Document.doc_id", default=None)
+    start: int | None = column(pa.int64(), "code point of Document.text at which it starts", default=None)
+    end: int | None = column(pa.int64(), "code point after its last", default=None)
+    source_file: str | None = column(pa.string(), "Document.source_file; null where there is no page", default=None)
+    source_offset: int | None = column(pa.int64(), "Document.source_offset", default=None)
+    source_record: str | None = column(pa.string(), "Document.source_record", default=None)

@@ -238,7 +238,8 @@ def test_a_checkpoint_that_was_trained_again_is_another_job_s(finished, capsys):
     shutil.copytree(finished / "checkpoints/cosinet", finished / "mine")
     other = finished / "other"
     shutil.copytree(finished / "run", other)
-    shutil.rmtree(other / "scored")
+    for name in ("scored", "answers"):
+        shutil.rmtree(other / name)
     settings = ("rerank", finished / "job.toml", "--out", other, "--set", "rerank.stages.0.checkpoint='mine'")
     assert call(*settings) == 0
     assert call(*settings) == 0 and "(complete)" in capsys.readouterr().out

@@ -77,6 +77,7 @@ def test_a_run_holds_the_folders_that_were_promised(sample_run):
         "retrieved",
         "questions_rejects",
         "scored",
+        "answers",
         "labels/sentences",
         "labels/passages",
         "labels/documents",

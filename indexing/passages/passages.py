@@ -62,6 +62,9 @@ class Splitter:
                 end=end,
                 text=document.text[start:end],
                 sentences=tuple(inside),
+                source_file=document.source_file,
+                source_offset=document.source_offset,
+                source_record=document.source_record,
             )
             for n, (start, end, inside) in enumerate(packed)
         ]

@@ -124,7 +124,7 @@ def _write_shard(
             compression="zstd",
             write_page_checksum=True,
             write_statistics=False,
-            use_dictionary=["doc_id", "url", "title"],
+            use_dictionary=["doc_id", "url", "title", "source_file", "source_record"],
         ) as parquet,
         Bm25Writer(folder / BM25) as lucene,
     ):

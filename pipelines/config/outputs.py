@@ -8,7 +8,7 @@ from typing import TypeAlias
 from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.corpus import Document, Passage, Question, Rejected
 from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
-from schemas.ranked import Hit, ScoredCandidate
+from schemas.ranked import Answer, Hit, ScoredCandidate
 from schemas.record import Record
 
 Outputs: TypeAlias = Mapping[str, type[Record]]
@@ -17,7 +17,7 @@ Outputs: TypeAlias = Mapping[str, type[Record]]
 INGEST: Outputs = {"documents": Document, "passages": Passage, "rejects": Rejected}
 INDEX: Outputs = {"shards": Passage}
 RETRIEVE: Outputs = {"questions": Question, "retrieved": Hit, "questions_rejects": Rejected}
-RERANK: Outputs = {"scored": ScoredCandidate, "scored_rejects": Rejected}
+RERANK: Outputs = {"scored": ScoredCandidate, "answers": Answer, "scored_rejects": Rejected}
 ANNOTATE: Outputs = {"tasks": Task}
 COLLECT: Outputs = {
     "collected/annotations": Annotation,

@@ -32,8 +32,7 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
-from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.execution.units import Units
+from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.execution.worker_errors import EngineEnded, restored_errors
 
 NEVER_MS = 10**10

@@ -1,4 +1,7 @@
-"""What all Beam functions here have in common: a worker process does one unit at a time, whatever the engine does.
+"""The units of a step in a pipeline: their source, and what all functions have in common that do them.
+
+The source is of numbers, so that the graph has the same size however many units there are: what a unit is, its file, part or
+range of rows, a function looks up in what it reads when it loads. A worker process does one unit at a time.
 
 Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge, lazy imports and
 the costs that a model counts are not safe for that. So one lock guards all units of a process; what puts cores to work is more
@@ -18,6 +21,7 @@ from typing import Any, ClassVar
 import apache_beam as beam
 from apache_beam.internal import pickler
 from apache_beam.metrics.metric import Metrics
+from apache_beam.pvalue import PCollection
 
 from pipelines.errors import IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
@@ -29,6 +33,24 @@ _one_at_a_time = RLock()
 _loaded: dict[type[UnitDoFn], UnitDoFn] = {}
 """The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded stays until a unit of
 another step comes to this process."""
+
+
+class Units(beam.PTransform[beam.Pipeline, PCollection[tuple[int]]]):
+    """(n,) for each unit n of `count`, from 0, spread over the workers; `but` those that have a report by then."""
+
+    def __init__(self, count: int, but: Reports | None = None) -> None:
+        super().__init__()
+        self._count, self._but = count, but
+
+    def expand(self, root: beam.Pipeline) -> PCollection[tuple[int]]:
+        numbers: PCollection[tuple[int]] = root | beam.Impulse() | beam.FlatMap(_numbers, self._count, self._but)
+        spread: PCollection[tuple[int]] = numbers | beam.Reshuffle()
+        return spread
+
+
+def _numbers(_impulse: bytes, count: int, but: Reports | None) -> Iterator[tuple[int]]:
+    done = but.numbers() if but is not None else set()
+    yield from ((number,) for number in range(count) if number not in done)
 
 
 class UnitDoFn(beam.DoFn):

@@ -22,8 +22,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.manifests.reports import Report, Reports, total
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
-from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.execution.units import Units
+from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest.crawl_files import FileList
 from pipelines.inputs.text_lines import lines
 from schemas.atomic_files import write_text
@@ -58,7 +57,7 @@ def read_list(path: Path, most: int = 0) -> list[str]:
 
 
 def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Sequence[str] = ()) -> frozenset[str] | None:
-    """The domains whose pages are kept of so many files; None = all. A choice that is in the work folder already stands.
+    """The domains whose pages are kept, of `files` input files; None = all. A choice that is in the work folder already stands.
 
     Raises JobError: 65 or 66 if the list cannot be read, 65 if no page has a domain.
     """

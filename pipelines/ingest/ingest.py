@@ -28,8 +28,7 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
-from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.execution.units import Units
+from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
@@ -50,7 +49,7 @@ from pipelines.ingest.parse_and_cut import (
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document
 
-REVISION = 2
+REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
 
 

@@ -1,4 +1,7 @@
-"""answers.jsonl, for people: the best candidate of each question, with its page and its place in the crawl."""
+"""answers/ and answers.jsonl: the best candidate of each question, with its page and its place in the crawl.
+
+A unit of rerank writes its questions' part of answers/; answers.jsonl, for people, is the parts one after the other.
+"""
 
 from __future__ import annotations
 
@@ -7,59 +10,60 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.execution.parquet_folder import Folder, Part, read_batches
-from schemas.atomic_files import sha256, write_text
-from schemas.corpus import Document, Question
+from pipelines.execution.parquet_folder import Folder, Part, read_part
+from schemas.atomic_files import sha256, whole_text
+from schemas.corpus import Question
+from schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
 
 ANSWERS = "answers.jsonl"
-COLUMNS = (
-    *("question_id", "unit", "candidate_id", "passage_id", "doc_id", "url", "title"),
-    *("start", "end", "text", "rank", "stages"),
-)
-"""What is read of scored/."""
 
 
-def check_answers(run: Path) -> None:
-    """Refuse a run that lacks what answers are written from, before any work is done. Raises JobError (66)."""
-    Folder.open(run / "questions", Question, "retrieve")
-    Folder.open(run / "documents", Document, "ingest")
+def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
+    """questions/, whose parts have the questions of the parts of retrieved/, and those that found nothing.
+
+    Raises JobError (66) if the folder is not there.
+    """
+    questions = Folder.open(run / "questions", Question, "retrieve")
+    if len(questions.parts) != len(retrieved.parts):
+        raise RuntimeError(f"{len(questions.parts)} parts in {questions.path}, {len(retrieved.parts)} in {retrieved.path}")
+    return questions
 
 
-def write_answers(run: Path, parts: Sequence[Part]) -> Part:
-    """Write answers.jsonl from the parts of scored/; returns its lines, bytes and SHA-256.
+def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dict[str, Answer]:
+    """Question id → its answer, for the lists of which something was kept. `rows`: what a plan made of the lists."""
+    passages = {
+        (ranked.question.question_id, each.hit.passage.passage_id): each.hit.passage
+        for ranked in lists
+        for each in ranked.candidates
+    }
+    answers = {}
+    for row in rows:
+        if row.rank == 1:
+            passage = passages[row.question_id, row.passage_id]
+            place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
+            score = row.stages[-1].score if row.stages else None
+            page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
+            answers[row.question_id] = Answer(row.question_id, row.question, row.text, row.unit, score, *page, *place)
+    return answers
+
+
+def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
+    """Write answers.jsonl from the parts of answers/, row by row; returns its lines, bytes and SHA-256.
 
     One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it was dropped.
     """
-    best: dict[str, dict[str, Any]] = {}
-    for part in parts:
-        for batch in read_batches(run / "scored", part, COLUMNS):
-            best.update({row["question_id"]: row for row in batch.to_pylist() if row["rank"] == 1})
-    pages = places_of(run, {row["doc_id"] for row in best.values()})
-    lines = []
-    for question in Folder.open(run / "questions", Question, "retrieve").read():
-        row = best.get(question.question_id)
-        answer: dict[str, Any] = {"question_id": question.question_id, "question": question.text, "answer": None}
-        if row is not None:
-            answer |= {
-                "answer": row["text"],
-                "unit": row["unit"],
-                "score": row["stages"][-1]["score"] if row["stages"] else None,
-            }
-            answer |= {key: row[key] for key in ("title", "url", "candidate_id", "passage_id", "doc_id", "start", "end")}
-            answer |= pages.get(row["doc_id"], {})
-        lines.append(json.dumps(answer, ensure_ascii=False) + "\n")
-    write_text(run / ANSWERS, "".join(lines))
-    return Part(ANSWERS, len(lines), (run / ANSWERS).stat().st_size, sha256(run / ANSWERS))
+    with whole_text(run / ANSWERS) as write:
+        for part in parts:
+            for answer in read_part(run / "answers", part, Answer):
+                write(json.dumps(_line(answer), ensure_ascii=False) + "\n")
+    return Part(ANSWERS, sum(part.rows for part in parts), (run / ANSWERS).stat().st_size, sha256(run / ANSWERS))
 
 
-def places_of(run: Path, doc_ids: set[str]) -> dict[str, dict[str, Any]]:
-    """doc_id → file, offset and record of the crawl, for these documents; no text is read."""
-    folder = Folder.open(run / "documents", Document, "ingest")
-    columns = ["source_file", "source_offset", "source_record"]
-    places = {}
-    for part in folder.parts:
-        for batch in read_batches(folder.path, part, ["doc_id", *columns], rows=8_192):
-            ids = batch.column("doc_id").to_pylist()
-            rows = [row for row, doc_id in enumerate(ids) if doc_id in doc_ids]
-            places.update({ids[row]: {name: batch.column(name)[row].as_py() for name in columns} for row in rows})
-    return places
+def _line(answer: Answer) -> dict[str, Any]:
+    values = answer.to_dict()
+    names = list(values)
+    if answer.answer is None:
+        names = names[: names.index("answer") + 1]
+    elif answer.source_file is None:
+        names = names[: names.index("source_file")]
+    return {name: values[name] for name in names}

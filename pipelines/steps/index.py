@@ -34,7 +34,7 @@ from schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
 """The keys that decide nothing but where the rows are cut into shards."""
-REVISION = 1
+REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 
 

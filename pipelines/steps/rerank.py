@@ -1,7 +1,8 @@
 """Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best answers.
 
-A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need. Within
-it groups of questions are done one after the other (question_groups.py).
+A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need; the
+part of questions/ with its number has these questions, and those that found nothing. Within it groups of questions are done one
+after the other (question_groups.py).
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failure
 from pipelines.execution.manifests.reports import Report, total
 from pipelines.execution.meter import Meter
-from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches, read_part
+from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
-from pipelines.steps.answers import ANSWERS, check_answers, write_answers
+from pipelines.steps.answers import ANSWERS, best_of, questions_of, write_jsonl
 from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
 from pipelines.steps.missing_context import check_context
 from pipelines.steps.models import ModelDoFn, encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.plan import Stage
 from ranking.registry import find
-from schemas.corpus import Rejected
-from schemas.ranked import Hit, ScoredCandidate
+from schemas.corpus import Question, Rejected
+from schemas.ranked import Answer, Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
 REVISION = 3
@@ -52,15 +53,15 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
-    check_answers(run)
-    step.begin(job.workers)
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    questions = questions_of(run, retrieved)
+    step.begin(job.workers)
     sentence_codes.check(job, run)
     check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
-    work, sizes = RunStages(job, retrieved, step), [part.rows for part in retrieved.parts]
+    work, sizes = RunStages(job, questions, retrieved, step), [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report:
-        return reject_part(retrieved.path, retrieved.parts[failure.unit], failure, step)
+        return reject_part(questions, retrieved, failure, step)
 
     reports = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
     counts = total(reports)
@@ -74,7 +75,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
-    answers = write_answers(run, [report.parts["scored"] for report in reports])
+    answers = write_jsonl(run, [report.parts["answers"] for report in reports])
     step.finish(reports, counts | per_question(counts), [answers])
     return summary(run)
 
@@ -94,62 +95,71 @@ def per_question(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 class RunStages(ModelDoFn):
-    """A part of retrieved hits → a part of scored candidates; and the unit's report."""
+    """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
 
-    def __init__(self, job: Job, retrieved: Folder[Hit], step: Step) -> None:
+    def __init__(self, job: Job, questions: Folder[Question], retrieved: Folder[Hit], step: Step) -> None:
         super().__init__(step.name, step.work)
-        self._job, self._retrieved, self._step = job, retrieved, step
+        self._job, self._questions, self._retrieved, self._step = job, questions, retrieved, step
 
     def load(self) -> None:
         self._plan = load_plan(self._job, self._step.run)
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            rerank_part(unit, self._retrieved.parts[unit], self._retrieved.path, self._plan, self._step, meter.add)
+            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, meter.add)
 
 
 def rerank_part(
     unit: int,
-    part: Part,
-    folder: Path,
+    questions: Folder[Question],
+    retrieved: Folder[Hit],
     plan: Sequence[Stage],
     step: Step,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
-    """Run the plan over one part's lists, group by group, write all candidates, report.
+    """Run the plan over one part's lists, group by group, write all candidates and the best, report.
 
     `tell` hears after each group how many passages it has, and how many of them a former run had done.
     """
     kept = KeptGroups(step.work / f"groups-{unit:05d}")
     counts = Counter(dict.fromkeys(("questions", "passages", "candidates", *FATES), 0))
-    writer = PartWriter(step.run / "scored", ScoredCandidate, unit)
-    with writer:
-        for number, lists in enumerate(groups(ranked_lists(read_part(folder, part, Hit)))):
+    best: dict[str, Answer] = {}
+    scored = PartWriter(step.run / "scored", ScoredCandidate, unit)
+    answers = PartWriter(step.run / "answers", Answer, unit)
+    with scored, answers:
+        for number, lists in enumerate(groups(ranked_lists(read_part(retrieved.path, retrieved.parts[unit], Hit)))):
             before = kept.read(number, lists)
             rows, of_group = before or kept.rerank(number, lists, plan)
-            writer.write(rows)
+            scored.write(rows)
+            best |= best_of(lists, rows)
             counts.update(of_group)
             tell(of_group["passages"], of_group["passages"] if before else 0)
-    step.reports.write(Report(unit, {"scored": writer.part}, counts))
+        for question in read_part(questions.path, questions.parts[unit], Question):
+            answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
+    step.reports.write(Report(unit, {"scored": scored.part, "answers": answers.part}, counts))
     kept.delete()
 
 
-def reject_part(folder: Path, part: Part, failure: Failure, step: Step) -> Report:
-    """Write the questions of a part whose unit failed to scored_rejects/, and no candidate to scored/."""
+def reject_part(questions: Folder[Question], retrieved: Folder[Hit], failure: Failure, step: Step) -> Report:
+    """Write the questions of a part whose unit failed to scored_rejects/ and, without an answer, to answers/."""
+    part = retrieved.parts[failure.unit]
     passages = Counter[str]()
     first: dict[str, int] = {}  # question → the row of its first passage
-    for batch in read_batches(folder, part, ["question_id"]):
+    for batch in read_batches(retrieved.path, part, ["question_id"]):
         for question_id in batch.column("question_id").to_pylist():
             first.setdefault(question_id, passages.total())
             passages[question_id] += 1
     scored = PartWriter(step.run / "scored", ScoredCandidate, failure.unit)
+    answers = PartWriter(step.run / "answers", Answer, failure.unit)
     rejects = PartWriter(step.run / "scored_rejects", Rejected, failure.unit)
-    with scored, rejects:
+    with scored, answers, rejects:
+        for question in read_part(questions.path, questions.parts[failure.unit], Question):
+            answers.write([Answer(question.question_id, question.text)])
         for question_id, row in first.items():
             detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
-            rejects.write([Rejected(f"{folder.name}/{part.file}", row, question_id, "", REASON, detail)])
+            rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
     counts = {"rejects": rejects.part.rows, f"rejected.{REASON}": rejects.part.rows, "rejected_passages": passages.total()}
-    parts = {"scored": scored.part, "scored_rejects": rejects.part}
+    parts = {"scored": scored.part, "answers": answers.part, "scored_rejects": rejects.part}
     return step.reports.write(Report(failure.unit, parts, counts | {FAILED_UNITS: 1}))
 
 

@@ -43,7 +43,7 @@ from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Rejected
 from schemas.ranked import Hit
 
-REVISION = 2
+REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
 
 

@@ -25,6 +25,6 @@ def in_process(small_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def begun(in_process: Path, tmp_path: Path) -> Path:
     """A copy of the run before its retrieved passages are reranked."""
     run = tmp_path / "run"
-    later = ("scored", "scored_rejects", "labels", "answers.jsonl", ".lock")
+    later = ("scored", "scored_rejects", "labels", "answers*", ".lock")
     shutil.copytree(in_process, run, ignore=shutil.ignore_patterns(*later))
     return run

@@ -24,7 +24,7 @@ from pipelines.execution.step import work_folders
 from pipelines.revision import revision
 from tests.engines.small_job import call, command, up_to_answers
 
-LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers.jsonl")
+LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers*")
 
 
 @contextmanager

@@ -20,6 +20,7 @@ RECORDS: list[type[Record]] = [
     ranked.Hit,
     ranked.StageScore,
     ranked.ScoredCandidate,
+    ranked.Answer,
     labels.LabelledCandidate,
     labels.SentenceLabel,
     labels.PassageLabel,

@@ -115,7 +115,7 @@ _STEP_OF = {
     **dict.fromkeys(("documents", "passages", "rejects"), "ingest"),
     "shards": "index",
     **dict.fromkeys(("questions", "retrieved", "questions_rejects"), "retrieve"),
-    **dict.fromkeys(("scored", "scored_rejects"), "rerank"),
+    **dict.fromkeys(("scored", "answers", "scored_rejects"), "rerank"),
     "tasks": "annotate",
     "collected": "collect",
     "labels": "propagate",

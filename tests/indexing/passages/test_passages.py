@@ -34,7 +34,7 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 
 
 def document(text: str) -> Document:
-    return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 0, "", "")
+    return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 7, "<urn:uuid:0>", "")
 
 
 def cut(text: str) -> list[str]:
@@ -104,11 +104,11 @@ def test_dpr_mode_gives_blocks_of_exactly_100_words_with_the_sentences_that_star
     assert [len(p.sentences) for p in one_sentence] == [1, 0]
 
 
-def test_a_passage_carries_its_page() -> None:
+def test_a_passage_carries_its_page_and_its_place() -> None:
     assert splitter().split(document("One. Two.")) == [
         Passage(
             "d#0", "d", "http://example.com/", "A title", 0, 9, "One. Two.",
-            (Sentence("d@0", 0, 4, "One."), Sentence("d@5", 5, 9, "Two.")),
+            (Sentence("d@0", 0, 4, "One."), Sentence("d@5", 5, 9, "Two.")), "f", 7, "<urn:uuid:0>",
         )
     ]  # fmt: skip
 

@@ -73,14 +73,14 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
     assert again.read_bytes() == file.read_bytes()
 
     job, run = tmp_path / "job.toml", tmp_path / "run"
-    shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers.jsonl"))
+    shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers*"))
     shutil.copytree(ranked / "cascade", tmp_path / "cascade")
     job.write_text((ranked / "job.toml").read_text() + BLEND)
     assert call("rerank", job, "--out", run) == 0
     blended = Folder.open(run / "scored", ScoredCandidate, "rerank").read()
     assert Counter(row.stages[-1].stage for row in blended)["blend"] > 100
     job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete"') + BLEND)
-    shutil.copytree(run, tmp_path / "other", ignore=shutil.ignore_patterns("scored", "work", "answers.jsonl"))
+    shutil.copytree(run, tmp_path / "other", ignore=shutil.ignore_patterns("scored", "work", "answers*"))
     capsys.readouterr()
     assert call("rerank", job, "--out", tmp_path / "other") == 78
     assert "rerank.stages.3: weights_file" in capsys.readouterr().err
@@ -150,7 +150,7 @@ def test_the_exits_of_a_cascade_get_a_table_that_its_stage_takes(ranked, small_r
     assert call("weights", ranked / "run/scored", *options, *more) == 0 and file.read_bytes() == written
 
     job, run = tmp_path / "job.toml", tmp_path / "run"
-    shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers.jsonl"))
+    shutil.copytree(ranked / "run", run, ignore=shutil.ignore_patterns("scored", "work", "answers*"))
     shutil.copytree(ranked / "cascade", tmp_path / "cascade")
     job.write_text((ranked / "job.toml").read_text().replace("drop = [0.5]\n", f"drop = [0.5]\n{EXIT_WEIGHTS}"))
     assert call("rerank", job, "--out", run) == 0

@@ -136,7 +136,7 @@ def retrieved(reranked: tuple[Job, Path], tmp_path: Path, monkeypatch: pytest.Mo
     """The job, and a copy of the run before rerank, whose units can be asked to fail."""
     monkeypatch.setattr(rerank, "RunStages", FailingStages)
     run = tmp_path / "run"
-    shutil.copytree(reranked[1], run, ignore=shutil.ignore_patterns("scored", "scored_rejects", "answers.jsonl"))
+    shutil.copytree(reranked[1], run, ignore=shutil.ignore_patterns("scored", "scored_rejects", "answers*"))
     return reranked[0], run
 
 
@@ -226,7 +226,7 @@ def test_a_failed_unit_is_tried_again_also_when_its_rejects_are_reported(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(rerank, "write_answers", killed)
+        patch.setattr(rerank, "write_jsonl", killed)
         run_step(with_limits(job, max_failed_units=1), run, "rerank")
     cause.unlink()
     run_step(job, run, "rerank")

@@ -15,7 +15,7 @@ from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import new_pipeline
 from pipelines.execution.step import Step
-from pipelines.execution.units import Units
+from pipelines.execution.unit_dofn import Units
 from schemas.corpus import Question
 
 

@@ -32,6 +32,7 @@ from pipelines.steps.rerank import RunStages, step_of
 from pipelines.steps.shard_search import EncodeQuestions
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
+from schemas.corpus import Question
 from schemas.ranked import Hit
 from tests.tiny import write_dense
 
@@ -149,7 +150,8 @@ def test_the_commands_own_process_computes_on_all_cores(
 
 
 def _stages(run: Path) -> RunStages:
-    return RunStages(job(), Folder(run / "retrieved", Hit, "retrieve"), Step(run, "rerank", {}, {}, {}))
+    questions, retrieved = Folder(run / "questions", Question, "retrieve"), Folder(run / "retrieved", Hit, "retrieve")
+    return RunStages(job(), questions, retrieved, Step(run, "rerank", {}, {}, {}))
 
 
 def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

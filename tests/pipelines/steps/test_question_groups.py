@@ -13,6 +13,7 @@ from pipelines.config.outputs import RERANK
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
 from pipelines.steps import question_groups
+from pipelines.steps.answers import questions_of
 from pipelines.steps.question_groups import groups, ranked_lists
 from pipelines.steps.rerank import rerank_part
 from ranking.plan import Stage
@@ -50,16 +51,16 @@ class Reranking:
     """Reranks the first part of a run into a folder, as often as it is called."""
 
     def __init__(self, retrieved: Folder[Hit], run: Path) -> None:
-        self._retrieved, self.step, self.progress = retrieved, Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
+        self._questions, self._retrieved = questions_of(retrieved.path.parent, retrieved), retrieved
+        self.step, self.progress = Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
         self.step.begin()
 
     def __call__(self, reranker: Letters) -> dict[str, int]:
         """The unit's counts."""
         self.progress.clear()
         plan = [Stage("letters", reranker, 3)]
-        rerank_part(
-            0, self._retrieved.parts[0], self._retrieved.path, plan, self.step, lambda *said: self.progress.append(said)
-        )
+        tell = lambda *said: self.progress.append(said)  # noqa: E731
+        rerank_part(0, self._questions, self._retrieved, plan, self.step, tell)
         return dict(self.step.reports.read()[0].counts)
 
     def sha256(self) -> str:

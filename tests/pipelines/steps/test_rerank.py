@@ -22,8 +22,9 @@ from ranking import registry
 from ranking.baselines import complete
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
+from schemas.corpus import Document, Question
 from schemas.model_files import write_sums
-from schemas.ranked import ScoredCandidate
+from schemas.ranked import Answer, ScoredCandidate
 from tests.tiny import SETTINGS, checkpoint
 
 TOY = {
@@ -90,7 +91,7 @@ def call(*arguments: object) -> int:
 
 def retrieved(run: Path, folder: Path) -> Path:
     """A run folder in which only reranking is to be done."""
-    for name in ("documents", "questions", "retrieved"):
+    for name in ("questions", "retrieved"):
         shutil.copytree(run / name, folder / name)
     return folder
 
@@ -139,6 +140,26 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
     (tmp_path / "set.tsv").write_text("\n".join(lines) + "\n")
     assert call("evaluate", "letters", "--labels", tmp_path / "set.tsv", "--checkpoint", toy, "--metrics", "P@1") == 0
     assert "100.00" in capsys.readouterr().out
+
+
+def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tmp_path) -> None:
+    run = retrieved(small_run, tmp_path / "run")
+    assert call("rerank", job_of(tmp_path, 'reranker = "overlap"\nkeep = 3'), "--out", run) == 0
+    lines = [json.loads(line) for line in (run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    answers = Folder.open(run / "answers", Answer, "rerank")
+    questions = Folder.open(run / "questions", Question, "retrieve")
+    assert [line["question_id"] for line in lines] == [question.question_id for question in questions.read()]
+    assert [each.answer for each in answers.read()] == [line["answer"] for line in lines]
+    best = {row.question_id: row for row in rows_of(run) if row.rank == 1}
+    assert {line["question_id"]: line["answer"] for line in lines if line["answer"]} == {q: best[q].text for q in best}
+    places = {
+        document.doc_id: (document.source_file, document.source_offset, document.source_record)
+        for document in Folder.open(small_run / "documents", Document, "ingest").read()
+    }
+    assert len(places) > 30 and len(best) > 20
+    for line in lines:
+        if line["answer"] is not None:
+            assert (line["source_file"], line["source_offset"], line["source_record"]) == places[line["doc_id"]]
 
 
 def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(small_run, tmp_path, monkeypatch, capsys) -> None:

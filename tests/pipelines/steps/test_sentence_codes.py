@@ -185,7 +185,7 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
 def test_the_store_of_another_model_is_refused_with_what_to_do(sample: tuple[Job, Path], tmp_path: Path) -> None:
     _, folder = sample
     other = job(tmp_path, checkpoint(tmp_path / "other", seed=1))
-    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
     with pytest.raises(ShardMismatch, match=r"sentence codes are of checkpoint .*, the job's is .*another --out"):
         list(run_steps(other, tmp_path / "run", ["rerank"], ()))
     with pytest.raises(JobError, match="holds the output of another job: input checkpoints of hashing"):
@@ -195,7 +195,7 @@ def test_the_store_of_another_model_is_refused_with_what_to_do(sample: tuple[Job
 
 def test_a_store_cut_short_is_refused_before_any_worker_starts(sample: tuple[Job, Path], tmp_path: Path) -> None:
     hashing_job, folder = sample
-    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
     path = next((tmp_path / "run" / "shards").rglob("bits.arrow"))
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(ShardDamaged, match=r"bits.arrow has .* bytes, .* were written"):

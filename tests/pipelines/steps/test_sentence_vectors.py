@@ -193,7 +193,7 @@ def test_vectors_of_another_encoder_form_or_context_are_refused(
         text = (tmp_path / "job.toml").read_text().replace("[retrieve]", "encoder_tokens = 32\n\n[retrieve]")
         (tmp_path / "job.toml").write_text(text)
         other = load(tmp_path / "job.toml")
-    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored"))
+    shutil.copytree(folder, tmp_path / "run", ignore=shutil.ignore_patterns("scored", "answers"))
     with pytest.raises(ShardMismatch, match=r"sentence vectors are of encoder and settings .*another --out"):
         run(other, None, "rerank")
     with pytest.raises(JobError, match="holds the output of another job") as refusal:

@@ -16,6 +16,7 @@ from indexing.shards.dense import Encoder
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder, read_manifest
 from pipelines.steps import models, rerank
+from pipelines.steps.answers import questions_of
 from pipelines.steps.chain import run_steps
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
@@ -134,12 +135,12 @@ def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, 
 
 
 def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_process: Path, tmp_path: Path) -> None:
-    run = copy_until(in_process, tmp_path, "retrieved", "shards")
+    run = copy_until(in_process, tmp_path, "questions", "retrieved", "shards")
     step, retrieved = rerank.step_of(job, run), Folder.open(run / "retrieved", Hit, "retrieve")
     step.begin()
     times = []
     for _ in range(2):
-        worker = rerank.RunStages(job, retrieved, step)
+        worker = rerank.RunStages(job, questions_of(run, retrieved), retrieved, step)
         worker.setup()
         for unit in range(len(retrieved.parts)):
             worker.process((unit,))
@@ -151,10 +152,10 @@ def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_proces
 def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path, tmp_path: Path) -> None:
     spent = []
     for threads in (1, 4):
-        run = copy_until(in_process, tmp_path / str(threads), "retrieved", "shards")
+        run = copy_until(in_process, tmp_path / str(threads), "questions", "retrieved", "shards")
         step, retrieved = rerank.step_of(job, run), Folder.open(run / "retrieved", Hit, "retrieve")
         step.begin()
-        workers = [rerank.RunStages(job, retrieved, step) for _ in retrieved.parts]
+        workers = [rerank.RunStages(job, questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts]
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(rerank.RunStages.setup, workers))
             list(pool.map(rerank.RunStages.process, workers, [(unit,) for unit in range(len(workers))]))
