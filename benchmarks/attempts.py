@@ -226,7 +226,9 @@ def contents(run: Path, step: Step, inputs: tuple[str, ...]) -> Contents:
     """The files that a step's unit left in a run, with the digests of those whose bytes the job decides."""
     reports = parse_and_cut.parsed_files(step.work) if (step.work / "parsed").is_dir() else step.reports
     for each in (reports, step.reports):
-        if wrong := each.drop_damaged():
+        for _ in each.sound(wrong := []):
+            pass
+        if wrong:
             return {"damaged": ", ".join(wrong)}
     digests = {}
     for path in sorted(path for path in run.rglob("*") if path.is_file()):

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.harness import arguments, finish, run_command, say, seconds
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
-from pipelines.execution.manifests.reports import total
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.runner import configure_logging
 from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
@@ -44,9 +44,9 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
     splitter = parse_and_cut.splitter(settings)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], splitter, step)
-    counts = total(step.reports.read().values())
-    step.finish(step.reports.read().values(), counts)
-    return counts
+    outcome = Outcome.of(step.reports.each())
+    step.finish(outcome, outcome.counts)
+    return outcome.counts
 
 
 def peak_of_command(data: Path, folder: Path, copies: int, inline: bool) -> float:

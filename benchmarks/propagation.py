@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
@@ -49,15 +50,15 @@ def write_passages(run: Path, passages: int) -> tuple[pa.Array, pa.Array]:
     random = np.random.default_rng(0)
     words = WORDS.split()
     pool = pa.array([" ".join(random.choice(words, random.integers(8, 30))) for _ in range(20_000)])
-    reports, ids, texts = [], [], []
+    outcome, ids, texts = Outcome(), [], []
     for unit in range(PARTS):
         with PartWriter(run / "passages", Passage, unit) as writer:
             table, sentence_id, text = make_passages(random, pool, passages // PARTS)
             writer.write_table(table)
         ids.append(sentence_id)
         texts.append(text)
-        reports.append(Report(unit, {"passages": writer.part}))
-    step.finish(reports, {})
+        outcome.add(Report(unit, {"passages": writer.parts}))
+    step.finish(outcome, {})
     return pa.concat_arrays(ids), pa.concat_arrays(texts)
 
 

@@ -14,8 +14,9 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -139,12 +140,20 @@ def read_json(file: Path, shape: type[T]) -> T:
 
     Raises FileNotFoundError; WrongShape if it is not UTF-8, not JSON, or of another shape.
     """
+    form: Any = shape
     try:
-        return TypeAdapter(shape).validate_json(file.read_bytes(), strict=True)
+        value: T = _adapter(form).validate_json(file.read_bytes(), strict=True)
+        return value
     except ValidationError as e:
         first = e.errors(include_url=False)[0]
         place = ".".join(str(key) for key in first["loc"])
         raise WrongShape(f"{file}: {place + ': ' if place else ''}{first['msg']}") from None
+
+
+@lru_cache(maxsize=64)
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    """Building one takes longer than reading a small file."""
+    return TypeAdapter(shape)
 
 
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:

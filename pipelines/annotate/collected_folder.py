@@ -20,6 +20,7 @@ from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.annotation_tools import spreadsheet
 from pipelines.config.outputs import COLLECT as OUTPUTS
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import WORK, Step
@@ -93,7 +94,7 @@ def replace(
             for name, row in _rows_of(task, task_votes, outcome):
                 writers[name].write([row])
     _check_sums(counts, writers)
-    step.finish([Report(0, {name: writer.part for name, writer in writers.items()})], dict(sorted(counts.items())))
+    step.finish(Outcome.of([Report(0, {name: writer.parts for name, writer in writers.items()})]), dict(sorted(counts.items())))
     write_text(stage / "collected" / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
     write_text(stage / "collected" / OPEN_TASKS, _adjudication_pack(open_tasks))
     figures = {"settings": settings, "exports": sources, "counts": dict(sorted(counts.items())), **agreement.to_json()}

@@ -22,7 +22,7 @@ from pipelines.config.job_file import Annotate, Job
 from pipelines.config.outputs import ANNOTATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter, read_batches
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
@@ -97,8 +97,8 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
     if len(scored.parts) != len(retrieved.parts):
         raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
     work = TaskPart(job, scored, retrieved, step)
-    reports = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
-    counts = total(reports)
+    outcome = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
+    counts = outcome.counts
     if counts["tasks"] != sum(counts[name] for name in STRATA) or scored.rows != counts["sentences"] + counts["passages"]:
         raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
     if not counts["tasks"]:
@@ -109,7 +109,7 @@ def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
         if not counts["controls_found"]:
             problem = f"none of its {counts['controls_given']} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
-    step.finish(reports, counts)
+    step.finish(outcome, counts)
 
 
 class TaskPart(UnitDoFn):
@@ -153,7 +153,7 @@ def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: K
             counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
             writer.write([task])
     counts["tasks"] = writer.part.rows
-    step.reports.write(Report(unit, {"tasks": writer.part}, counts))
+    step.reports.write(Report(unit, {"tasks": writer.parts}, counts))
 
 
 def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:

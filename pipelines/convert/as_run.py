@@ -14,6 +14,7 @@ from pathlib import Path
 from pipelines.datasets import read_dataset, row_count
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
 from pipelines.execution.lock import claimed
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.progress import reading
@@ -45,7 +46,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         if step.is_complete(checksums=True):
             return f"candidates {out} (complete)"
         step.begin()
-        reports, questions, candidates = [], 0, 0
+        outcome, questions, candidates = Outcome(), 0, 0
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
             for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
@@ -57,10 +58,10 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
                     question_part.write([ranked.question for ranked in block])
                     for ranked in block:
                         hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-                reports.append(Report(unit, {"questions": question_part.part, "retrieved": hit_part.part}))
+                outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}))
                 questions += len(block)
                 candidates += sum(len(ranked.candidates) for ranked in block)
-        step.finish(reports, {"questions": questions, "candidates": candidates})
+        step.finish(outcome, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
         f"candidates {names}: {counted(questions, 'question')}, {counted(candidates, 'candidate')}; "

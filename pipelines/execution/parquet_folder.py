@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, JobError
-from pipelines.execution.manifests.manifest import Manifest, check_part, read_manifest, repair
+from pipelines.execution.manifests.manifest import TABLE, Manifest, check_part, read_manifest, repair
 from pipelines.execution.manifests.manifest import Part as Part
 from schemas.atomic_files import replacing, sha256
 from schemas.record import Record
@@ -67,6 +67,11 @@ class _RowGroups(Generic[R]):
             self._write_group(table.slice(first, ROWS_PER_GROUP))
         self._waiting_table = table.slice(whole).combine_chunks()
 
+    @property
+    def waiting(self) -> int:
+        """Rows that are in no group yet."""
+        return len(self._waiting) + len(self._waiting_table)
+
     def _write_group(self, rows: pa.Table) -> None:
         self._writer.write_table(rows.combine_chunks())
         self.rows += len(rows)
@@ -89,18 +94,31 @@ class _RowGroups(Generic[R]):
 
 
 class PartWriter(Generic[R]):
-    """Writes one part of a folder, row group by row group. Use as a context manager.
+    """Writes a unit's parts of a folder, most often one, row group by row group. Use as a context manager.
 
-    After the block `part` says what was written; an exception inside leaves nothing behind.
+    After the block `parts` says what was written. An exception inside leaves no temporary file behind; parts that it had
+    finished before are named by no report.
     """
 
-    part: Part
-
     def __init__(self, folder: Path, record: type[R], unit: int) -> None:
-        self._folder, self._unit = folder, unit
-        self._open = contextlib.ExitStack()
-        self._temporary = self._open.enter_context(creating(folder / f"part-{unit:05d}"))
-        self._groups = _RowGroups(self._temporary, record)
+        self._folder, self._record, self._unit = folder, record, unit
+        self._parts: list[Part] = []
+        self._begin()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return tuple(self._parts)
+
+    @property
+    def part(self) -> Part:
+        """The only one."""
+        (part,) = self._parts
+        return part
+
+    @property
+    def rows(self) -> int:
+        """Rows of the part that is being written."""
+        return self._groups.rows + self._groups.waiting
 
     def write(self, rows: Sequence[R]) -> None:
         """Append records."""
@@ -110,20 +128,34 @@ class PartWriter(Generic[R]):
         """Append the rows of a table of the record's schema. A part is written by `write` or by this, not by both."""
         self._groups.write_table(rows)
 
+    def begin_part(self) -> None:
+        """What comes now is another part."""
+        self._end(finish=True)
+        self._begin()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with self._open:
-            if error is not None:
+        self._end(finish=error is None)
+
+    def _begin(self) -> None:
+        self._temporaries = contextlib.ExitStack()
+        self._temporary = self._temporaries.enter_context(creating(self._folder / f"part-{self._unit:05d}"))
+        self._groups = _RowGroups(self._temporary, self._record)
+
+    def _end(self, finish: bool) -> None:
+        with self._temporaries:
+            if not finish:
                 self._groups.close()
                 return
             self._groups.finish()
             digest = sha256(self._temporary)
-            name = f"part-{self._unit:05d}-{digest[:8]}.parquet"
+            number = f".{len(self._parts):04d}" if self._parts else ""  # in a listing of the folder they follow each other
+            name = f"part-{self._unit:05d}{number}-{digest[:8]}.parquet"
             size = self._temporary.stat().st_size
             put(self._temporary, self._folder / name)
-            self.part = Part(name, self._groups.rows, size, digest)
+            self._parts.append(Part(name, self._groups.rows, size, digest))
 
 
 @contextlib.contextmanager
@@ -185,7 +217,7 @@ class Folder(Generic[R]):
         return self.manifest.rows
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> Sequence[Part]:
         return self.manifest.parts
 
     def read(self) -> Iterator[R]:
@@ -206,7 +238,10 @@ class Folder(Generic[R]):
 
 
 def _digest(manifest: Manifest) -> str:
-    return hashlib.sha256("".join(part.sha256 for part in manifest.parts).encode()).hexdigest()[:32]
+    digest = hashlib.sha256()
+    for part in manifest.parts:
+        digest.update(part.sha256.encode())
+    return digest.hexdigest()[:32]
 
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
@@ -246,9 +281,10 @@ _sound: dict[Path, str] = {}  # a part whose checksum this process has compared 
 
 
 def sweep(folder: Path, named: Collection[str]) -> None:
-    """Remove what an interrupted run left in a folder: temporary files, and parts (shards too) that nothing names."""
+    """Remove what an interrupted run left in a folder, which has no manifest: temporary files, tables of a manifest, and parts
+    (shards too) that nothing names."""
     if folder.is_dir():
         for path in folder.iterdir():
             is_temporary = path.name.startswith(".") and path.name.endswith(".tmp")
-            if is_temporary or (_PART.match(path.name) and path.name not in named):
+            if is_temporary or TABLE.fullmatch(path.name) or (_PART.match(path.name) and path.name not in named):
                 remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from pipelines.errors import USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.manifests.failures import Failure
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
 from pipelines.execution.progress import progress
@@ -117,11 +118,11 @@ def carry(
     sizes: Sequence[int] = (),
     what: str = "units",
     reject: Callable[[Failure], Report] | None = None,
-) -> list[Report]:
+) -> Outcome:
     """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
-    Returns the reports of all units, by number. Raises as the work does, and as `Step.reported`, whose argument `reject` is.
+    Returns what all units have reported. Raises as the work does, and as `Step.reported`, whose argument `reject` is.
     """
     sizes = sizes or [1] * units
     pending = units - step.reports.count()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 from pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.manifests.run_folder import SHOWN, differences, following, shortened
 from pipelines.execution.parquet_folder import sweep
@@ -113,17 +114,22 @@ class Step:
             write_text(mark, self.fingerprint() + "\n", replace=False)
         limits = limits or Limits()
         Limits(limits.tries, limits.max_failed_units).write(self.work)
-        damage = [*self._reopen(manifests), *self.reports.drop_damaged()]
+        damage = self._reopen(manifests)
+        failed, named = list[int](), {name: set[str]() for name in self.outputs}
+        for report in self.reports.sound(damage):
+            if FAILED_UNITS in report.counts:
+                failed.append(report.unit)
+                continue
+            for name, parts in report.parts.items():
+                named[name].update(part.file for part in parts)
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {self.name} makes it again")
         if len(damage) > SHOWN:
             print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
         Failures(self.work).forget()
-        reports = self.reports.read()
-        self.reports.forget(unit for unit, report in reports.items() if FAILED_UNITS in report.counts)
-        done = [report for report in reports.values() if FAILED_UNITS not in report.counts]
-        for name in self.outputs:
-            sweep(self.run / name, [report.parts[name].file for report in done if name in report.parts])
+        self.reports.forget(failed)
+        for name, files in named.items():
+            sweep(self.run / name, files)
 
     def _manifests(self) -> dict[str, Manifest]:
         """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
@@ -136,10 +142,10 @@ class Step:
     def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
         """Make reports of the manifests again, as far as these hold the units' counts, and remove them; returns the damage."""
         damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name)]
-        parts: dict[int, dict[str, Part]] = {}
+        parts: dict[int, dict[str, list[Part]]] = {}
         for name, manifest in manifests.items():
             for part in manifest.parts:
-                parts.setdefault(part.unit, {})[name] = part
+                parts.setdefault(part.unit, {}).setdefault(name, []).append(part)
         if manifests and self._are_all(manifests):
             for unit, counts in manifests[next(iter(self.outputs))].units.items():
                 self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
@@ -147,25 +153,29 @@ class Step:
             (self.run / name / MANIFEST).unlink()
         return damage
 
-    def reported(self, units: int, reject: Callable[[Failure], Report] | None = None) -> list[Report]:
-        """The reports of all the step's units, which are numbered from 0, by number.
+    def reported(self, units: int, reject: Callable[[Failure], Report] | None = None) -> Outcome:
+        """What all the step's units have reported, which are numbered from 0.
 
         `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more have failed than
         may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has not reported; or if a part that it
         names is not here in its size: a worker may see another folder under the run's name.
         """
-        reports = self.reports.read()
-        failures = [failure for unit, failure in Failures(self.work).read().items() if unit not in reports]
+        done = self.reports.numbers()
+        failures = [failure for unit, failure in Failures(self.work).read().items() if unit not in done]
         if failures and (reject is None or len(failures) > Limits.read(self.work).max_failed_units):
-            raise JobError(self._failed(failures, units, len(reports), reject is not None), IO)
-        if reject is not None and failures:
-            reports = dict(sorted((reports | {failure.unit: reject(failure) for failure in failures}).items()))
-        silent = [unit for unit in range(units) if unit not in reports]
-        lost = [r.unit for r in reports.values() if any(damage_of(self.run / name, part) for name, part in r.parts.items())]
+            raise JobError(self._failed(failures, units, len(done), reject is not None), IO)
+        if reject is not None:
+            done |= {reject(failure).unit for failure in failures}
+        silent = [unit for unit in range(units) if unit not in done]
+        outcome, lost = Outcome(), list[int]()
+        for report in self.reports.each() if not silent else ():
+            outcome.add(report)
+            if any(damage_of(self.run / name, part) for name, parts in report.parts.items() for part in parts):
+                lost.append(report.unit)
         for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
             if numbers:
                 raise JobError(f"{self.named(numbers)} {what}: do all workers see {self.run}?", IO)
-        return list(reports.values())
+        return outcome
 
     def named(self, units: Sequence[int]) -> str:
         """'units 3, 4 of rerank', for messages."""
@@ -182,19 +192,17 @@ class Step:
             f"tracebacks are in {Failures(self.work).folder}. The same command tries again what failed{instead}"
         )
 
-    def finish(self, reports: Iterable[Report], counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
-        """Commit all folders from the units' reports, and remove the step's work folder.
+    def finish(self, outcome: Outcome, counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
+        """Commit all folders from what the units have reported, and remove the step's work folder.
 
         Those of other settings go as well: their folders can no longer be committed here, and a worker that an engine still
         runs for them ends with 74 at its next unit.
 
         `beside`: files of the run folder that were written with them, and are compared with them.
         """
-        ordered = sorted(reports, key=lambda report: report.unit)
-        units = {str(unit): report.counts for unit, report in self.reports.read().items()} if self.units_stand_alone else {}
         for name, record in self.outputs.items():
-            parts = tuple(report.parts[name] for report in ordered if name in report.parts)
-            sweep(self.run / name, [part.file for part in parts])
+            parts = outcome.parts(name)
+            sweep(self.run / name, {part.file for part in parts})
             if name == self.if_failed and not parts:
                 continue
             (self.run / name).mkdir(parents=True, exist_ok=True)
@@ -209,11 +217,11 @@ class Step:
                 version=code_version(),
                 rows=sum(part.rows for part in parts),
                 counts=dict(counts),
-                digests={name: digest for report in ordered for name, digest in report.digests.items()},
+                digests=outcome.digests,
                 parts=parts,
                 revision=self.revision,
                 folder=name,
-                units=units if first else {},
+                units=outcome.units if first and self.units_stand_alone else {},
                 beside=tuple(beside) if first else (),
             ).write(self.run / name)
         for folder in work_folders(self.run, self.name):

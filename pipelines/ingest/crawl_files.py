@@ -17,6 +17,7 @@ from indexing.crawl.input_formats import read_pages, suffix_of
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import INPUT_MISSING, JobError
 from schemas.atomic_files import replacing
+from schemas.storage.store import fetch
 
 KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
 """Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
@@ -60,7 +61,7 @@ class FileList(Sequence[InputFile]):
     """The input files by number, as a worker knows them: from a file in the step's work folder."""
 
     def __init__(self, work: Path) -> None:
-        self._table = pq.read_table(work / _FILES).combine_chunks()
+        self._table = pq.read_table(fetch(work / _FILES)).combine_chunks()
 
     @staticmethod
     def write(files: Sequence[InputFile], work: Path) -> None:

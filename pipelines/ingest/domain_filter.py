@@ -19,7 +19,8 @@ from indexing.crawl.input_formats import read_pages
 from indexing.documents.domains import DomainCount, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from pipelines.execution.manifests.reports import Report, Reports, total
+from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
 from pipelines.execution.unit_dofn import UnitDoFn, Units
@@ -147,4 +148,4 @@ def publish(run: Path, work: Path) -> None:
     if chosen.is_file():
         write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))
     else:
-        write_text(run / DOMAINS, table(total(reports(work).read().values())))
+        write_text(run / DOMAINS, table(Outcome.of(reports(work).each()).counts))

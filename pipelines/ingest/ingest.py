@@ -22,7 +22,6 @@ from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
 from pipelines.execution.manifests.failures import Limits
-from pipelines.execution.manifests.reports import total
 from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.progress import print_line, progress
@@ -101,21 +100,21 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             pipeline(beam_options, job.workers.processes, len(files)) as root,
         ):
             define(root, len(files), settings, step)
-    reports = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
-    counts = total(reports)
+    outcome = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
+    counts = outcome.counts
     check_counts(counts, settings, len(files))
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
     if domains is not None:
         domain_filter.publish(run, step.work)
     write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
-    step.finish(reports, counts)
+    step.finish(outcome, counts)
     return summary(run)
 
 
 def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
     """The digests of the files that a stopped run has read; '' of a file of which only the domains are counted."""
-    digests = {name: d for report in parsed_files(step.work).read().values() for name, d in report.digests.items()}
-    counted = domain_filter.reports(step.work).read()
+    digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
+    counted = domain_filter.reports(step.work).numbers()
     return {file.name: "" for file in files if file.number in counted} | digests
 
 

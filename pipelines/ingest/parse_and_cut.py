@@ -81,7 +81,7 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
             else:
                 rejects.write([result])
     counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
-    report = Report(file.number, {"documents": documents.part, "rejects": rejects.part}, counts, digests)
+    report = Report(file.number, {"documents": documents.parts, "rejects": rejects.parts}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     return parsed_files(work).write(report)
@@ -98,7 +98,7 @@ def document_keys(report: Report, work: Path) -> Iterator[tuple[Bucket, FileKeys
     A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
     """
     keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
-    documents = report.parts["documents"]
+    (documents,) = report.parts["documents"]
     for batch in read_batches(work / "documents", documents, ["text_hash", "doc_id"], rows=8_192):
         keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
         keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
@@ -126,7 +126,7 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
     """
     parsed = parsed_files(step.work).read_one(file.number)
     searched = {documents for documents, _, _ in duplicates}
-    if parsed is None or searched != ({parsed.parts["documents"].sha256} if parsed.parts["documents"].rows else set()):
+    if parsed is None or searched != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
         what = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {what}", IO)
     by_reason = sorted(((reason, rows) for _, reason, rows in duplicates), key=lambda pair: pair[0], reverse=True)
@@ -135,12 +135,13 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
     documents = PartWriter(step.run / "documents", Document, file.number)
     passages = PartWriter(step.run / "passages", Passage, file.number)
     rejects = PartWriter(step.run / "rejects", Rejected, file.number)
-    size, rows = file.path.stat().st_size, parsed.parts["documents"].rows
+    (parsed_documents,), (parsed_rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
+    size, rows = file.path.stat().st_size, parsed_documents.rows
     with documents, passages, rejects, Meter(step.work, file.number) as meter:
-        for reject in read_part(step.work / "rejects", parsed.parts["rejects"], Rejected):
+        for reject in read_part(step.work / "rejects", parsed_rejects, Rejected):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
-        for row, document in enumerate(read_part(step.work / "documents", parsed.parts["documents"], Document)):
+        for row, document in enumerate(read_part(step.work / "documents", parsed_documents, Document)):
             meter.reach(size * row // rows)
             reason = reason_of.get(row)
             if reason is not None:
@@ -151,8 +152,8 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
             documents.write([document])
             passages.write(cut)
             counts["sentences"] += sum(len(passage.sentences) for passage in cut)
-    parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
-    counts.update({name: part.rows for name, part in parts.items()})
+    parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
+    counts.update({name: sum(part.rows for part in written) for name, written in parts.items()})
     return step.reports.write(Report(file.number, parts, counts, parsed.digests))
 
 
@@ -172,8 +173,8 @@ def reject_file(file: InputFile, why: str, step: Step) -> Report:
         for reject in _rejects_of_failed(file, parsed, why, step):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
-    parts = {"documents": documents.part, "passages": passages.part, "rejects": rejects.part}
-    counts.update({name: part.rows for name, part in parts.items()} | {FAILED_UNITS: 1})
+    parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
+    counts.update({name: sum(part.rows for part in written) for name, written in parts.items()} | {FAILED_UNITS: 1})
     return step.reports.write(Report(file.number, parts, counts, parsed.digests if parsed else {}))
 
 
@@ -181,8 +182,9 @@ def _rejects_of_failed(file: InputFile, parsed: Report | None, why: str, step: S
     if parsed is None:
         yield Rejected(file.name, 0, "", "", REASON, why)
         return
-    yield from read_part(step.work / "rejects", parsed.parts["rejects"], Rejected)
-    for document in read_part(step.work / "documents", parsed.parts["documents"], Document):
+    (documents,), (rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
+    yield from read_part(step.work / "rejects", rejects, Rejected)
+    for document in read_part(step.work / "documents", documents, Document):
         yield _rejected(document, REASON, why)
 
 

@@ -60,7 +60,7 @@ def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file
                 counts[f"rejected.{reason}"] += 1
                 writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
     counts["rejects"] = writer.part.rows
-    return Report(units, {"labels/rejects": writer.part}, counts)
+    return Report(units, {"labels/rejects": writer.parts}, counts)
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:

@@ -35,7 +35,8 @@ from pipelines.config.outputs import PROPAGATE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import MANIFEST
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
@@ -98,7 +99,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
     parts = PassageParts.of(run, settings.windows != "none")
 
-    def do(pass_: Step, work: UnitDoFn) -> list[Report]:
+    def do(pass_: Step, work: UnitDoFn) -> Outcome:
         return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
@@ -106,15 +107,15 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         spreading.begin(job.workers)
         do(spreading, FindLabelsToSpread(parts, given_labels, spreading))
         _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
-    reports = do(step, LabelPart(parts, given_labels, settings, step))
-    rejects = reject(given_labels, step, len(parts), largest, source.name)
-    counts = total([*reports, rejects])
+    outcome = do(step, LabelPart(parts, given_labels, settings, step))
+    outcome.include(reject(given_labels, step, len(parts), largest, source.name))
+    counts = outcome.counts
     counts["labels"] = labels
     if labels != counts["used"] + counts["rejects"]:
         raise RuntimeError(f"{labels} labels came in, {counts['used']} were used and {counts['rejects']} refused")
     if not counts["used"]:
         raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
-    step.finish([*reports, rejects], counts)
+    step.finish(outcome, counts)
     return summary(run)
 
 
@@ -205,9 +206,8 @@ def label_part(
     path = fates_file(step, unit)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
-    parts = {name: writer.part for name, writer in writers.items()}
-    counts.update({name.removeprefix("labels/"): part.rows for name, part in parts.items()})
-    step.reports.write(Report(unit, parts, counts))
+    counts.update({name.removeprefix("labels/"): writer.part.rows for name, writer in writers.items()})
+    step.reports.write(Report(unit, {name: writer.parts for name, writer in writers.items()}, counts))
 
 
 def summary(run: Path) -> str:

@@ -22,7 +22,7 @@ from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import counted
 from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
@@ -91,11 +91,11 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     passages = Folder.open(run / "passages", Passage, "ingest")
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
     work = BuildShard(job, passages, step)
-    reports = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
-    counts = total(reports)
+    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
+    counts = outcome.counts
     if counts["passages"] != passages.rows:
         raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
-    step.finish(reports, counts)
+    step.finish(outcome, counts)
     return summary(run)
 
 
@@ -141,7 +141,7 @@ def build(
         "dense_ms": round(built.seconds_dense * 1000),
     }
     counts |= _counts_of_codes(built)
-    step.reports.write(Report(unit.number, {"shards": part}, counts))
+    step.reports.write(Report(unit.number, {"shards": (part,)}, counts))
 
 
 def _counts_of_codes(built: ShardReport) -> dict[str, int]:

@@ -81,7 +81,7 @@ class KeptGroups:
         with suppress(JobError, OSError):
             report = self._reports.read_one(number)
             if report is not None and report.counts["questions"] == len(lists):
-                return list(read_part(self._folder, report.parts[self._folder.name], ScoredCandidate)), report.counts
+                return list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate)), report.counts
         return None
 
     def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, Mapping[str, int]]:
@@ -92,7 +92,7 @@ class KeptGroups:
             writer = PartWriter(self._folder, ScoredCandidate, number)
             with writer:
                 writer.write(rows)
-            self._reports.write(Report(number, {self._folder.name: writer.part}, counts))
+            self._reports.write(Report(number, {self._folder.name: writer.parts}, counts))
         return rows, counts
 
     def delete(self) -> None:

@@ -16,7 +16,7 @@ from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failure
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
 from pipelines.execution.runner import carry
@@ -63,8 +63,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     def reject(failure: Failure) -> Report:
         return reject_part(questions, retrieved, failure, step)
 
-    reports = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
-    counts = total(reports)
+    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
+    counts = outcome.counts
     if sum(sizes) != counts["passages"] + counts["rejected_passages"]:
         raise RuntimeError(f"{sum(sizes)} passages came in: {dict(counts)}")
     if counts["candidates"] != sum(counts[fate] for fate in FATES):
@@ -75,8 +75,8 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
-    answers = write_jsonl(run, [report.parts["answers"] for report in reports])
-    step.finish(reports, counts | per_question(counts), [answers])
+    answers = write_jsonl(run, outcome.parts("answers"))
+    step.finish(outcome, counts | per_question(counts), [answers])
     return summary(run)
 
 
@@ -136,7 +136,7 @@ def rerank_part(
             tell(of_group["passages"], of_group["passages"] if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
-    step.reports.write(Report(unit, {"scored": scored.part, "answers": answers.part}, counts))
+    step.reports.write(Report(unit, {"scored": scored.parts, "answers": answers.parts}, counts))
     kept.delete()
 
 
@@ -159,7 +159,7 @@ def reject_part(questions: Folder[Question], retrieved: Folder[Hit], failure: Fa
             detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
             rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
     counts = {"rejects": rejects.part.rows, f"rejected.{REASON}": rejects.part.rows, "rejected_passages": passages.total()}
-    parts = {"scored": scored.part, "answers": answers.part, "scored_rejects": rejects.part}
+    parts = {"scored": scored.parts, "answers": answers.parts, "scored_rejects": rejects.parts}
     return step.reports.write(Report(failure.unit, parts, counts | {FAILED_UNITS: 1}))
 
 

@@ -18,7 +18,7 @@ from pipelines.config.job_file import Job, Retrieve
 from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError, counted
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Tallies
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
@@ -88,7 +88,7 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     questions = choice.questions
     starts = range(0, len(questions), settings.block)
     blocks = [Block(n, questions[start : start + settings.block]) for n, start in enumerate(starts)]
-    done = step.reports.read()
+    done = step.reports.numbers()
     pending = [block for block in blocks if block.number not in done]
     shards = shards_of(run)
     items = look_ups(pending, len(shards))
@@ -98,11 +98,12 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         pipeline(beam_options, job.workers.processes, len(pending)) as root,
     ):
         define(root, pending, shards, job, settings, step)
-    reports = [*step.reported(len(blocks)), write_rejects(choice, step, len(blocks))]
-    counts = total(reports)
+    outcome = step.reported(len(blocks))
+    outcome.include(write_rejects(choice, step, len(blocks)))
+    counts = outcome.counts
     if counts["questions"] != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
-    step.finish(reports, counts)
+    step.finish(outcome, counts)
     return summary(run)
 
 
@@ -140,7 +141,7 @@ def write_rejects(choice: QuestionChoice, step: Step, unit: int) -> Report:
         writer.write(choice.rejects)
     counts = {"questions_given": len(choice.questions) + len(choice.rejects), "questions_rejects": writer.part.rows}
     reasons = {f"rejected.{reason}": n for reason, n in sorted(choice.reasons.items())}
-    return Report(unit, {"questions_rejects": writer.part}, counts | reasons)
+    return Report(unit, {"questions_rejects": writer.parts}, counts | reasons)
 
 
 def summary(run: Path) -> str:

@@ -275,7 +275,7 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
         "hits": retrieved.part.rows,
         **{source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES},
     }
-    step.reports.write(Report(block.number, {"questions": questions.part, "retrieved": retrieved.part}, counts))
+    step.reports.write(Report(block.number, {"questions": questions.parts, "retrieved": retrieved.parts}, counts))
 
 
 def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:

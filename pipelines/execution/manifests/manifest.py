@@ -2,42 +2,40 @@
 
 The manifest, written last, names the folder's parts with rows, bytes and SHA-256. Sizes are quick to compare, and every run
 does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose `shard.json` lists its
-files in the same way.
+files in the same way. What grows with the parts, once there are thousands, is in Parquet files beside the manifest, which names
+them; their names do not end in .parquet, so that nobody takes them for parts.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
-from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, sha256, write_text
+from pipelines.execution.manifests.arrow_columns import COUNTS, NAMES, PARTS, Named, Parts
+from pipelines.execution.manifests.part import Part as Part
+from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256, write_text
 from schemas.storage.remote import Remote
 from schemas.storage.store import Changed, fetch, fetch_tree
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "_manifest.json"
 SHARD_FILE = "shard.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its shard.json's."""
-
-    file: str
-    rows: int
-    bytes: int
-    sha256: str
-
-    @property
-    def unit(self) -> int:
-        """The number of the unit that wrote it: the first in its name."""
-        number = re.search(r"\d+", self.file)
-        return int(number[0]) if number else 0
+IN_JSON = 4_096
+"""Rows of the longest table that the manifest itself holds; with more all tables are files beside it."""
+TABLE = re.compile(r"_manifest-[a-z]+-[0-9a-f]{8}")
+"""Their names."""
+_SCHEMAS = {"parts": PARTS, "inputs": NAMES, "digests": NAMES, "units": COUNTS}
+"""The fields that grow with the parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ class Manifest:
     version: str
     rows: int
     counts: Mapping[str, int]
-    parts: tuple[Part, ...]
+    parts: Sequence[Part]
     revision: int = 1
     digests: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the input files that workers have read, by name."""
@@ -64,10 +62,21 @@ class Manifest:
     """Unit number → its counts, so that a unit whose part is lost can be done again alone; empty if it cannot."""
     beside: tuple[Part, ...] = ()
     """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
+    tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
+    """Of a manifest with thousands of parts: field → the file beside it that has the field's rows."""
 
     def write(self, folder: Path) -> None:
         """Commit the folder. Raises JobError (73) if another manifest came first."""
-        created = write_text(folder / MANIFEST, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", replace=False)
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["beside"] = [asdict(part) for part in self.beside]
+        values["parts"] = []
+        if max(len(getattr(self, name)) for name in _SCHEMAS) > IN_JSON:
+            values |= {name: {} for name in _SCHEMAS if name != "parts"}
+            values["tables"] = {name: asdict(_write_table(folder, name, getattr(self, name))) for name in _SCHEMAS}
+        else:
+            values["parts"] = [asdict(part) for part in self.parts]
+            values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
+        created = write_text(folder / MANIFEST, json.dumps(values, indent=1, ensure_ascii=False) + "\n", replace=False)
         if not created and read_manifest(folder) != self:
             raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
 
@@ -142,11 +151,46 @@ def read_manifest(folder: Path, step: str | None = None) -> Manifest | None:
         if written != FORMAT:
             wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
             raise JobError(f"{wrong}; {repair(step or name, run)}", BAD_DATA)
-        return read_json(path, Manifest)
+        manifest = read_json(path, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:
         raise JobError(f"not a manifest: {e}; {repair(step or name, run)}", BAD_DATA) from None
+    for table in manifest.tables.values():
+        if (damage := damage_of(folder, table)) is not None:
+            raise JobError(f"{damage}; {repair(step or name, run)}", BAD_DATA)
+    stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
+    for field_name, table in manifest.tables.items():
+        read = partial(_read_table, folder, table, repair(step or name, run))
+        stored[field_name] = Parts(read) if field_name == "parts" else Named(read)
+    return replace(manifest, **stored)
+
+
+def _write_table(folder: Path, name: str, value: Any) -> Part:
+    """Write a field of a manifest as a file beside it, whose name has its content's hash."""
+    if isinstance(value, Parts | Named):
+        table = value.table
+    else:
+        table = (Parts.of(value) if name == "parts" else Named.of(value, _SCHEMAS[name])).table
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content = sink.getvalue().to_pybytes()
+    digest = hashlib.sha256(content).hexdigest()
+    path = folder / f"_manifest-{name}-{digest[:8]}"
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return Part(path.name, len(table), len(content), digest)
+
+
+def _read_table(folder: Path, table: Part, advice: str) -> pa.Table:
+    """Raises JobError (65) if the file is not as it was written."""
+    try:
+        path = fetch(folder / table.file, table.sha256)
+    except (FileNotFoundError, Changed) as e:
+        raise JobError(f"{e}; {advice}", BAD_DATA) from None
+    if (wrong := damage_of(path.parent, table, checksums=True)) is not None:
+        raise JobError(f"{wrong}; {advice}", BAD_DATA)
+    return pq.ParquetFile(path).read()
 
 
 def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:

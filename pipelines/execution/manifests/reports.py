@@ -8,10 +8,10 @@ that one for its own, and deletes the parts that it alone has written.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import Part, damage_of
@@ -19,13 +19,17 @@ from schemas.atomic_files import WrongShape, read_json, write_text
 from schemas.storage.remote import Remote
 from schemas.storage.store import each, remove_tree, requests_to
 
+T = TypeVar("T")
+_HELD = 512
+"""Reports that are held, until those before them are taken."""
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one unit wrote: its part in each output folder, and counts to be added up."""
+    """What one unit wrote: its parts in each output folder, and counts to be added up."""
 
     unit: int
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     digests: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the input files that it has read, by name."""
@@ -36,7 +40,7 @@ class _ReportFile:
     """The shape of a report's file: no value may be missing."""
 
     unit: int
-    parts: dict[str, Part]
+    parts: dict[str, tuple[Part, ...]]
     counts: dict[str, int]
     digests: dict[str, str]
 
@@ -52,14 +56,14 @@ class Reports:
     def write(self, report: Report) -> Report:
         """Write a unit's report, unless there is one; returns the one that stands. Of this attempt's parts those go that it
         does not name."""
-        parts = {name: asdict(part) for name, part in report.parts.items()}
+        parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
         values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
         if write_text(self._path(report.unit), json.dumps(values) + "\n", replace=False):
             return report
         first = self._load(self._path(report.unit))
-        for name, part in report.parts.items():
-            if name not in first.parts or first.parts[name].file != part.file:
-                path = self._folder_of(name) / part.file
+        for name, written in report.parts.items():
+            standing = {part.file for part in first.parts.get(name, ())}
+            for path in (self._folder_of(name) / part.file for part in written if part.file not in standing):
                 if path.is_dir():
                     remove_tree(path)
                 else:
@@ -72,8 +76,17 @@ class Reports:
 
     def read(self) -> dict[int, Report]:
         """Unit number → its report, for all units that are done, in the order of their numbers."""
-        reports = each(self._load, self.folder.glob("unit-*.json"), at_once=requests_to(self.folder))
-        return {report.unit: report for report in sorted(reports, key=lambda report: report.unit)}
+        return {report.unit: report for report in self.each()}
+
+    def each(self) -> Iterator[Report]:
+        """The reports of all units that are done, in the order of their numbers; no more than some hundred are held."""
+        return self._many(self._load)
+
+    def _many(self, read: Callable[[Path], T]) -> Iterator[T]:
+        """What `read` makes of each report's file, in the order of their numbers; in a store many are read at a time."""
+        paths = [self._path(unit) for unit in sorted(self.numbers())]
+        for first in range(0, len(paths), _HELD):
+            yield from each(read, paths[first : first + _HELD], requests_to(self.folder))
 
     def read_one(self, unit: int) -> Report | None:
         """A unit's report; None if it is not done."""
@@ -93,29 +106,32 @@ class Reports:
             raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
         return Report(values.unit, values.parts, values.counts, values.digests)
 
-    def drop_damaged(self) -> list[str]:
-        """Delete the reports that are unreadable, and those whose parts are not as they were written; returns what is wrong.
+    def sound(self, damage: list[str]) -> Iterator[Report]:
+        """The reports whose parts are as they were written. Deletes the others, and adds to `damage` what is wrong with them.
 
         A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in a store, which
         has a file whole or not at all, those of all parts.
         """
-        damage = []
-        for path in sorted(self.folder.glob("unit-*.json")):
+
+        def look(path: Path) -> Report | tuple[Path, str]:
             try:
-                parts = self._load(path).parts
+                report = self._load(path)
             except JobError as e:
-                wrong: str | None = str(e)
+                return path, str(e)
+            for name, parts in report.parts.items():
+                folder = self._folder_of(name)
+                for part in parts:
+                    checksums = not isinstance(folder, Remote) and (folder / part.file).is_file()
+                    if (wrong := damage_of(folder, part, checksums)) is not None:
+                        return path, wrong
+            return report
+
+        for seen in self._many(look):
+            if isinstance(seen, Report):
+                yield seen
             else:
-                folders = ((self._folder_of(name), part) for name, part in parts.items())
-                wrongs = (
-                    damage_of(folder, part, not isinstance(folder, Remote) and (folder / part.file).is_file())
-                    for folder, part in folders
-                )
-                wrong = next((each for each in wrongs if each is not None), None)
-            if wrong is not None:
-                path.unlink()
-                damage.append(wrong)
-        return damage
+                seen[0].unlink()
+                damage.append(seen[1])
 
     def forget(self, units: Iterable[int]) -> None:
         """Delete the reports of these units, so that they are done again."""
@@ -125,18 +141,11 @@ class Reports:
     def numbers(self) -> set[int]:
         """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
         try:
-            return {int(path.stem.removeprefix("unit-")) for path in self.folder.iterdir() if path.match("unit-*.json")}
+            names = (path.name for path in self.folder.iterdir())
+            return {int(name[5:-5]) for name in names if name.startswith("unit-") and name.endswith(".json")}
         except FileNotFoundError:
             return set()
 
     def count(self) -> int:
         """How many units are done."""
         return len(self.numbers())
-
-
-def total(reports: Iterable[Report]) -> Counter[str]:
-    """The units' counts added up."""
-    counts: Counter[str] = Counter()
-    for report in reports:
-        counts.update(report.counts)
-    return counts

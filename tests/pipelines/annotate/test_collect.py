@@ -19,6 +19,7 @@ from pipelines.annotate.resolution import ResolutionRules
 from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.lock import claimed
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
@@ -67,8 +68,8 @@ def run_of(folder: Path, tasks: Sequence[Task]) -> Path:
     for unit, rows in enumerate((tasks[:2], tasks[2:])):
         with PartWriter(folder / "run/tasks", Task, unit) as writer:
             writer.write(rows)
-        step.reports.write(Report(unit, {"tasks": writer.part}))
-    step.finish(step.reports.read().values(), {})
+        step.reports.write(Report(unit, {"tasks": writer.parts}))
+    step.finish(Outcome.of(step.reports.each()), {})
     return folder / "run"
 
 

@@ -337,4 +337,4 @@ def test_a_report_outweighs_a_failure_of_another_attempt(tmp_path: Path, retriev
     step.begin()
     Failures(step.work).write(0, KeyError("colour"))
     step.reports.write(Report(0))
-    assert [report.unit for report in step.reported(1)] == [0]
+    assert list(step.reported(1).units) == ["0"]

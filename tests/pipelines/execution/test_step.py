@@ -8,7 +8,8 @@ import pytest
 
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import Part, read_manifest
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import MARK, WORK, Step, work_folders
 from schemas.corpus import Question
@@ -21,12 +22,12 @@ def make(run, revision=1, **settings):
 def work(step, unit, *texts):
     with PartWriter(step.run / "questions", Question, unit) as writer:
         writer.write([Question(f"{unit}.{n}", text) for n, text in enumerate(texts)])
-    step.reports.write(Report(unit, {"questions": writer.part}, {"rows": len(texts)}))
+    step.reports.write(Report(unit, {"questions": writer.parts}, {"rows": len(texts)}))
 
 
 def finish(step):
-    reports = step.reports.read()
-    step.finish(reports.values(), total(reports.values()))
+    outcome = Outcome.of(step.reports.each())
+    step.finish(outcome, outcome.counts)
 
 
 def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(tmp_path):
@@ -53,7 +54,7 @@ def test_units_that_have_reported_are_done_when_the_step_begins_again(tmp_path):
     again.begin()
     assert list(again.reports.read()) == [0]
     assert not (tmp_path / "questions" / unreported.part.file).exists()
-    assert (tmp_path / "questions" / again.reports.read()[0].parts["questions"].file).exists()
+    assert (tmp_path / "questions" / again.reports.read()[0].parts["questions"][0].file).exists()
 
 
 def test_a_job_with_other_settings_leaves_the_work_of_this_one_until_it_is_complete(tmp_path):
@@ -151,7 +152,7 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 
 def test_the_counts_of_all_units_are_added_up():
-    assert total([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]) == {"a": 1, "b": 5}
+    assert Outcome.of([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]).counts == {"a": 1, "b": 5}
 
 
 def complete(step):
@@ -200,7 +201,7 @@ def test_a_file_beside_the_folder_is_compared_with_it(tmp_path):
     step.begin()
     work(step, 0, "a")
     (tmp_path / "answers.jsonl").write_text("{}\n")
-    step.finish(step.reports.read().values(), {}, [Part("answers.jsonl", 1, 3, "0" * 64)])
+    step.finish(Outcome.of(step.reports.each()), {}, [Part("answers.jsonl", 1, 3, "0" * 64)])
     assert step.is_complete()
     (tmp_path / "answers.jsonl").write_text("{}")
     assert not step.is_complete()
@@ -214,7 +215,7 @@ def test_a_unit_whose_part_or_report_is_damaged_is_not_done(tmp_path, capsys, ch
     step.begin()
     work(step, 0, "a")
     work(step, 1, "b")
-    part = tmp_path / "questions" / step.reports.read()[0].parts["questions"].file
+    part = tmp_path / "questions" / step.reports.read()[0].parts["questions"][0].file
     report = step.work / "unit-00000.json"
     if change == "gone":
         part.unlink()

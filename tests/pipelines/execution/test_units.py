@@ -11,6 +11,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 
 from pipelines.errors import IO, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.runner import new_pipeline
@@ -44,7 +45,7 @@ def write_questions(run: Path, *texts: str) -> Folder[Question]:
     writer = PartWriter(run / "questions", Question, 0)
     with writer:
         writer.write([Question(text, text) for text in texts])
-    step.finish([Report(0, {"questions": writer.part})], {})
+    step.finish(Outcome.of([Report(0, {"questions": writer.parts})]), {})
     return Folder.open(run / "questions", Question, "retrieve")
 
 

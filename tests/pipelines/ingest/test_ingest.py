@@ -10,6 +10,7 @@ import pytest
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
@@ -64,7 +65,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
         then(files, step, extractor)
     for file in files:
         parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), step)
-    step.finish(step.reports.read().values(), {})
+    step.finish(Outcome.of(step.reports.each()), {})
 
 
 def test_beam_gives_what_the_functions_give(tmp_path):
@@ -267,14 +268,14 @@ def test_a_late_attempt_that_refused_a_page_more_moves_no_duplicate(tmp_path):
     job, standing = make_job(tmp_path, DOCUMENTS), []
     ingest_without_beam(job, tmp_path / "plain")
     ingest_without_beam(job, tmp_path / "late", lambda *arguments: standing.append(refuse_first_page(*arguments)))
-    assert standing[0].parts["documents"].rows == 4
+    assert standing[0].parts["documents"][0].rows == 4
     assert rows(tmp_path / "late") == rows(tmp_path / "plain")
 
 
 def test_duplicates_of_other_documents_than_the_parsed_ones_are_refused(tmp_path):
     def parsed_anew(files, step, extractor):
         (parse_and_cut.parsed_files(step.work).folder / "unit-00001.json").unlink()
-        assert refuse_first_page(files, step, extractor).parts["documents"].rows == 3
+        assert refuse_first_page(files, step, extractor).parts["documents"][0].rows == 3
 
     with pytest.raises(JobError, match=r"b\.jsonl\.gz: its pages were parsed again .* the same command again") as e:
         ingest_without_beam(make_job(tmp_path, DOCUMENTS), tmp_path / "run", parsed_anew)

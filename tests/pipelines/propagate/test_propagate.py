@@ -18,6 +18,7 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step, work_folders
@@ -36,14 +37,14 @@ def commit(run, step, folders, parts):
     """Write committed folders: per part, the rows of each."""
     this = Step(run, step, folders, {}, {})
     this.begin()
-    reports = []
+    outcome = Outcome()
     for unit, rows in enumerate(parts):
         writers = {name: PartWriter(run / name, record, unit) for name, record in folders.items()}
         for name, writer in writers.items():
             with writer:
                 writer.write(rows[name])
-        reports.append(Report(unit, {name: writer.part for name, writer in writers.items()}))
-    this.finish(reports, {})
+        outcome.add(Report(unit, {name: writer.parts for name, writer in writers.items()}))
+    this.finish(outcome, {})
 
 
 def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences", seed=0):
@@ -137,6 +138,7 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 KILLED = """
 import os, signal
 from pipelines.__main__ import main
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Reports
 
 write, written = Reports.write, []

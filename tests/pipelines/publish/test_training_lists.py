@@ -16,6 +16,7 @@ from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.datasets import by_question, read_dataset
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Step
@@ -312,7 +313,7 @@ def write(run: Path, step: str, name: str, record: type[Record], rows: Sequence[
     writing.begin()
     with PartWriter(run / name, record, 0) as writer:
         writer.write(rows)
-    writing.finish([Report(0, {name: writer.part})], {})
+    writing.finish(Outcome.of([Report(0, {name: writer.parts})]), {})
 
 
 @pytest.fixture(scope="module")

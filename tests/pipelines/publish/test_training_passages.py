@@ -18,6 +18,7 @@ from indexing.passages.passages import Splitter
 from indexing.passages.text import fold
 from pipelines.__main__ import main
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
@@ -405,7 +406,7 @@ def dpr_run(folder: Path) -> Path:
         writing.begin()
         with PartWriter(run / name, record, 0) as writer:
             writer.write(rows)
-        writing.finish([Report(0, {name: writer.part})], {})
+        writing.finish(Outcome.of([Report(0, {name: writer.parts})]), {})
     return run
 
 

@@ -14,6 +14,7 @@ import pytest
 from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution import parquet_folder
+from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from pipelines.execution.step import Step
@@ -40,8 +41,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder[Passage]:
     for unit, rows in enumerate(SIZES):
         with PartWriter(run / "passages", Passage, unit) as part:
             part.write([passage(next(numbers)) for _ in range(rows)])
-        step.reports.write(Report(unit, {"passages": part.part}))
-    step.finish(step.reports.read().values(), {})
+        step.reports.write(Report(unit, {"passages": part.parts}))
+    step.finish(Outcome.of(step.reports.each()), {})
     return Folder.open(run / "passages", Passage, "ingest")
 
 

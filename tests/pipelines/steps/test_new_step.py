@@ -24,7 +24,7 @@ from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_part
 from pipelines.execution.runner import carry
-from pipelines.execution.manifests.reports import Report, total
+from pipelines.execution.manifests.reports import Report
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.corpus import Document
@@ -63,9 +63,9 @@ def run_step(job, run, beam_options=()):
         return "toy (complete)"
     step.begin()
     work = CountLetters(job, documents, step)
-    reports = carry(step, len(documents.parts), work, beam_options, job.workers.processes)
-    step.finish(reports, total(reports))
-    return f"toy  {total(reports)['letters']} letters"
+    outcome = carry(step, len(documents.parts), work, beam_options, job.workers.processes)
+    step.finish(outcome, outcome.counts)
+    return f"toy  {outcome.counts['letters']} letters"
 
 
 class CountLetters(UnitDoFn):
@@ -82,7 +82,7 @@ class CountLetters(UnitDoFn):
         ]
         with PartWriter(self._step.run / "toy", LetterCount, number) as writer:
             writer.write(counts)
-        self._step.reports.write(Report(number, {"toy": writer.part}, {"letters": sum(c.letters for c in counts)}))
+        self._step.reports.write(Report(number, {"toy": writer.parts}, {"letters": sum(c.letters for c in counts)}))
 
 
 STEP = StepCode(OUTPUTS, run_step, check)

@@ -64,7 +64,7 @@ class Reranking:
         return dict(self.step.reports.read()[0].counts)
 
     def sha256(self) -> str:
-        return self.step.reports.read()[0].parts["scored"].sha256
+        return self.step.reports.read()[0].parts["scored"][0].sha256
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ def attempt(run: Path, *texts: str) -> Report:
     """An attempt at unit 3 that writes questions with these texts; returns the report that counts."""
     with PartWriter(run / "questions", Question, 3) as writer:
         writer.write([Question(f"q{n}", text) for n, text in enumerate(texts)])
-    return Reports(run / "work", run).write(Report(3, {"questions": writer.part}, {"rows": len(texts)}))
+    return Reports(run / "work", run).write(Report(3, {"questions": writer.parts}, {"rows": len(texts)}))
 
 
 def files(run: Path) -> dict[Path, bytes]:
@@ -37,8 +37,8 @@ def test_a_later_attempt_with_the_same_rows_leaves_the_part(tmp_path: Path) -> N
 
 def test_a_later_attempt_deletes_its_folder_if_its_part_is_one(tmp_path: Path) -> None:
     reports = Reports(tmp_path / "work", tmp_path)
-    part = attempt(tmp_path, "who?").parts["questions"]
+    part = attempt(tmp_path, "who?").parts["questions"][0]
     for name in ("0-of-1-a", "0-of-1-b"):
         (tmp_path / "shards" / name / "deep").mkdir(parents=True)
-        reports.write(Report(0, {"shards": type(part)(name, 1, 1, "")}))
+        reports.write(Report(0, {"shards": (type(part)(name, 1, 1, ""),)}))
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0-of-1-a"]

@@ -1,0 +1,22 @@
+"""A part of a folder: a Parquet file, or a shard, which is a folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a folder: its name in the folder, rows, bytes and SHA-256. That of a shard is its shard.json's."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+    @property
+    def unit(self) -> int:
+        """The number of the unit that wrote it: the first in its name."""
+        number = re.search(r"\d+", self.file)
+        return int(number[0]) if number else 0
