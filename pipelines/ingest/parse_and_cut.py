@@ -30,6 +30,8 @@ from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
 
 BUCKETS = 64
+ROWS_OF_PART = 65_536
+"""Passages of a part, after which the next document begins another; so a shard reads little beside its own passages."""
 Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Bucket: TypeAlias = tuple[str, int]
@@ -120,7 +122,8 @@ def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tup
 
 
 def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
-    """Write one unit's documents that are no `duplicates`, their passages, and the unit's rejects.
+    """Write one unit's documents that are no `duplicates`, their passages, and the unit's rejects. A part of passages has all
+    passages of the documents in the part of documents beside it.
 
     Raises JobError (74) if the duplicates are rows of other documents than those of the parsed file.
     """
@@ -149,6 +152,9 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
                 rejects.write([_duplicate(document, reason)])
                 continue
             cut = cutter.split(document)
+            if passages.rows >= ROWS_OF_PART:
+                documents.begin_part()
+                passages.begin_part()
             documents.write([document])
             passages.write(cut)
             counts["sentences"] += sum(len(passage.sentences) for passage in cut)

@@ -12,7 +12,7 @@ from pipelines.config.job_file import load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.meter import Meter
-from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.parquet_folder import Folder, read_part
 from pipelines.execution.step import WORK
 from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
@@ -75,6 +75,25 @@ def test_beam_gives_what_the_functions_give(tmp_path):
     tables = rows(tmp_path / "beam")
     assert tables == rows(tmp_path / "plain")
     assert len(tables["documents"]) == 31
+
+
+def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
+    job = make_job(tmp_path, DOCUMENTS, passage_words=10)
+    ingest_without_beam(job, tmp_path / "whole")
+    monkeypatch.setattr(parse_and_cut, "ROWS_OF_PART", 7)
+    ingest_without_beam(job, tmp_path / "cut")
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    folders = {name: Folder.open(tmp_path / "cut" / name, RECORDS[name], "ingest") for name in ("documents", "passages")}
+    ids = {
+        name: [list(dict.fromkeys(row.doc_id for row in read_part(folder.path, part, folder.record))) for part in folder.parts]
+        for name, folder in folders.items()
+    }
+    assert ids["documents"] == ids["passages"]
+    passages = folders["passages"].parts
+    assert [part.unit for part in passages] == sorted(part.unit for part in passages) and len(passages) > 5
+    assert sorted(part.file for part in passages) == [part.file for part in passages]
+    longest = max(Counter(row.doc_id for row in folders["passages"].read()).values())
+    assert max(part.rows for part in passages) < 7 + longest
 
 
 def test_pages_in_are_documents_and_rejects_out(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution import parquet_folder
+from pipelines.execution.manifests.manifest import MANIFEST
 from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
@@ -84,6 +85,16 @@ def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypat
     for unit in ranges(folder.rows, 40, 1):
         assert sum(1 for _ in rows_between(folder, unit.start, unit.stop)) == unit.stop - unit.start
     assert hashed == {part.file: 1 for part in folder.parts}
+
+
+def test_a_shard_reads_no_part_but_its_own(folder: Folder[Passage], tmp_path: Path) -> None:
+    part = folder.parts[3]
+    (tmp_path / "passages").mkdir()
+    for name in (MANIFEST, part.file):
+        shutil.copy(folder.path / name, tmp_path / "passages" / name)
+    alone = Folder.open(tmp_path / "passages", Passage, "ingest")
+    first = sum(each.rows for each in folder.parts[:3])
+    assert sum(1 for _ in rows_between(alone, first, first + part.rows)) == part.rows > 0
 
 
 def test_a_part_that_was_changed_is_refused(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
