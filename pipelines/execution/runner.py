@@ -133,8 +133,13 @@ def carry(
             naming_what_is_missing(step, units),
             pipeline(beam_options, processes, pending) as root,
         ):
-            _ = root | "Units" >> Units(units, but=step.reports) | "Work" >> beam.ParDo(work)
+            define(root, step, units, work)
     return step.reported(units, reject)
+
+
+def define(root: beam.Pipeline, step: Step, units: int, work: UnitDoFn) -> None:
+    """The pipeline of `carry`."""
+    _ = root | "Units" >> Units(units, but=step.reports) | "Work" >> beam.ParDo(work)
 
 
 @contextmanager

@@ -1,0 +1,184 @@
+"""What the command itself holds where a step has 100,000 units: the peak of its memory and its seconds from the reports of all
+units to the folders that the next step opens; and how large the graphs are that it sends to an engine.
+
+The reports, and small files in place of the parts, are written beforehand. A graph is built as a step builds it, and not run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+
+from benchmarks.harness import arguments, finish, peak_gb, processes, say, shrink
+from benchmarks.smoke_data import small_encoder
+from indexing.labels.given_labels import GivenLabels
+from pipelines.annotate.tasks import TaskPart
+from pipelines.config.job_file import Job, load
+from pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
+from pipelines.execution.manifests.manifest import Part
+from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.reports import Report
+from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.runner import define, new_pipeline
+from pipelines.execution.step import Step
+from pipelines.execution.unit_dofn import UnitDoFn
+from pipelines.ingest import ingest
+from pipelines.propagate.passage_parts import PassageParts
+from pipelines.propagate.propagate import LabelPart
+from pipelines.steps.answers import questions_of
+from pipelines.steps.index import BuildShard
+from pipelines.steps.rerank import RunStages
+from schemas.corpus import Passage
+from schemas.ranked import Hit, ScoredCandidate
+from schemas.record import Record
+
+UNITS = 100_000
+"""Input files of ingest, each with a part in each of its three folders."""
+QUESTIONS = 1_000_000
+BLOCK = 64
+"""Questions of a part of retrieved/: the default of the key."""
+JOB = """
+[ingest]
+input = ["pages"]
+[index]
+encoder = "{encoder}"
+[retrieve]
+questions = "questions.jsonl"
+[[rerank.stages]]
+reranker = "overlap"
+[propagate]
+labels = "labels.tsv"
+windows = "all"
+[annotate]
+"""
+
+
+def step_of_files(run: Path) -> Step:
+    """The ingest step of as many files."""
+    return Step(run, "ingest", INGEST, {"min_words": 30}, {f"crawl/{n:06d}.warc.gz": f"{n} bytes" for n in range(UNITS)}, 1)
+
+
+def report_of(unit: int, part: Callable[[str], Part]) -> Report:
+    counts = {"pages": 35_000, "documents": 30_000, "rejects": 5_000, "rejected.too_short": 5_000, "passages": 150_000}
+    digest = hashlib.sha256(str(unit).encode()).hexdigest()
+    return Report(unit, {name: (part(name),) for name in INGEST}, counts, {f"crawl/{unit:06d}.warc.gz": digest})
+
+
+def write_reports(run: Path) -> None:
+    """What workers leave: the reports of all units, and their parts."""
+    step, content = step_of_files(run), b"part"
+    step.begin()
+    digest = hashlib.sha256(content).hexdigest()
+    for name in INGEST:
+        (run / name).mkdir(parents=True)
+
+    def part_of(unit: int) -> Callable[[str], Part]:
+        def write(name: str) -> Part:
+            part = Part(f"part-{unit:05d}-{digest[:8]}.parquet", 150_000, len(content), digest)
+            (run / name / part.file).write_bytes(content)
+            return part
+
+        return write
+
+    synced, os.fsync = os.fsync, lambda descriptor: None  # what is written here need not outlast the measurement
+    try:
+        for unit in range(UNITS):
+            step.reports.write(report_of(unit, part_of(unit)))
+    finally:
+        os.fsync = synced
+
+
+def commit(run: Path) -> tuple[float, float, float]:
+    """What the command does when it is started again, all units have reported, and the next step opens what they wrote.
+
+    Returns its peak in GB, and its seconds on the clock and of a core.
+    """
+    began, of_a_core = time.perf_counter(), time.process_time()
+    step = step_of_files(run)
+    step.begin()
+    outcome = step.reported(UNITS)
+    step.finish(outcome, outcome.counts)
+    assert step.is_complete()
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    assert (len(passages.parts), passages.rows, len(passages.digest())) == (UNITS, UNITS * 150_000, 32)
+    return peak_gb(), time.perf_counter() - began, time.process_time() - of_a_core
+
+
+def committed(run: Path, step: str, folders: Mapping[str, type[Record]], parts: int) -> None:
+    """Folders that are there by their manifests alone."""
+    outcome = Outcome()
+    for unit in range(parts):
+        outcome.add(Report(unit, {name: (Part(f"part-{unit:05d}.parquet", 64, 9, f"{unit:064x}"),) for name in folders}))
+    this = Step(run, step, folders, {}, {})
+    this.begin()
+    this.finish(outcome, {})
+
+
+def graph_mb(build: Callable[[beam.Pipeline], object]) -> float:
+    root = new_pipeline(())
+    build(root)
+    return len(root.to_runner_api().SerializeToString()) / 1e6
+
+
+def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
+    """Of the steps whose units are blocks of questions."""
+    blocks = -(-QUESTIONS // BLOCK)
+    committed(run, "retrieve", {name: RETRIEVE[name] for name in ("questions", "retrieved")}, blocks)
+    committed(run, "rerank", {"scored": RERANK["scored"]}, blocks)
+    retrieved, scored = Folder.open(run / "retrieved", Hit, "retrieve"), Folder.open(run / "scored", ScoredCandidate, "rerank")
+    step = Step(run, "rerank", RERANK, {}, {})
+    yield "rerank", of_units(step, blocks, RunStages(job, questions_of(run, retrieved), retrieved, step))
+    step = Step(run, "annotate", ANNOTATE, {}, {})
+    yield "annotate", of_units(step, blocks, TaskPart(job, scored, retrieved, step))
+
+
+def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
+    """Of the steps whose units are files of the crawl, or parts of passages/."""
+    step = step_of_files(run)
+    assert job.ingest is not None and job.propagate is not None
+    settings = job.ingest
+    yield "ingest", graph_mb(lambda root: ingest.define(root, UNITS, settings, step))
+    committed(run, "ingest", {name: INGEST[name] for name in ("documents", "passages")}, UNITS)
+    step = Step(run, "index", INDEX, {}, {})
+    yield "index", of_units(step, UNITS, BuildShard(job, Folder.open(run / "passages", Passage, "ingest"), step))
+    step = Step(run, "propagate", PROPAGATE, {}, {})
+    label = LabelPart(PassageParts.of(run, windows=True), GivenLabels(step.work / "labels"), job.propagate, step)
+    yield "propagate", of_units(step, UNITS, label)
+
+
+def of_units(step: Step, units: int, work: UnitDoFn) -> float:
+    return graph_mb(lambda root: define(root, step, units, work))
+
+
+def measure(folder: Path, inline: bool = False) -> dict[str, Any]:
+    """The figures, from runs in `folder`; what is measured runs in a fresh process, or in this one with `inline`."""
+    (folder / "job.toml").write_text(JOB.format(encoder=small_encoder()), encoding="utf-8")
+    job = load(folder / "job.toml")
+    files, questions = dict(graphs_of_files(job, folder / "files")), dict(graphs_of_questions(job, folder / "questions"))
+    result: dict[str, Any] = {f"graph_mb_{step}": size for step, size in (files | questions).items()}
+    result |= {"graph_mb_100k_files": max(files.values()), "graph_mb_1m_questions": max(questions.values())}
+    write_reports(folder / "run")
+    say(f"the reports of {UNITS:,} units are written")
+    with processes(1, inline) as pool:
+        peak, seconds, of_a_core = pool.submit(commit, folder / "run").result()
+    return result | {"peak_gb_100k_parts": peak, "seconds_100k_parts": seconds, "core_seconds_100k_parts": of_a_core}
+
+
+def main() -> None:
+    options = arguments("driver", __doc__ or "", needs_data=False)
+    if options.smoke:
+        shrink(globals(), UNITS=50, QUESTIONS=10_000)
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder).resolve(), options.smoke)
+    finish("driver", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
