@@ -79,7 +79,7 @@ def test_a_part_that_is_lost_is_written_again_alone(short: Manifest, long: Path)
     step.begin()
     assert step.reports.numbers() == set(range(UNITS)) - {4} and not tables(long)
     assert commit(long).is_complete() and lost.is_file()
-    assert read(long) == short
+    assert (read(long).parts, read(long).units) == (short.parts, short.units)
 
 
 def test_a_table_that_was_changed_or_lost_is_an_error_that_says_what_to_type(long: Path) -> None:
