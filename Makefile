@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: sample test test-engines test-flink test-spark check lint pytest docs format clean
+.PHONY: sample test test-engines test-flink test-spark test-image check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: about a minute"
@@ -24,13 +24,16 @@ lint: .venv/installed-test              ## its output comes in one piece, in the
 pytest: .venv/installed-test            ## the tests, in WORKERS processes of one thread each
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-engines: test-flink test-spark    ## on real engines; these tests skip, and say what is missing, where they cannot run
+test-engines: test-flink test-spark test-image    ## on real engines; these tests skip, and say what is missing, where they cannot run
 
 test-flink: .venv/installed-test
 	$(BIN)/pytest -m "" -rs tests/engines/test_flink.py
 
 test-spark: .venv/installed-test
 	$(BIN)/pytest -m "" -rs tests/engines/test_spark.py
+
+test-image: .venv/installed-test
+	$(BIN)/pytest -m "" -rs tests/engines/test_image.py
 
 check: test
 

@@ -48,8 +48,11 @@ COMMANDS = {
 NOT_RUN = {
     "annotation.md": "the crawl, the questions and the annotators' exports are the reader's own",
     "datasets.md": "no data set ships with the package",
+    "dataflow.md": "the cloud's project and buckets are the reader's own",
     "evaluation.md": "no data set ships with the package",
+    "flink.md": "the machines of a cluster have names of their own",
     "running.md": "the machines of a cluster have names of their own",
+    "spark.md": "the machines of a cluster have names of their own",
     "training.md": "a training takes labels that do not ship, and minutes",
 }
 """Page with commands that are only parsed, since they have names to fill in → why nothing here can fill them in."""
