@@ -93,7 +93,11 @@ class UnitDoFn(beam.DoFn):
     def setup(self) -> None:
         with _one_at_a_time, _errors_of(self._step_name, self._work_folder):
             self.prepare()
-            self.load()
+            try:
+                self.load()
+            except Exception:
+                self._check_folder()  # whose lists it may have wanted to read
+                raise
             if any(other._step_name != self._step_name for other in _loaded.values()):
                 _loaded.clear()
             _loaded[type(self)] = self
@@ -104,8 +108,7 @@ class UnitDoFn(beam.DoFn):
     def process(self, element: Any, *side_inputs: Any) -> list[Any]:
         unit, *rest = element
         with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
-            if not (self._work_folder / MARK).is_file():
-                raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
+            self._check_folder()
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
             begin = time.monotonic()
@@ -113,6 +116,11 @@ class UnitDoFn(beam.DoFn):
             if results is not None:
                 self._measure(unit, time.monotonic() - begin)
             return results or []
+
+    def _check_folder(self) -> None:
+        """Raises JobError (74) where the command's folder is not seen."""
+        if not (self._work_folder / MARK).is_file():
+            raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
 
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
         """What the unit emits; None if it has failed for good."""

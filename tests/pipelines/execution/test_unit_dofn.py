@@ -141,3 +141,9 @@ def test_a_worker_that_does_not_see_the_run_says_which_machine_and_folder(tmp_pa
         Emit("rerank", tmp_path).process((7,))
     assert e.value.code == IO
     assert platform.node() in str(e.value)
+
+
+def test_a_worker_that_cannot_load_since_it_does_not_see_the_run_says_that(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=f"^rerank: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+        FailsToLoad("rerank", tmp_path).setup()
+    assert e.value.code == IO
