@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.labels import LabelledCandidate
+from schemas.storage.remote import as_path
 
 if TYPE_CHECKING:
     from pipelines.evaluate.compare import Compared
@@ -56,7 +57,7 @@ def evaluate(
     from pipelines.evaluate.rank import RankOptions
 
     ranker = RankOptions(None if checkpoint is None else str(checkpoint), settings, words)
-    return measure(str(scores), Path(labels), ranker=ranker, **options)
+    return measure(str(scores), as_path(labels), ranker=ranker, **options)
 
 
 def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **options: Any) -> Compared:
@@ -67,4 +68,4 @@ def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **op
     """
     from pipelines.evaluate.compare import compare_files
 
-    return compare_files(str(a), str(b), labels=None if labels is None else Path(labels), **options)
+    return compare_files(str(a), str(b), labels=None if labels is None else as_path(labels), **options)

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipelines.config.job_file import Job, load
 from pipelines.errors import INPUT_MISSING, JobError
 from schemas.record import Record
+from schemas.storage.remote import as_path
 
 R = TypeVar("R", bound=Record)
 
@@ -22,7 +23,7 @@ def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
 
     Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known key.
     """
-    return load(Path(path), settings)
+    return load(as_path(path), settings)
 
 
 def run(
@@ -45,8 +46,8 @@ def run(
     from pipelines.steps.chain import run_steps, steps_of  # imports Beam
 
     job = job if isinstance(job, Job) else load_job(job)
-    names = list(steps) if steps is not None else steps_of(job, Path(out))
-    for line in run_steps(job, Path(out), names, beam_options, redo, verify):
+    names = list(steps) if steps is not None else steps_of(job, as_path(out))
+    for line in run_steps(job, as_path(out), names, beam_options, redo, verify):
         if on_step is not None:
             on_step(line)
     return open_run(out)
@@ -54,9 +55,9 @@ def run(
 
 def open_run(path: str | Path) -> Run:
     """The run in a folder, complete or not. Raises JobError (66) if the folder is missing."""
-    if not Path(path).is_dir():
+    if not as_path(path).is_dir():
         raise JobError(f"no folder {path}; `answermill run JOB.toml --out {path}` writes it", INPUT_MISSING)
-    return Run(Path(path))
+    return Run(as_path(path))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from schemas.storage.remote import Remote
+from schemas.storage.remote import Remote, _filesystem
 
 BUCKET = "bucket"
 ERRORS = {404: "NoSuchKey", 403: "AccessDenied", 503: "SlowDown"}
@@ -37,6 +37,7 @@ class ObjectStore:
             "AWS_ACCESS_KEY_ID": "testing",
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_MAX_ATTEMPTS": "2",  # of each request, before fsspec asks again
         }
 
     def folder(self, name: str) -> Remote:
@@ -83,7 +84,10 @@ class _Silent(WSGIRequestHandler):
 def serving() -> Iterator[ObjectStore]:
     """The server, with an empty BUCKET, until the block ends."""
     import boto3
+    import s3fs
 
+    _filesystem.cache_clear()  # of another server in this process
+    s3fs.S3FileSystem.clear_instance_cache()
     store = ObjectStore()
     served = DomainDispatcherApplication(create_backend_app)
     server: BaseWSGIServer = make_server("127.0.0.1", 0, store.application(served), threaded=True, request_handler=_Silent)
@@ -97,3 +101,5 @@ def serving() -> Iterator[ObjectStore]:
     finally:
         server.shutdown()
         thread.join()
+        _filesystem.cache_clear()
+        s3fs.S3FileSystem.clear_instance_cache()

@@ -89,7 +89,7 @@ FAULTS = (
     Fault(
         "a pack that nobody has filled in", annotated, "collect RUN RUN/packs/csv/tasks-00001.csv", 65, "no label is filled in"
     ),
-    Fault("an object store for --out", nothing, "run JOB --out s3://bucket/run", 78, "s3://"),
+    Fault("a URL that is not read, for --out", nothing, "run JOB --out hdfs://host/run", 78, "hdfs://host/run: of URLs only"),
     Fault("a Beam option with a mistake", nothing, "run JOB --out WORK/new -- --runer=X", 2, "runer"),
     Fault(
         "Flink without a network",

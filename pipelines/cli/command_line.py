@@ -14,6 +14,7 @@ from cyclopts import App, Group
 
 from pipelines.cli import data_commands, evaluation_commands, job_commands, machine_commands, model_commands
 from pipelines.cli.ending import Command
+from pipelines.cli.parameters import refuse_urls
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -47,6 +48,8 @@ def run(tokens: Sequence[str], command: Command) -> int:
     extras = {"app": app, "beam_options": tuple(tokens[end + 1 :])}
     function, bound, unparsed = app.parse_args(tokens[:end])
     out = bound.arguments.get("out")
+    for value in (*bound.args, *bound.kwargs.values()):
+        refuse_urls(value)
     command.folder = out if isinstance(out, Path) else None
     logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, Out, check_there, write_lines
+from pipelines.cli.parameters import Form, LocalOut, check_there, write_lines
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -51,7 +51,7 @@ def candidates(
         tuple[Path, ...], Parameter(name="FILE", negative=(), help="Labelled data sets (see `answermill dataset`).")
     ],
     *,
-    out: Out,
+    out: LocalOut,
     form: Form = None,
 ) -> None:
     """Write labelled data sets as a run: their questions and candidates, as if retrieved, for `answermill rerank`.

@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
 from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
+from schemas.storage.remote import Remote
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
 
@@ -102,7 +103,8 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
     text = "".join(traceback.format_exception(error))
     name = f"answermill-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     places = [Path(), Path(tempfile.gettempdir())]
-    for place in [folder, *places] if folder is not None and folder.is_dir() else places:
+    is_here = folder is not None and not isinstance(folder, Remote) and folder.is_dir()
+    for place in [folder, *places] if folder is not None and is_here else places:
         try:
             (place / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         except OSError:

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, Metrics, Protocol, check_there, write_lines
+from pipelines.cli.parameters import PLACE, Form, Metrics, Protocol, check_there, write_lines
 from pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
+from schemas.storage.remote import as_path
 
 GROUP = Group("Evaluation", sort_key=4)
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
@@ -27,6 +28,7 @@ class Measure:
 
     labels: Annotated[
         Path,
+        PLACE,
         Parameter(help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a Parquet file."),
     ]
     protocol: Protocol = "answerable"
@@ -189,9 +191,9 @@ class WeightSearch:
 
 
 def ensemble(
-    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each model.")],
+    scores: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each model.")],
     *,
-    labels: Annotated[Path, Parameter(help="Labels of the dev set, as for `evaluate`.")],
+    labels: Annotated[Path, PLACE, Parameter(help="Labels of the dev set, as for `evaluate`.")],
     stages: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="The stages to combine.")],
     search: WeightSearch = WeightSearch(),
     json: Annotated[Path | None, Parameter(help="Write the weights and values as JSON.")] = None,
@@ -211,9 +213,9 @@ def ensemble(
 
 
 def agreement(
-    scores: Annotated[Path, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")],
+    scores: Annotated[Path, PLACE, Parameter(help="scored/ folder of a run with a stage for each head and teacher.")],
     *,
-    labels: Annotated[Path, Parameter(help="Labels, as for `evaluate`.")],
+    labels: Annotated[Path, PLACE, Parameter(help="Labels, as for `evaluate`.")],
     heads: Annotated[
         tuple[str, ...],
         Parameter(negative=(), consume_multiple=True, help="Stages of the student's heads; see `answermill heads`."),
@@ -246,7 +248,7 @@ def _check_scores(scores: str) -> None:
     from ranking.registry import RERANKERS
 
     known = (*RULES, *RERANKERS)
-    if scores in known or Path(scores).exists():
+    if scores in known or as_path(scores).exists():
         return
     near = difflib.get_close_matches(scores, known, n=1)
     hint = f"; did you mean the reranker {near[0]!r}?" if near else ", and no reranker has this name"

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import BeamOptions, JobFile, Out, Overrides, Run, write_lines
+from pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, write_lines
 from pipelines.config.step_registry import STEPS, folders
 
 GROUP = Group("Jobs", sort_key=1)
@@ -65,7 +65,7 @@ def step_command(name: str, about: str) -> Callable[..., None]:
 
 def sample(
     *,
-    out: Out = Path("sample"),
+    out: LocalOut = Path("sample"),
     plan: Annotated[
         Literal["default", "full"],
         Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),

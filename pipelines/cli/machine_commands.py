@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import CommandLine, Out, write_lines
+from pipelines.cli.parameters import CommandLine, LocalOut, write_lines
 from pipelines.errors import UNAVAILABLE
 
 GROUP = Group("This machine", sort_key=5)
 
 
-def doctor(*, out: Out = Path()) -> int:
+def doctor(*, out: LocalOut = Path()) -> int:
     """Report what is installed and what is missing on this machine, and what to type."""
     from pipelines.doctor import examine
 

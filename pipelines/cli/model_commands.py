@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, NewFolder, Out, Overrides, TrainingFile, check_there, write_lines
+from pipelines.cli.parameters import Form, LocalOut, NewFolder, Overrides, TrainingFile, check_there, write_lines
 from pipelines.errors import USAGE, JobError
 
 GROUP = Group("Models", sort_key=3)
 SCORES_TO_WEIGH = "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
 
 
-def train(job: TrainingFile, *, out: Out, settings: Overrides = ()) -> None:
+def train(job: TrainingFile, *, out: LocalOut, settings: Overrides = ()) -> None:
     """Train a reranker and write its checkpoint into --out; a training that was stopped continues where it stopped.
 
     `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint = "FOLDER"` in

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 
 from pipelines.config.local_paths import local_path
-from pipelines.errors import INPUT_MISSING, JobError
+from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from schemas.storage.remote import NotHere, Remote, as_path
 
 
-def _refuse_urls(kind: object, path: Path) -> None:
-    local_path(path)
+def _place(kind: object, tokens: Sequence[Token]) -> Path:
+    try:
+        return as_path(tokens[0].value)
+    except NotHere as e:  # which as a TypeError would be one of usage
+        raise JobError(str(e), SETTINGS) from e
 
 
-JobFile: TypeAlias = Annotated[Path, Parameter(help="The job file.")]
+PLACE = Parameter(converter=_place)
+"""A path, or the URL of an object store."""
+JobFile: TypeAlias = Annotated[Path, PLACE, Parameter(help="The job file, or its URL.")]
 TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
-Run: TypeAlias = Annotated[Path, Parameter(validator=_refuse_urls, help="Folder of a run.")]
+Run: TypeAlias = Annotated[Path, PLACE, Parameter(help="Folder of a run, or its URL.")]
 Out: TypeAlias = Annotated[
-    Path, Parameter(name="--out", validator=_refuse_urls, help="Folder of the run; it is created if it does not exist.")
+    Path,
+    PLACE,
+    Parameter(
+        name="--out",
+        help="Folder of the run, or its URL (s3://, gs://, abfs://); it is created if it does not exist.",
+    ),
 ]
-NewFolder: TypeAlias = Annotated[
-    Path, Parameter(validator=_refuse_urls, help="Folder to write; if it exists, it must be empty.")
-]
+LocalOut: TypeAlias = Annotated[Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")]
+NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
 Overrides: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
@@ -51,6 +62,18 @@ BeamOptions: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
 """The arguments after `--`. `main` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 """The whole command line. `main` fills it in."""
+
+
+def refuse_urls(value: object) -> None:
+    """Raises JobError (78) if an argument, or what it holds, is a URL that no parameter has taken as a PLACE."""
+    if isinstance(value, Path) and not isinstance(value, Remote):
+        local_path(value)
+    elif isinstance(value, tuple):
+        for each in value:
+            refuse_urls(each)
+    elif is_dataclass(value):
+        for field in fields(value):
+            refuse_urls(getattr(value, field.name))
 
 
 def check_there(*paths: Path) -> None:

@@ -1,6 +1,6 @@
 """JOB.toml → checked, frozen settings. Every key is declared here once: type, default, bounds and meaning.
 
-Paths are relative to the job file's folder. Configuration is data: nothing in it names code.
+Paths are relative to the job file's folder, or URLs of object stores. Configuration is data: nothing in it names code.
 """
 
 from __future__ import annotations
@@ -177,6 +177,12 @@ class Workers(Section):
         ge=0,
         description="files of `ingest`, or blocks of questions of `rerank`, that may fail for good: they become rejects, "
         "unit_failed. More of them, or a unit of another step, end the step with 74 once its other units are done",
+    )
+    cache_gb: float = Field(
+        20.0,
+        ge=0,
+        description="gigabytes for copies of what is read from s3://, gs:// and abfs://, on each machine, in the folder that "
+        "TMPDIR names; what is in use stays",
     )
     java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")
     java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")

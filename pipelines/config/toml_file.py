@@ -13,15 +13,16 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipelines.config.local_paths import local_path
 from pipelines.config.rerank_stage import further_keys, settings_of
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from ranking.entry import StageSettings
 from schemas.section import Section
+from schemas.storage.remote import Remote, as_path
+from schemas.storage.store import fetch, fetch_tree
 
 
 class SettingsFile(Section):
-    """A whole file of settings. Paths in it are relative to the file's folder."""
+    """A whole file of settings. Paths in it are relative to the file's folder, or URLs."""
 
     _folder: Path = PrivateAttr(Path())
 
@@ -32,7 +33,19 @@ class SettingsFile(Section):
 
     def path(self, written: str) -> Path:
         """A path that is written in the file, from where this process is."""
-        return self._folder / local_path(written)
+        path = as_path(written)
+        if isinstance(path, Remote) or path.is_absolute():
+            return path
+        joined = self._folder / path
+        return joined.resolve() if isinstance(joined, Remote) else joined
+
+    def file(self, written: str) -> Path:
+        """A file that is written in the file, or this machine's copy of it."""
+        return fetch(self.path(written))
+
+    def tree(self, written: str) -> Path:
+        """As `file`, for a folder."""
+        return fetch_tree(self.path(written))
 
 
 F = TypeVar("F", bound=SettingsFile)
@@ -41,10 +54,10 @@ F = TypeVar("F", bound=SettingsFile)
 def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid over them.
 
-    Raises JobError: 66 if there is no such file, 78 if it is a URL or not TOML, or if an override does not fit.
+    Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if an override does not fit.
     """
     try:
-        settings = tomllib.loads(local_path(path).read_text(encoding="utf-8-sig"))
+        settings = tomllib.loads(as_path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise JobError(
             f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe peasi` a training file",
@@ -53,7 +66,7 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:
-        raise JobError(f"{path}: {e.strerror}", INPUT_MISSING) from e
+        raise JobError(f"{path}: {e.strerror}" if e.strerror else str(e), INPUT_MISSING) from e
     for override in overrides:
         _override(settings, override)
     return settings
@@ -65,7 +78,7 @@ def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
         checked = kind.model_validate(settings)
     except ValidationError as e:
         raise JobError("\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS) from e
-    checked._folder = path.resolve().parent
+    checked._folder = as_path(path).resolve().parent
     return checked
 
 

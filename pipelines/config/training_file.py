@@ -28,6 +28,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from pipelines.config import toml_file
+from pipelines.config.local_paths import local_path
 from pipelines.config.toml_file import SettingsFile
 from pipelines.config.toml_file import keys as section_keys
 from ranking.entry import SHIPPED, FileName, Training, TrainingSettings
@@ -133,7 +134,7 @@ class TrainJob(SettingsFile):
 
     def path(self, written: str) -> Path:
         """A path that is written in the file; the name of a shipped checkpoint, where no file has that name, is its folder."""
-        path, shipped = super().path(written), SHIPPED / written
+        path, shipped = super().path(str(local_path(written))), SHIPPED / written
         return shipped if written in shipped_checkpoints() and not path.exists() else path
 
     def tables(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, JobError
+from schemas.storage.store import fetch
 
 Value = tuple[int, str, str, float]
 """(line or row number, question id, candidate id, value)."""
@@ -70,7 +71,7 @@ def read_parquet(path: Path, value: str) -> CandidateValues:
     Raises JobError (65) if a column is missing, a cell is null or of another type, or the file is not readable as Parquet.
     """
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with pq.ParquetFile(fetch(path), page_checksum_verification=True) as file:
             names = file.schema_arrow.names
             ids = next((n for n in ("candidate_id", "sentence_id", "passage_id", "doc_id") if n in names), "candidate_id")
             columns = ("question_id", ids, value)

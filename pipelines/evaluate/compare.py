@@ -18,6 +18,8 @@ from ranking.evaluation.metrics import METRICS, Protocol
 from ranking.evaluation.significance import EQUAL, Comparison, compare
 from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
+from schemas.storage.remote import as_path
+from schemas.storage.store import fetch
 
 FLIPS_BY = "P@1"
 
@@ -136,14 +138,14 @@ def _or_none(value: float | None) -> str:
 
 
 def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]) -> Sequence[QuestionScore]:
-    path = Path(side)
+    path = as_path(side)
     if path.name.endswith(".parquet") and path.is_file():
         try:
-            schema: Any = pq.read_schema(path)
+            schema: Any = pq.read_schema(fetch(path))
         except pa.ArrowInvalid as e:
             raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
         if set(QuestionScore.schema().names) <= set(schema.names):
-            rows = QuestionScore.rows(pq.read_table(path, page_checksum_verification=True))
+            rows = QuestionScore.rows(pq.read_table(fetch(path), page_checksum_verification=True))
             if not rows:
                 raise JobError(f"{path}: no question in it", BAD_DATA)
             return rows

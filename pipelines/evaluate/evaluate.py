@@ -40,6 +40,7 @@ from ranking.evaluation.metrics import (
 from ranking.evaluation.risk_coverage import RiskCoverage, first_answers, risk_coverage
 from schemas.atomic_files import write_text
 from schemas.evaluation import QuestionScore
+from schemas.storage.remote import as_path
 
 Means = tuple[float, float, float, float]
 """(value, worst, best, condensed) of a metric; see `QuestionScore`."""
@@ -180,7 +181,7 @@ def evaluate(
             values = CandidateValues.from_rows(labels, ranked)
     else:
         _check_no_ranker_options(scores, ranker)
-        values = read_scores(Path(scores), by)
+        values = read_scores(as_path(scores), by)
     joined = join(values, reference)
     name = " ".join([scores, *ranker.settings]) if by == FINAL else f"{scores} by {by}"
     result = _evaluation(name, str(labels), joined, protocol, metrics)

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.progress import print_line
+from schemas.storage.remote import Remote
 
 LOCK = ".lock"
 """The file in a folder that its process holds. The lock is the operating system's: it ends with the process, however that ends,
@@ -22,7 +23,13 @@ def claimed(folder: Path) -> Iterator[None]:
 
     The folder is created if necessary, and then removed again if the block wrote nothing into it. If the file system has no
     locks, a line on stderr says so. Raises JobError (73) if another process is writing into the folder, or if it is a file.
+
+    A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the first stays, and
+    nothing is swept before the manifests are there (`Step.finish`).
     """
+    if isinstance(folder, Remote):
+        yield
+        return
     try:
         folder.mkdir(parents=True)
         created = True

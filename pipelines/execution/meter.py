@@ -1,7 +1,7 @@
 """How far the units of a step are within themselves: a worker writes it into a small file, and the command adds the files up.
 
-The files are for people only: a worker that cannot write them goes on, and without them the command counts the units that are
-done. A unit's file goes when the unit has reported.
+The files are for people only: a worker that cannot write them goes on, and without them, as in an object store, the command
+counts the units that are done. A unit's file goes when the unit has reported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import Self
 
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.progress import Done
+from schemas.storage.remote import Remote
 
 _EVERY_S = 2.0
+_LIST_EVERY_S = 10.0
+"""Seconds between two listings of an object store."""
 _PREFIX = "progress-"
 
 
@@ -34,7 +37,7 @@ class Meter:
         """Some more items are done; `kept` of them by an attempt before this one. Writes the file at most every two seconds."""
         self._items += items
         self._kept += kept
-        if self._clock() >= self._next:
+        if self._clock() >= self._next and not isinstance(self._file, Remote):
             self._next = self._clock() + _EVERY_S
             temporary = self._file.with_suffix(".tmp")
             with suppress(OSError):
@@ -50,7 +53,8 @@ class Meter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with suppress(OSError):
-            self._file.unlink(missing_ok=True)
+            if not isinstance(self._file, Remote):
+                self._file.unlink(missing_ok=True)
 
 
 class Meters:
@@ -59,17 +63,27 @@ class Meters:
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
         self._work, self._sizes, self._reports = work, sizes, Reports(work)
         self._kept: dict[int, int] = {}
+        self._known: set[int] = set()
+        self._next_look = 0.0
         _clear(work)
 
     def done(self) -> Done:
         """What is done by now; of several attempts at a unit the one counts that is ahead."""
         attempts = list(_files(self._work))  # before the reports: a unit's file goes after its report has come
-        finished = self._reports.numbers()
+        finished = self._finished()
         items = {unit: self._sizes[unit] for unit in finished}
         for unit, done, kept in attempts:
             items[unit] = max(items.get(unit, 0), min(done, self._sizes[unit]))
             self._kept[unit] = max(self._kept.get(unit, 0), kept)
         return Done(sum(items.values()), sum(self._kept.values()), len(finished))
+
+    def _finished(self) -> set[int]:
+        """The units that have reported, as of some seconds ago in an object store."""
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + _LIST_EVERY_S if isinstance(self._work, Remote) else now
+            self._known = self._reports.numbers()
+        return self._known
 
 
 class Tallies:
@@ -87,6 +101,8 @@ class Tallies:
 
 def _clear(work: Path) -> None:
     """Remove the files of attempts that were killed."""
+    if isinstance(work, Remote):
+        return
     work.mkdir(parents=True, exist_ok=True)
     for path in work.glob(f"{_PREFIX}*"):
         path.unlink(missing_ok=True)
@@ -94,7 +110,7 @@ def _clear(work: Path) -> None:
 
 def _files(work: Path) -> Iterator[tuple[int, int, int]]:
     """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
-    for path in work.glob(f"{_PREFIX}*.json"):
+    for path in work.glob(f"{_PREFIX}*.json") if not isinstance(work, Remote) else ():
         with suppress(OSError, ValueError):
             done, kept = json.loads(path.read_text(encoding="utf-8"))
             yield int(path.name.split("-")[1]), done, kept

@@ -24,7 +24,7 @@ from apache_beam.transforms.environments import (
     python_sdk_capabilities,
 )
 
-from pipelines.errors import USAGE, JobError
+from pipelines.errors import IO, USAGE, JobError
 from pipelines.execution.beam_options import IN_PROCESS, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.manifests.failures import Failure
@@ -147,6 +147,10 @@ def naming_what_is_missing(step: Step, units: int) -> Iterator[None]:
     """If an engine ends the job in the block, its error says which of the step's `units` are not done."""
     try:
         yield
-    except EngineEnded as e:
+    except JobError as e:
+        if e.code == IO:  # such as a worker's that finds the work folder gone
+            step.refuse_other_job()
+        if not isinstance(e, EngineEnded):
+            raise
         missing = sorted({*range(units)} - step.reports.numbers())
         raise EngineEnded(f"{step.named(missing)} not done: {e}" if missing else str(e), e.code) from None

@@ -29,7 +29,7 @@ from pipelines.execution.progress import print_line
 from pipelines.revision import code_version
 from schemas.atomic_files import write_text
 from schemas.record import Record
-from schemas.storage.remote import Remote
+from schemas.storage.remote import Remote, listed
 from schemas.storage.store import remove_tree
 
 WORK = "_work"
@@ -91,7 +91,10 @@ class Step:
         """
         manifests = self._manifests()
         damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name, checksums))
-        return self._are_all(manifests) and next(damage, None) is None
+        if not self._are_all(manifests):
+            return False
+        with listed(self.run):
+            return next(damage, None) is None
 
     def _are_all(self, manifests: Mapping[str, Manifest]) -> bool:
         """Whether these are all that the step commits."""
@@ -113,23 +116,28 @@ class Step:
             remove_tree(self.work)
             write_text(mark, self.fingerprint() + "\n", replace=False)
         limits = limits or Limits()
-        Limits(limits.tries, limits.max_failed_units).write(self.work)
+        Limits(limits.tries, limits.max_failed_units, limits.cache_gb).write(self.work)
         damage = self._reopen(manifests)
         failed, named = list[int](), {name: set[str]() for name in self.outputs}
-        for report in self.reports.sound(damage):
-            if FAILED_UNITS in report.counts:
-                failed.append(report.unit)
-                continue
-            for name, parts in report.parts.items():
-                named[name].update(part.file for part in parts)
+        with listed(self.run):
+            for report in self.reports.sound(damage):
+                if FAILED_UNITS in report.counts:
+                    failed.append(report.unit)
+                    continue
+                for name, parts in report.parts.items():
+                    named[name].update(part.file for part in parts)
         for wrong in list(dict.fromkeys(damage))[:SHOWN]:
             print_line(f"{wrong}; {self.name} makes it again")
         if len(damage) > SHOWN:
             print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
         Failures(self.work).forget()
         self.reports.forget(failed)
-        for name, files in named.items():
+        for name, files in named.items() if not isinstance(self.run, Remote) else ():  # where another command may work as well
             sweep(self.run / name, files)
+
+    def refuse_other_job(self) -> None:
+        """Raises JobError (73) if a folder has been committed by a job with other settings or inputs."""
+        self._manifests()
 
     def _manifests(self) -> dict[str, Manifest]:
         """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
@@ -141,7 +149,8 @@ class Step:
 
     def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
         """Make reports of the manifests again, as far as these hold the units' counts, and remove them; returns the damage."""
-        damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name)]
+        with listed(self.run):
+            damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name)]
         parts: dict[int, dict[str, list[Part]]] = {}
         for name, manifest in manifests.items():
             for part in manifest.parts:
@@ -168,12 +177,14 @@ class Step:
             done |= {reject(failure).unit for failure in failures}
         silent = [unit for unit in range(units) if unit not in done]
         outcome, lost = Outcome(), list[int]()
-        for report in self.reports.each() if not silent else ():
-            outcome.add(report)
-            if any(damage_of(self.run / name, part) for name, parts in report.parts.items() for part in parts):
-                lost.append(report.unit)
+        with listed(self.run):
+            for report in self.reports.each() if not silent else ():
+                outcome.add(report)
+                if any(damage_of(self.run / name, part) for name, parts in report.parts.items() for part in parts):
+                    lost.append(report.unit)
         for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
             if numbers:
+                self.refuse_other_job()
                 raise JobError(f"{self.named(numbers)} {what}: do all workers see {self.run}?", IO)
         return outcome
 
@@ -200,9 +211,10 @@ class Step:
 
         `beside`: files of the run folder that were written with them, and are compared with them.
         """
+        if not isinstance(self.run, Remote):  # where nobody else is working: this command holds the lock
+            self._sweep(outcome)
         for name, record in self.outputs.items():
             parts = outcome.parts(name)
-            sweep(self.run / name, {part.file for part in parts})
             if name == self.if_failed and not parts:
                 continue
             (self.run / name).mkdir(parents=True, exist_ok=True)
@@ -224,10 +236,17 @@ class Step:
                 units=outcome.units if first and self.units_stand_alone else {},
                 beside=tuple(beside) if first else (),
             ).write(self.run / name)
+        if isinstance(self.run, Remote):  # only now are the folders this job's, and no other's
+            self._sweep(outcome)
         for folder in work_folders(self.run, self.name):
             remove_tree(folder)
         if not isinstance(self.run, Remote) and not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
+
+    def _sweep(self, outcome: Outcome) -> None:
+        """Remove the parts of the output folders that no unit has reported."""
+        for name in self.outputs:
+            sweep(self.run / name, {part.file for part in outcome.parts(name)})
 
     def _conflict(self, others: Mapping[str, Manifest]) -> str:
         """What to say of folders of this step that are committed under another fingerprint, and of what was made of them."""

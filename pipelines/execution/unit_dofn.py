@@ -28,6 +28,7 @@ from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limit
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import MARK
 from pipelines.revision import revision
+from schemas.storage.store import CACHE
 
 _one_at_a_time = RLock()
 _loaded: dict[type[UnitDoFn], UnitDoFn] = {}
@@ -124,7 +125,8 @@ class UnitDoFn(beam.DoFn):
 
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
         """What the unit emits; None if it has failed for good."""
-        tries = Limits.read(self._work_folder).tries
+        limits = Limits.read(self._work_folder)
+        tries, CACHE.limit = limits.tries, round(limits.cache_gb * 1e9)
         for number in range(1, tries + 1):
             try:
                 self.prepare()

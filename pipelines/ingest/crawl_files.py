@@ -17,6 +17,7 @@ from indexing.crawl.input_formats import read_pages, suffix_of
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import INPUT_MISSING, JobError
 from schemas.atomic_files import replacing
+from schemas.storage.remote import Remote, as_path, name_from
 from schemas.storage.store import fetch
 
 KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
@@ -46,8 +47,7 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
         elif path.is_file():
             files = [path]
         else:
-            files = [p for p in job.folder.glob(pattern) if p.is_file()] if not Path(pattern).is_absolute() else []
-            files = files or [p for p in path.parent.glob(path.name) if p.is_file()]
+            files = _matching(job, pattern, path)
             if not files:
                 raise JobError(
                     f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
@@ -55,6 +55,14 @@ def find_files(job: Job, settings: Ingest) -> list[InputFile]:
         paths.update(p.resolve() for p in files)
     named = sorted((written_name(p, job.folder), p) for p in paths)
     return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
+    """The files that a pattern matches; `path` is the pattern from where this process is."""
+    if isinstance(path, Remote):
+        return [p for p in path.with_parts(path.bucket).glob("/".join(path.parts[2:])) if p.is_file()]
+    files = [p for p in job.folder.glob(pattern) if p.is_file()] if not path.is_absolute() or path != Path(pattern) else []
+    return files or [p for p in path.parent.glob(path.name) if p.is_file()]
 
 
 class FileList(Sequence[InputFile]):
@@ -66,7 +74,7 @@ class FileList(Sequence[InputFile]):
     @staticmethod
     def write(files: Sequence[InputFile], work: Path) -> None:
         """Write the file for the workers."""
-        columns = {"path": [os.fsencode(file.path) for file in files], "name": [file.name for file in files]}
+        columns = {"path": [os.fsencode(str(file.path)) for file in files], "name": [file.name for file in files]}
         with replacing(work / _FILES) as temporary:
             pq.write_table(pa.table(columns), temporary, compression="zstd")
 
@@ -83,7 +91,7 @@ class FileList(Sequence[InputFile]):
         if isinstance(number, slice):
             return [self[n] for n in range(*number.indices(len(self)))]
         path, name = (self._table[column][number].as_py() for column in ("path", "name"))
-        return InputFile(number, Path(os.fsdecode(path)), name)
+        return InputFile(number, as_path(os.fsdecode(path)), name)
 
 
 def unread_files(job: Job, settings: Ingest) -> Counter[str]:
@@ -100,7 +108,7 @@ def written_name(path: Path, folder: Path) -> str:
     A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so that every file
     has one name and every name is one file's.
     """
-    return _escaped(os.fsencode(os.path.relpath(path, folder)))
+    return _escaped(os.fsencode(name_from(path, folder)))
 
 
 def _escaped(name: bytes) -> str:
@@ -119,7 +127,7 @@ def _is_read(path: Path) -> bool:
     if suffix != ".tsv":
         return suffix in KINDS
     try:
-        read_pages(path, path.name, Counter())  # looks at the first bytes only
+        read_pages(fetch(path), path.name, Counter())  # looks at the first bytes only
     except ValueError:
         return False
     return True

@@ -27,6 +27,7 @@ from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest.crawl_files import FileList
 from pipelines.inputs.text_lines import lines
 from schemas.atomic_files import write_text
+from schemas.storage.store import fetch
 
 DOMAINS = "domains.tsv"
 """In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
@@ -128,7 +129,7 @@ class CountDomains(UnitDoFn):
         report = reports(self._work).read_one(unit)
         if report is None:
             file = self._files[unit]
-            report = Report(unit, {}, count(read_pages(file.path, file.name, Counter())))
+            report = Report(unit, {}, count(read_pages(fetch(file.path), file.name, Counter())))
             reports(self._work).write(report)
         yield from report.counts.items()
 

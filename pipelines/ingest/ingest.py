@@ -8,14 +8,12 @@ moves through local files, never through a shuffle. If the job keeps only some d
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import apache_beam as beam
 
-from indexing.crawl.input_formats import read_pages
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
@@ -39,6 +37,7 @@ from pipelines.ingest.parse_and_cut import (
     document_keys,
     document_rules,
     find_duplicates,
+    pages_of,
     parse_file,
     parsed_files,
     reject_file,
@@ -47,6 +46,8 @@ from pipelines.ingest.parse_and_cut import (
 )
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document
+from schemas.storage.remote import Remote
+from schemas.storage.store import remove_tree
 
 REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
@@ -58,10 +59,8 @@ def step_of(job: Job, run: Path) -> Step:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
     inputs = {}
     for file in find_files(job, job.ingest):
-        try:
-            read_pages(file.path, file.name, Counter())  # looks at the first bytes only
-        except ValueError as e:
-            raise JobError(f"ingest.input: {e}", BAD_DATA) from e
+        if not isinstance(file.path, Remote):  # of a store, the worker that reads the file does so
+            pages_of(file, file.path, Counter())
         inputs[file.name] = f"{file.path.stat().st_size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
@@ -81,7 +80,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return summary(run) + " (complete)"
     if other := changed(files, _digests(step, files), step.work):
         print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
-        shutil.rmtree(step.work)
+        remove_tree(step.work)
     step.begin(job.workers)
     if parsed_files(step.work).count() < len(files):
         step.reports.forget(

@@ -18,7 +18,7 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
-from pipelines.errors import IO, JobError
+from pipelines.errors import BAD_DATA, IO, JobError
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failures
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter
@@ -28,6 +28,7 @@ from pipelines.ingest import domain_filter
 from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
+from schemas.storage.store import fetch
 
 BUCKETS = 64
 ROWS_OF_PART = 65_536
@@ -62,14 +63,15 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
     """
-    digests = {file.name: sha256(file.path)}
+    path = fetch(file.path)
+    digests = {file.name: sha256(path)}
     pages_of_domain: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     documents = PartWriter(work / "documents", Document, file.number)
     rejects = PartWriter(work / "rejects", Rejected, file.number)
     with documents, rejects, Meter(parsed_files(work).folder, file.number) as meter:
-        for page in read_pages(file.path, file.name, skipped):
+        for page in pages_of(file, path, skipped):
             counts["pages"] += 1
             if _offsets_are_bytes(file):
                 meter.reach(page.source_offset)
@@ -87,6 +89,16 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     return parsed_files(work).write(report)
+
+
+def pages_of(file: InputFile, path: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+    """The pages of an input file, which is at `path` on this machine. Looks at its first bytes, then reads as it is asked.
+
+    Raises JobError (65) if its format is unknown."""
+    try:
+        return read_pages(path, file.name, skipped)
+    except ValueError as e:
+        raise JobError(f"ingest.input: {e}", BAD_DATA) from e
 
 
 def _offsets_are_bytes(file: InputFile) -> bool:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.inputs.text_lines import bad
+from schemas.storage.store import fetch
 
 ROWS = 8_192  # in memory at a time
 DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
@@ -25,7 +26,7 @@ def parquet_batches(
     Every text in a batch is UTF-8. Raises JobError (65) if the file is no Parquet, or damaged: with the row group, or the row.
     """
     try:
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = pq.ParquetFile(fetch(path), page_checksum_verification=True)
         schema = file.schema_arrow
     except DAMAGE as e:
         raise_unless_damage(e)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from schemas.storage.store import fetch
 
 
 def bad(path: Path, where: int | str, what: str) -> JobError:
@@ -23,6 +24,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked if it is gzip, whatever its name. Raises JobError (66) if it is missing."""
     if not path.is_file():
         raise JobError(f"{path}: no such file", INPUT_MISSING)
+    path = fetch(path)
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
     return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")

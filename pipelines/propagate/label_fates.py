@@ -16,6 +16,7 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Step
 from schemas.corpus import Rejected
+from schemas.storage.store import fetch
 
 USED, CHANGED, REPEATED = 1, 2, 3
 """Fates; 0 is that of a label whose sentence was not found."""
@@ -40,7 +41,7 @@ def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file
     """
     fate = np.zeros(largest + 1, np.uint8)  # by number
     for unit in range(units):
-        numbers, fates = np.load(fates_file(step, unit), allow_pickle=False)
+        numbers, fates = np.load(fetch(fates_file(step, unit)), allow_pickle=False)
         for value in (CHANGED, USED):
             fate[numbers[fates == value]] = value
     repeated, first = given_labels.repeated()

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from indexing.labels.conflicts import conflicts
-from indexing.labels.given_labels import SPREAD_LABEL, GivenLabels
+from indexing.labels.given_labels import REPEATED, SPREAD_LABEL, GivenLabels
 from indexing.labels.hash_join import Ints
 from indexing.labels.label_lookup import NONE, labels_to_spread
 from indexing.labels.propagation import label_sentences
@@ -47,6 +47,7 @@ from pipelines.propagate.passage_parts import DocumentTexts, PassagePart, Passag
 from schemas.atomic_files import WrongShape, read_json, replacing, write_text
 from schemas.corpus import Document, Passage
 from schemas.labels import SentenceLabel, WindowLabel
+from schemas.storage.store import fetch, fetch_tree, publishing, put
 
 WINDOWS = "labels/windows"
 REVISION = 2
@@ -95,8 +96,9 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         return summary(run) + " (complete)"
     step.begin(job.workers)
     source, settings = LabelSource.of(job, run), _section(job)
-    given_labels = GivenLabels(step.work / "labels")
-    labels, largest = _once(step.work / "given-labels.json", lambda: source.write(given_labels.folder))
+    folder = step.work / "labels"
+    labels, largest = _once(step.work / "given-labels.json", lambda: _write_labels(source, folder))
+    given_labels = GivenLabels(fetch_tree(folder))
     parts = PassageParts.of(run, settings.windows != "none")
 
     def do(pass_: Step, work: UnitDoFn) -> Outcome:
@@ -105,9 +107,10 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if settings.same_text:
         spreading = replace(step, run=step.work, name="propagate/found", outputs={})
         spreading.begin(job.workers)
-        do(spreading, FindLabelsToSpread(parts, given_labels, spreading))
-        _once(step.work / "spread-labels.json", lambda: (given_labels.spread(_labels_to_spread(spreading, len(parts))),))
-    outcome = do(step, LabelPart(parts, given_labels, settings, step))
+        do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
+        to_spread = _labels_to_spread(spreading, len(parts))
+        _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
+    outcome = do(step, LabelPart(parts, GivenLabels(folder), settings, step))
     outcome.include(reject(given_labels, step, len(parts), largest, source.name))
     counts = outcome.counts
     counts["labels"] = labels
@@ -117,6 +120,20 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
     step.finish(outcome, counts)
     return summary(run)
+
+
+def _write_labels(source: LabelSource, folder: Path) -> tuple[int, int]:
+    with publishing(folder, REPEATED) as new:
+        return source.write(new)
+
+
+def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.RecordBatch]) -> int:
+    """As `GivenLabels.spread`, for labels that are at `folder`, of which `given_labels` may be a copy."""
+    rows = given_labels.spread(to_spread)
+    if given_labels.folder != folder:
+        for file in given_labels.folder.glob("spread*"):
+            put(file, folder / file.name)
+    return rows
 
 
 def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
@@ -136,6 +153,9 @@ class FindLabelsToSpread(UnitDoFn):
         super().__init__(step.name, step.work)
         self._parts, self._given, self._step = parts, given_labels, step
 
+    def load(self) -> None:
+        self._given = GivenLabels(fetch_tree(self._given.folder))
+
     def work(self, unit: int) -> None:
         rows = 0
         path = _spread_file(self._step, unit)
@@ -154,7 +174,7 @@ def _spread_file(step: Step, unit: int) -> Path:
 def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
     """What FindLabelsToSpread wrote, unit by unit."""
     for unit in range(units):
-        with pa.memory_map(str(_spread_file(step, unit))) as source:
+        with pa.memory_map(str(fetch(_spread_file(step, unit)))) as source:
             file = pa.ipc.open_file(source)
             yield from (file.get_batch(n) for n in range(file.num_record_batches))
 
@@ -167,6 +187,7 @@ class LabelPart(UnitDoFn):
         self._parts, self._given, self._settings, self._step = parts, given_labels, settings, step
 
     def load(self) -> None:
+        self._given = GivenLabels(fetch_tree(self._given.folder))
         self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
 
     def work(self, unit: int) -> None:

@@ -11,16 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.config.job_file import Job
-from pipelines.config.local_paths import local_path
 from pipelines.config.step_registry import STEPS, folders, makers
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
 from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
-from pipelines.execution.manifests.manifest import MANIFEST, read_manifest, repair
+from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.manifests.run_folder import committed, following
 from pipelines.execution.progress import print_line
 from pipelines.execution.step import work_folders
+from schemas.storage.remote import Remote, as_path, listed
+from schemas.storage.store import CACHE, remove_tree
 
 ABSENT = "not there"
 
@@ -91,7 +92,10 @@ def run_steps(
     each on stderr, are removed and made again. Raises JobError (2) if there is no such step, 73 if another process is writing
     into the folder; else as `check` and the steps do.
     """
-    run = local_path(run).absolute()  # workers may have another working directory
+    run = as_path(run).absolute()  # workers may have another working directory
+    CACHE.limit = round(job.workers.cache_gb * 1e9)
+    if isinstance(run, Remote):
+        run.check_bucket()
     for option, step in (("redo", redo), ("verify", verify)):
         if step is not None and step not in STEPS:
             raise JobError(f"--{option} {step}: the steps are {', '.join(STEPS)}", USAGE)
@@ -148,7 +152,7 @@ class Removal:
             (self.run / folder / MANIFEST).unlink(missing_ok=True)
         for name in self.steps:
             for work in work_folders(self.run, name):
-                shutil.rmtree(work, ignore_errors=True)
+                remove_tree(work)
         for file in self.files:
             (self.run / file).unlink(missing_ok=True)
         for folder in reversed(self.folders):
@@ -157,6 +161,9 @@ class Removal:
 
 def _remove(folder: Path) -> None:
     """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that the link stays."""
+    if isinstance(folder, Remote):
+        remove_tree(folder)
+        return
     if not folder.is_symlink():
         shutil.rmtree(folder)
         return
@@ -169,6 +176,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
 
     Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is damaged or missing.
     """
+    run = as_path(run)
     if not run.is_dir():
         raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
     rows: list[tuple[str, str, str, str]] = []
@@ -189,7 +197,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
                 continue
             if manifest is None:
                 rows.append((name, folder, "", absent))
-            elif damage := list(manifest.damage(run / folder)):
+            elif damage := _damage(manifest, run / folder):
                 remedies[repair(manifest.step, run, option="")] = None
                 more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
                 rows.append((name, folder, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
@@ -202,6 +210,11 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     yield from rows
     if remedies:
         raise JobError(f"{run} is damaged; {'; '.join(remedies)}", BAD_DATA)
+
+
+def _damage(manifest: Manifest, folder: Path) -> list[str]:
+    with listed(folder):
+        return list(manifest.damage(folder))
 
 
 def _failed(units: int) -> str:

@@ -31,6 +31,8 @@ from pipelines.steps import sentence_codes
 from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, passage_encoder
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
+from schemas.storage.remote import Remote
+from schemas.storage.store import publishing
 
 CUT = ("shards", "passages_per_shard")
 """The keys that decide nothing but where the rows are cut into shards."""
@@ -132,8 +134,10 @@ def build(
     folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
     settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
     rows = rows_between(passages, unit.start, unit.stop)
-    built = build_shard(rows, folder, settings, encoder, find_java(job.workers.java), coders, step.work / "blocks", tell)
-    part = Part(folder.name, built.passages, built.bytes, sha256(folder / SHARD_FILE))
+    kept = None if isinstance(folder, Remote) else step.work / "blocks"
+    with publishing(folder, SHARD_FILE) as new:
+        built = build_shard(rows, new, settings, encoder, find_java(job.workers.java), coders, kept, tell)
+        part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
     counts = {
         "passages": built.passages,
         "bytes": built.bytes,

@@ -61,7 +61,7 @@ def load_stages(
                 codes,
                 models[stage.key],
                 indexes,
-                job.path,
+                job.file,
             )
             plan.append(Stage(stage.key, _load(entry, resources, run if codes is not None else None), stage.keep, folder))
         except ValueError as e:

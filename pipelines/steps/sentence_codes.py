@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 
 from indexing.shards.dense import find_model
-from indexing.shards.sentence_codes import EncodedTexts, SentenceCodes
+from indexing.shards.sentence_codes import FOLDER, EncodedTexts, SentenceCodes
 from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.execution.manifests.manifest import fetch_shard, read_manifest
 from pipelines.steps.models import device_of, encoder_inputs, folder_digest, passage_encoder, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
@@ -31,7 +31,7 @@ def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
 
     Raises ValueError as `Entry.folder`.
     """
-    return find(stage.reranker).folder(None if stage.checkpoint is None else job.path(stage.checkpoint))
+    return find(stage.reranker).folder(None if stage.checkpoint is None else job.tree(stage.checkpoint))
 
 
 def checkpoint_digest(job: Job, stage: StageSettings) -> str | None:
@@ -126,7 +126,11 @@ def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> Se
     manifest, digest = read_manifest(run / "shards"), codes_digest(job, stage)
     if manifest is None or digest is None:
         return None
-    folders, digests = [run / "shards" / part.file for part in manifest.parts], [part.sha256 for part in manifest.parts]
+    digests = [part.sha256 for part in manifest.parts]
+    folders = [
+        fetch_shard(run / "shards" / part.file, part.sha256, lambda name: name.startswith(f"{FOLDER}/"))
+        for part in manifest.parts
+    ]
     return stored_codes(folders, digest, verify, digests, vectors=find(stage.reranker).uses_encoder)
 
 

@@ -21,6 +21,7 @@ from indexing.shards.jvm import find_java
 from indexing.shards.shard import Shard
 from indexing.shards.shard_files import ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
+from pipelines.execution.manifests.manifest import fetch_shard
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -69,9 +70,10 @@ class OpenShards:
         """The shard, open. Raises as `Shard.open`."""
         folder = shard.folder
         if folder not in self._open:
-            verify, workers = _sound.get(folder) != shard.sha256, self._job.workers
+            copy, workers = fetch_shard(folder, shard.sha256), self._job.workers
+            verify = copy == folder and _sound.get(folder) != shard.sha256
             java = find_java(workers.java)
-            self._open[folder] = Shard.open(folder, java, workers.java_heap, verify=verify, digest=shard.sha256)
+            self._open[folder] = Shard.open(copy, java, workers.java_heap, verify=verify, digest=shard.sha256)
             _sound[folder] = shard.sha256
         self._open.move_to_end(folder)
         while len(self._open) > self._most:

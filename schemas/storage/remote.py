@@ -13,7 +13,6 @@ import posixpath
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from functools import cache
 from pathlib import Path, PosixPath
 from typing import Any, NamedTuple
@@ -23,7 +22,8 @@ EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
 """What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""
-_listing: ContextVar[tuple[Path, dict[Path, Information]] | None] = ContextVar("listing", default=None)
+_listings: list[tuple[Path, dict[Path, Information]]] = []
+"""Of the `listed` blocks that the process is in, for all of its threads."""
 
 
 class NotHere(TypeError):
@@ -44,7 +44,7 @@ def scheme_of(written: str | Path) -> str:
     return url[1].lower() if url else ""
 
 
-def place(written: str | Path) -> Path:
+def as_path(written: str | Path) -> Path:
     """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is not read,
     ExtraMissing for one that needs something installed."""
     scheme = scheme_of(written)
@@ -70,8 +70,11 @@ class Remote(PosixPath):
     """A file or folder of an object store.
 
     It has the methods of Path that are used here; folders need not be created, and are there while a file is in them. All else
-    that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors of the store are OSErrors.
+    that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors of the store are OSErrors. A path
+    that comes from a listing knows what the store said of it then.
     """
+
+    said: Information | None = None
 
     def __str__(self) -> str:
         return _with_slashes(super().__str__())
@@ -101,7 +104,7 @@ class Remote(PosixPath):
 
     def resolve(self, strict: bool = False) -> Remote:
         """Without '..'."""
-        return self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+        return self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
 
     def with_parts(self, parts: str) -> Remote:
         """Another path of the same store: bucket and names, with slashes."""
@@ -123,22 +126,24 @@ class Remote(PosixPath):
         information = self.information()
         if information is None:
             raise FileNotFoundError(f"{self}: no such file")
-        return Status(information["size"], int(self.version(information), 16))
+        return Status(information["size"], int(self.version(), 16))
 
     def information(self) -> Information | None:
         """What the store says of the object, or of the folder; None if there is neither."""
-        folder, entries = _listing.get() or (None, {})
-        if folder is not None and (folder == self or folder in self.parents):
-            return entries.get(self)
+        for folder, entries in _listings:
+            if folder == self or folder in self.parents:
+                return entries.get(self)
+        if self.said is not None:
+            return self.said
         with errors_of(self):
             try:
                 return dict(self.filesystem.info(self.key))
             except FileNotFoundError:
                 return None
 
-    def version(self, information: Information | None = None) -> str:
+    def version(self) -> str:
         """15 hex digits that are others for another content."""
-        information = information or self.information() or {}
+        information = self.information() or {}
         tag = information.get("ETag") or information.get("etag") or information.get("md5Hash") or information.get("created")
         return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
 
@@ -150,18 +155,23 @@ class Remote(PosixPath):
 
     def glob(self, pattern: str, **_: Any) -> Generator[Remote]:
         with errors_of(self):
-            names = self.filesystem.glob(f"{glob.escape(self.key)}/{pattern}")
-        yield from (self / name[len(self.key) + 1 :] for name in sorted(names))
+            names = self.filesystem.glob(f"{glob.escape(self.key)}/{pattern}", detail=True)
+        yield from (self._below(name, said) for name, said in sorted(names.items()))
 
     def rglob(self, pattern: str, **_: Any) -> Generator[Remote]:
         """The files below, without folders; `pattern` is of their names alone."""
         yield from (path for path in self.files() if path.match(pattern))
 
-    def files(self) -> dict[Remote, Information]:
-        """Every file below → what the store says of it, by one listing."""
+    def files(self) -> list[Remote]:
+        """Every file below, by one listing."""
         with errors_of(self):
             names = self.filesystem.find(self.key, detail=True)
-        return {self / name[len(self.key) + 1 :]: dict(information) for name, information in sorted(names.items())}
+        return [self._below(name, said) for name, said in sorted(names.items())]
+
+    def _below(self, name: str, said: Information) -> Remote:
+        path = self / name[len(self.key) + 1 :]
+        path.said = said
+        return path
 
     def read_bytes(self) -> bytes:
         with errors_of(self):
@@ -177,13 +187,30 @@ class Remote(PosixPath):
     def rmdir(self) -> None:
         """Nothing: a folder is gone when no file is in it."""
 
+    def check_bucket(self) -> None:
+        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket."""
+        if not self.exists():
+            with errors_of(self):
+                if not self.filesystem.exists(self.bucket):
+                    raise FileNotFoundError("it is not among those that these credentials may see")
+
     def unlink(self, missing_ok: bool = False) -> None:
+        self.said = None
         with errors_of(self):
             try:
                 self.filesystem.rm_file(self.key)
             except FileNotFoundError:
                 if not missing_ok:
                     raise
+
+
+def name_from(path: Path, folder: Path) -> str:
+    """The path as it is written in a file of the folder; a URL if it is elsewhere."""
+    if not isinstance(path, Remote) and not isinstance(folder, Remote):
+        return os.path.relpath(path, folder)
+    if path.parts[:2] != folder.parts[:2]:
+        return str(path)
+    return posixpath.relpath("/".join(path.parts[1:]), "/".join(folder.parts[1:]))
 
 
 @contextmanager
@@ -193,17 +220,17 @@ def listed(folder: Path) -> Iterator[None]:
     if not isinstance(folder, Remote):
         yield
         return
-    entries: dict[Path, Information] = dict(folder.files().items())
+    entries: dict[Path, Information] = {path: path.said or {} for path in folder.files()}
     for path in list(entries):
         for parent in path.parents:
             if parent in entries:
                 break
             entries[parent] = {"type": "directory", "size": 0}
-    former = _listing.set((folder, entries))
+    _listings.append((folder, entries))
     try:
         yield
     finally:
-        _listing.reset(former)
+        _listings.pop()
 
 
 @contextmanager

@@ -135,6 +135,18 @@ def put_tree(new: Path, path: Remote, last: str) -> None:
     put(new / last, path / last)
 
 
+@contextlib.contextmanager
+def publishing(folder: Path, last: str) -> Iterator[Path]:
+    """Where to create a folder that belongs at `folder`: there, or for a store on this machine, and it is put there when the
+    block ends well, the file `last` at the end."""
+    if not isinstance(folder, Remote):
+        yield folder
+        return
+    with CACHE.scratch() as scratch:
+        yield scratch / folder.name
+        put_tree(scratch / folder.name, folder, last)
+
+
 def fetch(path: Path, digest: str | None = None) -> Path:
     """The file itself, or, of a store, this machine's copy of it; with a digest that whose SHA-256 this is, without one the
     present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be read."""
@@ -152,10 +164,10 @@ def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
     """
     if not isinstance(path, Remote):
         return path
-    present = {} if files is not None else path.files()
+    present = [] if files is not None else path.files()
     if files is None and not present:
         raise FileNotFoundError(f"{path}: no such folder")
-    versions = "".join(f"{file} {file.version(said)}\n" for file, said in present.items())
+    versions = "".join(f"{file} {file.version()}\n" for file in present)
     entry = CACHE.entry(path, versions) / path.name
     wanted = [(name, digest) for name, digest in files.items()] if files is not None else []
     wanted += [(file.relative_to(path).as_posix(), "") for file in present]

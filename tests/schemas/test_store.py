@@ -13,7 +13,7 @@ import pytest
 
 from schemas.atomic_files import replacing, sha256, write_text
 from schemas.storage import remote, store
-from schemas.storage.remote import ExtraMissing, NotHere, Remote, listed, place
+from schemas.storage.remote import ExtraMissing, NotHere, Remote, as_path, listed
 from schemas.storage.store import CACHE, Changed, creating, fetch, fetch_tree, put_tree, remove_tree
 from tests.object_store import ObjectStore
 
@@ -29,20 +29,20 @@ def folder(s3: ObjectStore, request: pytest.FixtureRequest, tmp_path: Path, monk
 
 
 def test_a_url_is_a_path() -> None:
-    run = place("s3://bucket/a/run")
+    run = as_path("s3://bucket/a/run")
     assert str(run / "scored" / "x.parquet") == "s3://bucket/a/run/scored/x.parquet"
     assert str(run.parent) == "s3://bucket/a" and run.name == "run" and (run / "scored").relative_to(run) == Path("scored")
-    assert place(Path("s3://bucket/a/run")) == run and place(run) == run and pickle.loads(pickle.dumps(run)) == run
+    assert as_path(Path("s3://bucket/a/run")) == run and as_path(run) == run and pickle.loads(pickle.dumps(run)) == run
     assert str((run / "../other/x").resolve()) == "s3://bucket/a/other/x"
-    assert place("a/b") == Path("a/b") and not isinstance(place("a/b"), Remote)
+    assert as_path("a/b") == Path("a/b") and not isinstance(as_path("a/b"), Remote)
 
 
 def test_a_url_that_cannot_be_read_is_refused_with_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotHere, match=r"^hdfs://host/x: of URLs only s3://, gs://, .* are read"):
-        place("hdfs://host/x")
+        as_path("hdfs://host/x")
     monkeypatch.setitem(remote.EXTRAS, "oss", "none")
     with pytest.raises(ExtraMissing, match=r"pip install 'answermill\[none\]'"):
-        place("oss://host/x")
+        as_path("oss://host/x")
 
 
 def test_what_wants_a_file_of_this_machine_refuses_a_url() -> None:

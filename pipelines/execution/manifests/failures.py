@@ -34,6 +34,10 @@ class HasLimits(Protocol):
     def max_failed_units(self) -> int:
         """How many units of a step may fail for good, where the step can go on without them."""
 
+    @property
+    def cache_gb(self) -> float:
+        """Gigabytes of copies of objects that a machine keeps."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -41,6 +45,7 @@ class Limits:
 
     tries: int = 1
     max_failed_units: int = 0
+    cache_gb: float = 20.0
 
     @classmethod
     def read(cls, work: Path) -> Self:

@@ -1,7 +1,8 @@
-"""A URL is refused with exit code 78, and nothing is created under its name."""
+"""A URL that cannot be read is refused, and nothing is created under its name."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pipelines.__main__ import main
 from pipelines.config.local_paths import local_path
 
-SCHEMES = ("s3", "gs", "hdfs", "memory", "file", "https")
+SCHEMES = ("hdfs", "memory", "file", "https")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -27,8 +28,48 @@ def test_a_url_is_refused_before_anything_is_created(
     with pytest.raises(SystemExit) as e:
         main(["sample", "--out", url] if place == "sample" else command)
     assert e.value.code == 78
-    assert f"{url}: paths on mounted file systems only" in capsys.readouterr().err
+    why = (
+        "paths on mounted file systems only here"
+        if place == "sample"
+        else "of URLs only s3://, gs://, abfs://, abfss:// are read"
+    )
+    assert f"{url}: {why}" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.skipif(find_spec("gcsfs") is not None, reason="gcsfs is installed here")
+def test_a_store_whose_library_is_missing_is_refused_with_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as e:
+        main(["status", "gs://bucket/run"])
+    assert e.value.code == 69
+    assert "gs://bucket: gs:// needs `pip install 'answermill[gcs]'`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sample --out URL",
+        "evaluate overlap --labels x --json URL",
+        "collect URL x.json",
+        "dataset URL",
+        "candidates URL --out run",
+        "passages URL --out out",
+        "sentences URL --out out --name x --licence y",
+        "publish URL --out out --name x --licence y",
+        "train train.toml --out URL",
+        "train URL --out out",
+    ],
+)
+def test_a_command_that_reads_no_store_says_so_in_one_line(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as e:
+        main(command.replace("URL", "s3://bucket/x").split())
+    said = capsys.readouterr().err
+    assert (e.value.code, said.count("\n")) == (78, 1), said
+    assert "s3://bucket/x: " in said and "mounted file system" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_paths_stay_as_they_are_written() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -102,6 +103,7 @@ def test_counting_never_fails_while_the_step_begins_and_ends(tmp_path):
         while not {0, 2} <= counts and counting.is_alive():
             for unit in range(2):
                 step.reports.write(Report(unit))
+            time.sleep(0.001)  # or the other thread may never have its turn now
             shutil.rmtree(step.work)
     finally:
         ended.set()
