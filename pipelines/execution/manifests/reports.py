@@ -84,9 +84,9 @@ class Reports:
 
     def _many(self, read: Callable[[Path], T]) -> Iterator[T]:
         """What `read` makes of each report's file, in the order of their numbers; in a store many are read at a time."""
-        paths = [self._path(unit) for unit in sorted(self.numbers())]
-        for first in range(0, len(paths), _HELD):
-            yield from each(read, paths[first : first + _HELD], requests_to(self.folder))
+        units = sorted(self.numbers())
+        for first in range(0, len(units), _HELD):
+            yield from each(read, map(self._path, units[first : first + _HELD]), requests_to(self.folder))
 
     def read_one(self, unit: int) -> Report | None:
         """A unit's report; None if it is not done."""
