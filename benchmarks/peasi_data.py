@@ -1,157 +1,167 @@
-"""The passages that PEASI is measured with: labelled ones of `corpus-wiki`, to train it, and what BM25 finds, to test it.
+"""The passages that PEASI learns from and is measured with: of L-train, L-dev and L-test, as `long_lists` retrieves them.
 
-Labels are propagated from the sentences that answer a question. Learnt from questions of SQuAD-sent's training set: the windows
-around the answer sentence, and hard negatives of the same documents. Dev and test: SQuAD v2's dev questions, the unanswerable
-ones too, of different articles; and WikiQA's test questions. No document is in two of them.
+Learnt from are QUESTIONS of L-train, drawn by hash. Two thirds of them have whole passages of the index: the first retrieved
+one with a right sentence, and wrong ones. The other third has windows of up to MAX_TOKENS (`answermill passages`): a random
+one around a right sentence, and ones that begin where wrong passages do. Wrong passages are drawn among the best POOL, of the
+same document and of others. One that holds a short answer is left out, and so is, right or wrong, what holds an answer to a
+test question.
+
+Measured are two sets of passages for each question. 'retrieved': the first DEPTH that BM25 finds. 'windows', the paper's: all
+windows around each of the best SENTENCES, by the default plan's first blend, as if they had been annotated.
 """
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import get_args
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.corpus import wiki
 from benchmarks.harness import say
-from benchmarks.question_sets.gold import is_answer
-from indexing.labels.windows import Group
-from indexing.passages.text import fold
-from pipelines.inputs.tables import read_passages
+from benchmarks.long_lists import LongList
+from benchmarks.question_sets.gold import Asked, canonical, drawn
+from indexing.labels.windows import Group, SentenceRun, choose, passage, windows
+from indexing.passages.text import holds
+from pipelines.execution.parquet_folder import Folder
+from pipelines.publish.cut_documents import cut, window_ends
 from pipelines.publish.passage_set import PassageRules
-from pipelines.publish.training_passages import build
-from schemas.corpus import Passage
+from pipelines.publish.training_passages import build, ingest_settings
+from schemas.corpus import Document, Passage
 from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
-from schemas.ranked import Hit
+from schemas.ranked import Candidate, Hit
 
-TRAIN, DEV, TEST, DEPTH, NEGATIVES = 1_500, 200, 300, 10, 2
-DEV_ARTICLES = 12
-MAX_TOKENS, SEED = 150, 0
-WIDE_TOKENS, WIDE_PLACES, POINT_SENTENCES = 200, 12, 6
-GROUPS: dict[str, Group] = {"train": "random", "train-center": "center", "train-all": "all"}
-"""Table of passages → its windows."""
-TABLES = (*GROUPS, "train-wide", "train-point", "dev", "squad", "wikiqa")
-
-
-class Question(NamedTuple):
-    question_id: str
-    text: str
-    split: str  # 'train', 'wide' (the training questions after the first TRAIN), 'dev', 'squad' or 'wikiqa'
-    doc_id: str
-    gold: frozenset[str]  # sentences, folded
+QUESTIONS, DEV_QUESTIONS = 4_000, 150
+WINDOWED = 3
+"""A question of as many has windows."""
+POOL, DEPTH, SENTENCES = 20, 10, 15
+SAME, OTHERS, SAME_WINDOWS, OTHER_WINDOWS = 1, 2, 1, 1
+"""Wrong passages of a question, of the same document and of others; and wrong windows."""
+PLACES, MAX_TOKENS = 5, 200
 
 
-def questions(data: Path) -> list[Question]:
-    """A sample of each set; of SQuAD v2's as many unanswerable ones as there are in a hundred of it."""
-    asked = []
-    shuffle = random.Random(SEED)
-    for split, path, title in (
-        ("train", "squad/squad-sent-train", "squadshifts-new-wiki"),
-        ("squad", "squad/squad-sent-test", "squad-dev"),
-        ("wikiqa", "wikiqa/wikiqa-test", "wikiqa"),
-    ):
-        rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for row in pq.read_table(data / f"{path}.parquet").to_pylist():
-            rows[row["question_id"]].append(row)
-        of_set = []
-        for key in sorted(rows):
-            first = rows[key][0]
-            doc_id = f"{title}:{first['document_id' if split == 'wikiqa' else 'document_title']}"
-            gold = frozenset(fold(row["sentence"]) for row in rows[key] if row["label"])
-            if gold or split == "squad":
-                of_set.append(Question(f"{split}:{key}", first["question"], split, doc_id, gold))
-        shuffle.shuffle(of_set)
-        if split == "squad":
-            articles = sorted({question.doc_id for question in of_set})[:DEV_ARTICLES]
-            asked += [question._replace(split="dev") for question in of_set if question.doc_id in articles][:DEV]
-            asked += [question for question in of_set if question.doc_id not in articles][:TEST]
-        else:
-            asked += [q._replace(split="wide") if split == "train" and n >= TRAIN else q for n, q in enumerate(of_set)]
-    return asked
+def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file: Path) -> None:
+    """The file of what is learnt from. `run`: retrieved passages and labels of these questions."""
+    chosen = drawn((each.question_id for each in asked), QUESTIONS)
+    windowed = {name.removeprefix("windows ") for name in drawn((f"windows {key}" for key in chosen), len(chosen) // WINDOWED)}
+    of_id = {each.question_id: each for each in asked}
+    right: dict[str, list[SentenceLabel]] = defaultdict(list)
+    for label in Folder.open(run / "labels/sentences", SentenceLabel, "propagate").where("question_id", chosen):
+        right[label.question_id].append(label)
+    hits: dict[str, list[Hit]] = defaultdict(list)
+    for hit in Folder.open(run / "retrieved", Hit, "retrieve").where("question_id", chosen):
+        hits[hit.question_id].append(hit)
+    rows: dict[str, list[LabelledPassage]] = {}
+    wrong_hits: list[Hit] = []
+    for key in chosen:
+        correct = frozenset(label.sentence_id for label in right[key])
+        answering = [hit for hit in hits[key] if not correct.isdisjoint(s.sentence_id for s in hit.passage.sentences)]
+        others = [hit for hit in hits[key] if hit not in answering and not holds_answer(hit.passage, of_id[key])]
+        if key in windowed:
+            wrong = wrong_ones(of_id[key], others, SAME_WINDOWS, OTHER_WINDOWS)
+            wrong_hits += [replace(hit, rank=rank) for rank, hit in enumerate(wrong, 1)]
+        elif answering:
+            shown = [min(answering, key=lambda hit: hit.rank), *wrong_ones(of_id[key], others, SAME, OTHERS)]
+            rows[key] = [passage_row(hit, correct) for hit in shown]
+    documents = Folder.open(run / "documents", Document, "ingest")
+    built = build(
+        [label for key in windowed for label in right[key]],
+        {key: of_id[key].text for key in windowed},
+        lambda ids: documents.where("doc_id", ids),
+        lambda ids: (hit for hit in wrong_hits if hit.question_id in ids),
+        PassageRules("random", PLACES, MAX_TOKENS, negatives=SAME_WINDOWS + OTHER_WINDOWS, documents_apart=False),
+        dict.fromkeys(windowed, "train"),
+        ingest_settings(documents).passage_tokens,
+    )
+    rows |= {of_question[0].question_id: of_question for _, of_question in built.rows()}
+    every = [row for key in sorted(rows) for row in rows[key]]
+    kept = without_test_answers(every, test_answers)
+    say(f"{file.name}: {len(rows):,} questions, {len(kept):,} passages, {len(every) - len(kept)} with a test answer left out")
+    write(file, kept)
 
 
-def prepare(data: Path, work: Path) -> None:
-    """Write TABLES, where they are not there: windows of each group and hard negatives; windows and made-up passages of all
-    questions; and what is found for the questions of dev and test.
-    """
-    if all((work / f"{name}.parquet").is_file() for name in TABLES):
-        return
-    corpus = wiki(data, work)
-    of_document: dict[str, list[Passage]] = defaultdict(list)
-    for passage in corpus.passages:
-        of_document[passage.doc_id].append(passage)
-    asked = questions(data)
-    looked_up = [question for question in asked if question.split != "wide"]
-    results = corpus.bm25.search([question.text for question in looked_up], 4 * DEPTH, None)
-    hits: dict[str, list[Hit]] = {}
-    for question, (rows, scores) in zip(looked_up, results, strict=True):
-        hits[question.question_id] = [
-            Hit(question.question_id, question.text, rank, 1 / rank, float(score), rank, None, None, corpus.passages[row])
-            for rank, (row, score) in enumerate(zip(rows, scores, strict=True), 1)
-        ]
-    labels: dict[str, list[SentenceLabel]] = {
-        question.question_id: [
-            SentenceLabel(question.question_id, sentence.sentence_id, question.doc_id, sentence.text, 1)
-            for sentence in {s.sentence_id: s for p in of_document[question.doc_id] for s in p.sentences}.values()
-            if is_answer(fold(sentence.text), question.gold)
-        ]
-        for question in asked
-    }
-    mine = {question.doc_id for question in asked if question.split == "train"}
-
-    def own_hits(ids: Iterable[str]) -> Iterator[Hit]:
-        """Hits in the documents of the training questions; the others' are not looked at."""
-        return (hit for key in ids for hit in hits.get(key, ()) if hit.passage.doc_id in mine)
-
-    def windows(name: str, splits: Sequence[str], rules: PassageRules) -> None:
-        texts = {question.question_id: question.text for question in asked if question.split in splits}
-        built = build(
-            [label for key in texts for label in labels[key]],
-            texts,
-            lambda ids: (corpus.documents[doc_id] for doc_id in ids if doc_id in corpus.documents),
-            own_hits,
-            rules,
-            dict.fromkeys(texts, "train"),
-        )
-        say(f"training passages, {name}: {dict(built.counts)}")
-        write(work / f"{name}.parquet", [row for _, rows in built.rows() for row in rows])
-
-    for name, group in GROUPS.items():
-        windows(name, ["train"], PassageRules(group, max_tokens=MAX_TOKENS, negatives=NEGATIVES, seed=SEED))
-    windows("train-wide", ["train", "wide"], PassageRules("random", WIDE_PLACES, WIDE_TOKENS, negatives=0, seed=SEED))
-    wide = [row for rows in read_passages(work / "train-wide.parquet") for row in rows]
-    write(work / "train-point.parquet", list(pointing(wide)))
-    right = {(label.question_id, label.sentence_id) for answers in labels.values() for label in answers}
-    for split in ("dev", "squad", "wikiqa"):
-        of_split = [question for question in asked if question.split == split]
-        write(work / f"{split}.parquet", [row for q in of_split for row in retrieved(hits[q.question_id][:DEPTH], right)])
+def without_test_answers(rows: Sequence[LabelledPassage], answers: Set[str]) -> list[LabelledPassage]:
+    """The passages of which no sentence is an answer to a test question."""
+    return [row for row in rows if not any(canonical(s.text) in answers for s in row.sentences)]
 
 
-def pointing(windows: Sequence[LabelledPassage]) -> Iterator[LabelledPassage]:
-    """Each window's answer sentence at a random place among up to POINT_SENTENCES - 1 sentences of other windows."""
-    choose = random.Random(SEED)
-    others = [sentence for row in windows for sentence in row.sentences if not sentence.label]
-    for row in windows:
-        sentences = choose.sample(others, choose.randint(1, POINT_SENTENCES - 1))
-        sentences.insert(choose.randint(0, len(sentences)), next(s for s in row.sentences if s.label))
-        text = " ".join(sentence.text for sentence in sentences)
-        yield replace(row, text=text, sentences=tuple(sentences))
+def holds_answer(passage: Passage, asked: Asked) -> bool:
+    return any(holds(canonical(passage.text), canonical(string)) for string in asked.strings)
 
 
-def retrieved(hits: Sequence[Hit], right: set[tuple[str, str]]) -> Iterator[LabelledPassage]:
-    for hit in hits:
-        p = hit.passage
-        sentences = tuple(
-            LabelledSentence(s.sentence_id, s.text, int((hit.question_id, s.sentence_id) in right)) for s in p.sentences
-        )
-        label = max((s.label for s in sentences), default=0)
-        yield LabelledPassage(
-            hit.question_id, hit.question, p.passage_id, p.doc_id, p.title, p.text, label, "retrieved", sentences
-        )
+def wrong_ones(asked: Asked, hits: Sequence[Hit], same: int, others: int) -> list[Hit]:
+    """Passages drawn among the best POOL of the right documents, and of all others."""
+    chosen: list[Hit] = []
+    for number, own in ((same, True), (others, False)):
+        best = sorted((hit for hit in hits if (hit.passage.doc_id in asked.documents) is own), key=lambda hit: hit.rank)[:POOL]
+        names = drawn((f"{asked.question_id} {hit.passage.passage_id}" for hit in best), number)
+        chosen += [hit for hit in best if f"{asked.question_id} {hit.passage.passage_id}" in names]
+    return chosen
+
+
+def passage_row(hit: Hit, correct: Set[str]) -> LabelledPassage:
+    return labelled(hit.question_id, hit.question, hit.passage, correct, "retrieved")
+
+
+def labelled(question_id: str, question: str, p: Passage, correct: Set[str], source: str) -> LabelledPassage:
+    sentences = tuple(LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in correct)) for s in p.sentences)
+    label = max((s.label for s in sentences), default=0)
+    return LabelledPassage(question_id, question, p.passage_id, p.doc_id, p.title, p.text, label, source, sentences)
+
+
+def retrieved(lists: Sequence[LongList]) -> list[list[LabelledPassage]]:
+    """Of each question the first DEPTH passages that BM25 finds, in its order."""
+    passages = []
+    for each in lists:
+        of_bm25 = [c.hit for c in each.passages.candidates if c.hit.bm25_rank is not None and c.hit.bm25_rank <= DEPTH]
+        passages.append([passage_row(hit, each.gold) for hit in sorted(of_bm25, key=lambda hit: hit.bm25_rank or 0)])
+    return passages
+
+
+def write_dev(lists: Sequence[LongList], file: Path) -> None:
+    """The file of what a training's dev score and calibration are measured on: DEV_QUESTIONS of L-dev, with an answer among
+    their passages or without."""
+    chosen = set(drawn((each.asked.question_id for each in lists), DEV_QUESTIONS))
+    write(file, [row for rows in retrieved([each for each in lists if each.asked.question_id in chosen]) for row in rows])
+
+
+def in_windows(
+    best: Sequence[tuple[Asked, Sequence[Candidate]]], documents: Folder[Document]
+) -> dict[Group, list[list[LabelledPassage]]]:
+    """The windows around each question's best sentences, by group: all, those in whose middle the sentence is, or a random
+    one for each sentence (WQA Table 3)."""
+    wanted = {c.hit.passage.doc_id for _, candidates in best for c in candidates}
+    texts = cut(documents.where("doc_id", wanted), ingest_settings(documents).passage_tokens)
+    number = {(doc_id, s.sentence_id): n for doc_id, (_, sentences) in texts.items() for n, s in enumerate(sentences)}
+    places = [[(c.hit.passage.doc_id, c.candidate_id) for c in candidates] for _, candidates in best]
+    inside: dict[str, set[int]] = defaultdict(set)
+    for place in chain.from_iterable(places):
+        inside[place[0]].add(number[place])
+    ends = window_ends(texts, inside, PLACES, MAX_TOKENS)
+    result: dict[Group, list[list[LabelledPassage]]] = {group: [] for group in get_args(Group)}
+    for (asked, _), of_question in zip(best, places, strict=True):
+        for group, passages in result.items():
+            runs: dict[tuple[str, SentenceRun], None] = {}
+            for doc_id, sentence_id in of_question:
+                n = number[doc_id, sentence_id]
+                around = choose(windows(n, ends[doc_id].__getitem__, PLACES), n, group, f"{asked.question_id}:{sentence_id}")
+                runs |= dict.fromkeys((doc_id, run) for run in around)
+            shown = [passage(*texts[doc_id], run) for doc_id, run in runs]
+            right = {s.sentence_id for p in shown for s in p.sentences if asked.strict(p.doc_id, s.text)}
+            passages.append([labelled(asked.question_id, asked.text, p, right, "window") for p in shown])
+    return result
+
+
+def write_sentences(lists: Path, passages: Path, file: Path) -> None:
+    """The file of what AS2 learns from: the lists of the questions in `passages`."""
+    learnt = set(pq.read_table(passages, columns=["question_id"])["question_id"].to_pylist())
+    rows = pq.read_table(lists)
+    pq.write_table(rows.filter(pc.is_in(rows["question_id"], pa.array(sorted(learnt)))), file)
 
 
 def write(path: Path, rows: Sequence[LabelledPassage]) -> None:

@@ -1,293 +1,325 @@
-"""PEASI beside the plain AS2 baseline, in the form of its Tables 2 and 3, on MiniLM-L6 as the body.
+"""PEASI beside plain AS2, in the form of its Tables 2 and 3, on MiniLM-L6 as the body. All learn from the same questions.
 
-Passages of `corpus-wiki`, the first DEPTH that BM25 finds for a question; `peasi_data` says which. Variants learn from the
-windows around the answer sentence (one, at random) and NEGATIVES windows that begin as the first retrieved passages do.
+The models are those of `benchmarks.trainings` in WORK/train, which are trained there if they are missing: `as2`, which reads
+the sentence alone, as the paper's does; `pr`, `easi`, and `peasi`, which is both in one ("joint"). All begin with the cascade,
+whose last exit is AS2 with context.
 
-Everything begins with the same body, fine-tuned on SQuAD-sent as AS2, which is the baseline too (TANDA without its adapt).
-PR learns alone from TRAIN questions. EASI's one token has to learn to point before it can choose, and on passages alone that
-takes thousands of steps; so `easi_point` learns from made-up passages, the answer of each question among a few sentences of
-other documents. From there EASI learns from each group of the TRAIN questions' windows (Table 3; `answer_…_top1_<group>`
-are of each with the same PR), and `easi_wide` from one window of each question there is, of up to WIDE_TOKENS, the answer at
-any of WIDE_PLACES places, for the passages that retrieval finds do not keep it among the first five. k is SLOTS. Stage two
-begins with PR and `easi_wide`, at RATE_JOINT; mtl0, whose one body can begin with one of them only, with the slower to learn,
-EASI. There k is SLOTS_JOINT, chosen by `dev_easi_accuracy_easi_wide_k…`, how well `easi_wide` does if it reads fewer sentences
-at once; one at once would be best, and no EASI.
+Questions are SQuAD's and WikiQA's of L-test and, to choose by, those of L-dev that trainings stop by. Protocols (`peasi_data`):
+the first passages that BM25 retrieves; and, of a part of the questions, drawn by hash, all windows around the best sentences,
+as in the paper. There `_all`, `_center` and `_random` are groups of windows on which the same models are measured (Table 3).
+
+Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by `as2`, over all
+sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the best passage, then from the next;
+and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `_context`: by AS2 with context. `top1_apart`: by `pr` and
+`easi`.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
-over the questions whose retrieved passages hold an answer. `easi_accuracy_…`: of the retrieved passages that hold one, those
-whose extracted sentence is one. `aurc_…`: area under risk against coverage over SQuAD's questions, unanswerable ones included.
-Keys without a set are of `squad`; `answer_p1_top1` and `answer_p1_all_as2` are of `best`, the variant whose top-1 answers are
-best on dev.
+over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its 95 % interval (`_low`, `_high`) and
+`_p` of a paired randomisation test. `easi_accuracy_…`: of the passages that hold an answer, those whose extracted one is right.
+`aurc_…`: area under risk against coverage over all questions, those without an answer included. Keys without a set are of
+`squad`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from benchmarks import cascade_quality, peasi_data
-from benchmarks.cascade_quality import small_dev
-from benchmarks.cascade_quality import training as as2_training
-from benchmarks.harness import arguments, finish, processes, say, shrink, tell, trained_by, work_folder
-from benchmarks.peasi_data import prepare
-from benchmarks.smoke_data import small_encoder
+from benchmarks import long_lists, peasi_data, peasi_trainings, train_lists, trainings
+from benchmarks.first_stage import first_of_plan
+from benchmarks.harness import arguments, finish, say, shrink, trained_by, work_folder
+from benchmarks.long_lists import LongList, read_lists
+from benchmarks.question_sets.gold import drawn
+from benchmarks.smoke_data import small_checkpoint
 from indexing.shards.dense import find_model
-from pipelines.config.training_file import TrainJob
+from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.tables import read_passages
-from pipelines.train.train import run as train_run
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import load as load_as2
+from ranking.checkpoint import kind_of
 from ranking.evaluation.metrics import Judged, measure
 from ranking.evaluation.risk_coverage import risk_coverage
+from ranking.evaluation.significance import compare
 from ranking.lists import ranked_passages
 from ranking.peasi.calibration import UNCALIBRATED, answer_logit
-from ranking.peasi.passage_reader import AskedPassage, Reader, per_list
+from ranking.peasi.passage_reader import AskedPassage, Reader
 from ranking.peasi.peasi_model import load
-from ranking.plan import to_sentences
+from ranking.plan import run_stages, to_sentences
+from ranking.training.state import HISTORY
+from schemas.corpus import Document
 from schemas.labels import LabelledPassage
+from schemas.ranked import Candidate
 
-SLOTS, SLOTS_JOINT = 5, 3
-FEWER = (3, 2, 1)
-RATE_PR, RATE_EASI, RATE_JOINT = 5e-5, 1e-4, 1e-5
-RATE_POINT = 2e-4
-BOTH = ("mtl0", "mtl1", "joint")
-"""The variants that rank passages and extract."""
-VARIANTS = ("pr", "easi_wide", *BOTH)
-GROUPS = {"easi": "random", "easi_center": "center", "easi_all": "all"}
-TRAINED_ON = {
-    "easi_point": "train-point",
-    "easi_center": "train-center",
-    "easi_all": "train-all",
-    "easi_wide": "train-wide",
-}
-"""The table of passages; the others learn from `train`."""
-DATA = {
-    "name": "passages of Wikipedia, labelled by SQuADShifts' new Wikipedia questions (Miller et al. 2020), windows and hard "
-    "negatives of 1,500 of them, one window of each of the 7,938; dev set: the first 10 passages that BM25 finds for 200 "
-    "questions of SQuAD v2.0 dev (Rajpurkar et al. 2018), of Wikipedia documents",
-    "licence": "CC BY-SA 4.0",
-}
+TESTS = ("squad", "wikiqa")
+"""Sources of L-test."""
+WINDOW_QUESTIONS, FIRST = 50, 5
+MODELS = tuple(peasi_trainings.FILES)
+SHORT = ("answer_p1_as2", "answer_p1_as2_context", "answer_p1_top1", "answer_p1_all_as2", "answer_p1_product", "passage_p1_pr")
+"""Keys that stand without a set too."""
+Questions = Sequence[Sequence[LabelledPassage]]
+Scores = list[dict[str, float]]
+METRICS = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
 
 
-def training(work: Path, name: str) -> TrainJob:
-    easi, alone = name.startswith("easi"), name == "pr" or name.startswith("easi")
-    begun = "as2" if name in ("pr", "easi_point") else "easi_point" if easi else "easi_wide" if name == "mtl0" else "pr"
-    section: dict[str, Any] = {"variant": "easi" if easi else name, "encoder": str(work / begun)}
-    section |= {"words": "source", "store": "fp16"}
-    if name != "pr":
-        section["slots"] = SLOTS if easi else SLOTS_JOINT
-    if name in ("mtl1", "joint"):
-        section["easi"] = str(work / "easi_wide")
-    tokens = 1_000 if alone else 1_300 if name == "joint" else 1_200  # a passage for PR counts with all that EASI reads of it
-    section |= {"tokens": tokens, "classifier_rate": 10.0 if alone else 3.0}
-    train = work / f"{TRAINED_ON.get(name, 'train')}.parquet"
-    return TrainJob.model_validate(
-        {
-            "peasi": section,
-            "data": {**DATA, "train": [str(train)], "dev": [str(work / "dev.parquet")]},
-            "train": {
-                "epochs": 1,
-                "learning_rate": {"pr": RATE_PR, "easi_point": RATE_POINT}.get(name, RATE_EASI if easi else RATE_JOINT),
-                "schedule": "linear",
-                "precision": "bf16",
-                "clip": 1.0,
-                "metric": "P@1",
-                "evaluate_every": 0,
-            },
-        }
-    )
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What PR and EASI say of each question's passages, by passage id."""
+
+    passages: Scores
+    """Logits of p(q, p)."""
+    sentences: list[dict[str, tuple[str, float]]]
+    """The extracted sentence's id, and its log p(s | p)."""
 
 
-def train(data: Path, work: Path, name: str) -> str:
-    torch.set_num_threads(1)
-    job = as2_training(data, work, "mt6", False) if name == "as2" else training(work, name)
-    if name == "as2":
-        small_dev(data, work)
-    *_, last = train_run(job, work / name)
-    return f"{name}: {last}"
-
-
-class Table(NamedTuple):
-    """What a model says of a set's passages, question by question."""
-
-    passages: list[np.ndarray]  # logits of p(q, p); empty without a PR
-    sentence: list[np.ndarray]  # the extracted sentence's number, -1 = none; empty without an EASI
-    log_p: list[np.ndarray]
-
-
-def scored(work: Path, name: str, test: str, slots: int | None = None) -> Table:
-    """`slots`: how many sentences EASI reads at once; None: as many as it was trained with."""
-    torch.set_num_threads(1)
-    lists = [ranked_passages(rows) for rows in read_passages(work / f"{test}.parquet")]
-    model, tokeniser = load(work / name, find_model)
-    model.slots = slots or model.slots
+def said(folder: Path, lists: Questions) -> Said:
+    model, tokeniser = load(folder, find_model)
     reader = Reader(model, tokeniser)
-    asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
-    passages = per_list(lists, reader.passages(asked)) if model.reads_passages else []
-    if not model.reads_sentences:
-        return Table(passages, [], [])
-    chosen = reader.sentences(asked)
-    return Table(passages, per_list(lists, chosen.sentence), per_list(lists, chosen.log_p))
+    asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
+    if model.at_once:
+        logits, extracted = reader.both(asked)
+    else:
+        logits = reader.passages(asked) if model.reads_passages else None
+        extracted = reader.sentences(asked) if model.reads_sentences else None
+    passages: Scores = [{} for _ in lists]
+    sentences: list[dict[str, tuple[str, float]]] = [{} for _ in lists]
+    rows = [(n, row) for n, of_question in enumerate(lists) for row in of_question]
+    for place, (n, row) in enumerate(rows):
+        if logits is not None:
+            passages[n][row.passage_id] = float(logits[place])
+        if extracted is not None and (number := int(extracted.sentence[place])) >= 0:
+            sentences[n][row.passage_id] = row.sentences[number].sentence_id, float(extracted.log_p[place])
+    return Said(passages, sentences)
 
 
-def as2(work: Path, test: str) -> list[dict[str, float]]:
-    """The baseline's score of each sentence."""
-    torch.set_num_threads(1)
-    ranker = Cascade(*load_as2(work / "as2", "pointwise", find_model))
-    lists = [to_sentences(ranked_passages(rows)) for rows in read_passages(work / f"{test}.parquet")]
-    scores = ranker.exit_scores(lists)
+def as2_scores(folder: Path, lists: Questions) -> Scores:
+    """The score of each sentence by the last exit."""
+    ranker = Cascade(*load_as2(folder, kind_of(folder), find_model))
+    of_sentences = [to_sentences(ranked_passages(rows)) for rows in lists]
+    exits = ranker.exit_scores(of_sentences)
     return [
         {c.candidate_id: float(score) for c, score in zip(ranked.candidates, rows.scores[:, -1], strict=True)}
-        for ranked, rows in zip(lists, scores, strict=True)
+        for ranked, rows in zip(of_sentences, exits, strict=True)
     ]
 
 
-def metrics(judged: Iterable[tuple[Sequence[float], Sequence[int]]]) -> dict[str, float]:
-    """P@1, MAP, MRR in percent over the lists that hold something right."""
-    lists = Judged.of([(list(scores), list(labels)) for scores, labels in judged])
-    kept = lists.kept("answerable")
-    names = {"P@1": "p1", "MAP": "map", "MRR": "mrr"}
-    return {names[metric]: 100 * float(v.expected[kept].mean()) for metric, v in measure(lists, tuple(names)).items()}
+def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
+    """What is extracted from the best passage, then from the next, and so on."""
+    scores: dict[str, float] = {}
+    for key in sorted(passages, key=lambda key: -passages[key]):
+        if key in sentences:
+            scores.setdefault(sentences[key][0], passages[key])
+    return scores
 
 
-def answers(rows: Sequence[LabelledPassage], chosen: Callable[[dict[str, int]], dict[str, float]]) -> tuple[Any, Any]:
-    """A question's answers: scores of the chosen sentences, all others below them; and the labels."""
-    labels = {s.sentence_id: s.label for row in rows for s in row.sentences}
-    scores = chosen(labels)
-    lowest = min(scores.values(), default=0.0) - 1
-    return [scores.get(key, lowest) for key in labels], list(labels.values())
+def product(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
+    """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages."""
+    scores: dict[str, float] = {}
+    for key in sorted(passages, key=lambda key: -passages[key])[:FIRST]:
+        if key in sentences:
+            name, log_p = sentences[key]
+            scores[name] = max(scores.get(name, -np.inf), log_p - float(np.logaddexp(0.0, -passages[key])))
+    return scores
 
 
-def rows_of(test: str, work: Path, tables: dict[str, Table], as2_scores: list[dict[str, float]]) -> Iterator[tuple[str, float]]:
-    lists = read_passages(work / f"{test}.parquet")
-    yield f"{test}_questions", len(lists)
-    yield f"{test}_answerable", sum(any(row.label for row in rows) for rows in lists)
-    yield f"{test}_passages", sum(map(len, lists))
-    yield f"{test}_sentences", sum(len(row.sentences) for rows in lists for row in rows)
-    baseline = metrics(answers(rows, lambda _, s=scores: s) for rows, scores in zip(lists, as2_scores, strict=True))  # type: ignore[misc]
-    yield from ((f"{test}_answer_{metric}_as2", value) for metric, value in baseline.items())
-    order = metrics(([-n for n in range(len(rows))], [row.label for row in rows]) for rows in lists)
-    yield from ((f"{test}_passage_{metric}_bm25", value) for metric, value in order.items())
-    for name, table in tables.items():
-        if table.passages:
-            values = metrics(
-                (scores.tolist(), [r.label for r in rows]) for rows, scores in zip(lists, table.passages, strict=True)
-            )
-            yield from ((f"{test}_passage_{metric}_{name}", value) for metric, value in values.items())
-        if not table.sentence:
-            continue
-        yield f"{test}_easi_accuracy_{name}", accuracy(lists, table)
-        picked = [
-            {rows[n].sentences[number].sentence_id for n, number in enumerate(best.tolist()) if number >= 0}
-            for rows, best in zip(lists, table.sentence, strict=True)
-        ]
-        all_as2 = metrics(
-            answers(rows, lambda _, s=scores, p=mine: {key: value for key, value in s.items() if key in p})  # type: ignore[misc]
-            for rows, scores, mine in zip(lists, as2_scores, picked, strict=True)
+def only(scores: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
+    """AS2's scores of what is extracted."""
+    return {name: scores[name] for name, _ in sentences.values() if name in scores}
+
+
+def judged(lists: Questions, scores: Scores, unit: str) -> Judged:
+    """Of each question all sentences, or passages, with their labels; what has no score stands below the others."""
+    questions = []
+    for rows, known in zip(lists, scores, strict=True):
+        labels = (
+            {row.passage_id: row.label for row in rows}
+            if unit == "passage"
+            else {s.sentence_id: s.label for row in rows for s in row.sentences}
         )
-        yield from ((f"{test}_answer_{metric}_all_as2_{name}", value) for metric, value in all_as2.items())
-        if table.passages:
-            yield from of_top(test, name, lists, table)
-    for name, group in GROUPS.items():
-        yield from of_top(test, group, lists, tables[name]._replace(passages=tables["pr"].passages))
-    yield from selective(test, work, lists, tables, as2_scores)
+        lowest = min(known.values(), default=0.0) - 1
+        questions.append(([known.get(key, lowest) for key in labels], list(labels.values())))
+    return Judged.of(questions)
 
 
-def accuracy(lists: list[list[LabelledPassage]], table: Table) -> float:
+class Rows:
+    """The rows of one set and protocol: their keys, and what is compared question by question."""
+
+    def __init__(self, prefix: str, lists: Questions) -> None:
+        self.prefix, self._lists = prefix, lists
+        self.keys: dict[str, float | int] = {}
+        self._p1: dict[str, npt.NDArray[np.float64]] = {}
+
+    def add(self, unit: str, name: str, scores: Scores) -> None:
+        """A ranking of 'passage's, or an 'answer'."""
+        lists = judged(self._lists, scores, unit)
+        kept = lists.kept("answerable")
+        for metric, values in measure(lists, tuple(METRICS)).items():
+            self.keys[f"{self.prefix}_{unit}_{METRICS[metric]}_{name}"] = 100 * float(values.expected[kept].mean())
+            if metric == "P@1":
+                self._p1[f"{unit}_{name}"] = values.expected[kept]
+
+    def over(self, unit: str, b: str, a: str) -> None:
+        """Compare the first ones of two."""
+        c = compare(self._p1[f"{unit}_{a}"], self._p1[f"{unit}_{b}"])
+        name = f"{self.prefix}_{unit}_{b}_over_{a}"
+        self.keys |= {name: 100 * c.difference, f"{name}_low": 100 * c.low, f"{name}_high": 100 * c.high, f"{name}_p": c.p}
+
+
+def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
+    """AS2, and what EASI extracts ranked by it."""
+    rows.add("answer", f"as2{suffix}", as2)
+    rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
+    rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
+    rows.add("answer", "product", list(map(product, joint.passages, joint.sentences)))
+    for b in (f"all_as2{suffix}", "top1", "product"):
+        rows.over("answer", b, f"as2{suffix}")
+
+
+def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | int]:
+    """The rows of what BM25 retrieves."""
+    rows = Rows(name, lists)
+    rows.keys[f"{name}_questions"] = len(lists)
+    rows.keys[f"{name}_answerable"] = sum(any(row.label for row in of_question) for of_question in lists)
+    rows.keys[f"{name}_passages"] = sum(map(len, lists))
+    rows.keys[f"{name}_sentences"] = sum(len(row.sentences) for of_question in lists for row in of_question)
+    as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
+    pr, easi, joint = (said(train / model, lists) for model in ("pr", "easi", "peasi"))
+    rankings = {"bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]}
+    for suffix, scores in (("", as2), ("_context", context)):
+        rankings[f"as2max{suffix}"] = [
+            {row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf) for row in of_question}
+            for of_question, known in zip(lists, scores, strict=True)
+        ]
+    for label, scores in (rankings | {"pr": pr.passages, "joint": joint.passages}).items():
+        rows.add("passage", label, scores)
+    for a in rankings:
+        rows.over("passage", "joint", a)
+    rows.over("passage", "joint", "pr")
+    answers(rows, joint, context, "_context")
+    answers(rows, joint, as2)
+    rows.add("answer", "top1_apart", list(map(top1, pr.passages, easi.sentences)))
+    rows.over("answer", "top1_apart", "as2")
+    for label, model in (("easi", easi), ("joint", joint)):
+        rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
+    rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
+    return rows.keys
+
+
+def accuracy(lists: Questions, model: Said) -> float:
     """Of the passages that hold an answer, those whose extracted sentence is one, in percent."""
     right = [
-        bool(rows[n].sentences[number].label) if number >= 0 else False
-        for rows, best in zip(lists, table.sentence, strict=True)
-        for n, number in enumerate(best.tolist())
-        if rows[n].label
+        any(s.label for s in row.sentences if s.sentence_id == chosen.get(row.passage_id, ("", 0.0))[0])
+        for of_question, chosen in zip(lists, model.sentences, strict=True)
+        for row in of_question
+        if row.label
     ]
     return 100 * float(np.mean(right))
 
 
-def of_top(test: str, name: str, lists: list[list[LabelledPassage]], table: Table) -> Iterator[tuple[str, float]]:
-    """The pipeline 'top-1': the sentence of PR's best passage, then that of the next, and so on."""
-    judged = []
-    for rows, scores, best in zip(lists, table.passages, table.sentence, strict=True):
-        extracted: dict[str, float] = {}
-        for n in np.argsort(-scores, kind="stable").tolist():
-            if best[n] >= 0:
-                extracted.setdefault(rows[n].sentences[best[n]].sentence_id, float(scores[n]))
-        judged.append(answers(rows, lambda _, e=extracted: e))  # type: ignore[misc]
-    yield from ((f"{test}_answer_{metric}_top1_{name}", value) for metric, value in metrics(judged).items())
-
-
-def selective(
-    test: str, work: Path, lists: list[list[LabelledPassage]], tables: dict[str, Table], as2_scores: list[dict[str, float]]
-) -> Iterator[tuple[str, float]]:
+def selective(name: str, lists: Questions, as2: Scores, joint: Said, folder: Path) -> Iterator[tuple[str, float]]:
     """Risk against coverage over all questions, those without an answer too."""
-    labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
-    best = [max(scores, key=lambda key: scores[key]) for scores in as2_scores]
-    right = np.array([known[key] for known, key in zip(labels, best, strict=True)], np.float64)
-    confidence = np.array([scores[key] for scores, key in zip(as2_scores, best, strict=True)])
-    curve = risk_coverage(confidence, right)
-    yield f"{test}_aurc_as2", curve.aurc
-    yield f"{test}_right_as2", 100 * float(right.mean())
-    for name, table in tables.items():
-        if not (table.passages and table.sentence):
-            continue
-        calibration = load(work / name, find_model)[0].calibration or UNCALIBRATED
-        confidence_, right_, is_answered = [], [], []
-        for rows, scores, chosen, log_p in zip(lists, table.passages, table.sentence, table.log_p, strict=True):
-            top = int(np.argmax(scores))
-            there = chosen[top] >= 0
-            is_answered.append(there)
-            confidence_.append(float(calibration(answer_logit(scores[[top]], log_p[[top]]))[0]) if there else 0.0)
-            right_.append(float(rows[top].sentences[chosen[top]].label) if there else 0.0)
-        curve = risk_coverage(confidence_, right_, is_answered)
-        yield f"{test}_aurc_{name}", curve.aurc
-        yield f"{test}_right_{name}", 100 * float(np.mean(right_))
+    calibration = load(folder, find_model)[0].calibration or UNCALIBRATED
+
+    def confidence(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> tuple[str, float]:
+        best = max(passages, key=lambda key: passages[key])
+        chosen, log_p = sentences.get(best, ("", 0.0))
+        return chosen, float(calibration(answer_logit(np.array([passages[best]]), np.array([log_p])))[0])
+
+    first: dict[str, list[tuple[str, float]]] = {
+        "as2": [max(scores.items(), key=lambda item: item[1]) for scores in as2],
+        "joint": list(map(confidence, joint.passages, joint.sentences)),
+    }
+    for label, chosen in first.items():
+        labels = [{s.sentence_id: s.label for row in rows for s in row.sentences} for rows in lists]
+        right = np.array([float(known.get(key, 0)) for known, (key, _) in zip(labels, chosen, strict=True)])
+        yield f"{name}_aurc_{label}", risk_coverage(np.array([sure for _, sure in chosen]), right).aurc
+        yield f"{name}_right_{label}", 100 * float(right.mean())
+
+
+def of_windows(name: str, lists: Sequence[LongList], documents: Folder[Document], train: Path) -> dict[str, float | int]:
+    """The rows of the windows around the best sentences, by group."""
+    plan = first_of_plan(train_lists.SAMPLE)
+    plan[-1] = replace(plan[-1], keep=peasi_data.SENTENCES)
+    best: list[tuple[Any, Sequence[Candidate]]] = [
+        (each.asked, outcome.kept.candidates)
+        for each, outcome in zip(lists, run_stages([each.passages for each in lists], plan), strict=True)
+    ]
+    groups = peasi_data.in_windows(best, documents)
+    as2, joint = as2_scores(train / "as2", groups["all"]), said(train / "peasi", groups["all"])
+    keys: dict[str, float | int] = {}
+    for group, of_group in groups.items():
+        rows = Rows(f"{name}_{group}", of_group)
+        shown = [{row.passage_id for row in of_question} for of_question in of_group]
+        inside = [{s.sentence_id for row in of_question for s in row.sentences} for of_question in of_group]
+        in_group = Said(list(map(among, joint.passages, shown)), list(map(among, joint.sentences, shown)))
+        answers(rows, in_group, list(map(among, as2, inside)))
+        rows.keys[f"{name}_{group}_answerable"] = sum(any(row.label for row in of_question) for of_question in of_group)
+        rows.keys[f"{name}_{group}_passages"] = sum(map(len, of_group))
+        rows.keys[f"{name}_{group}_easi_accuracy"] = accuracy(of_group, in_group)
+        keys |= rows.keys
+    return keys
+
+
+def among(known: dict[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in known.items() if key in keys}
+
+
+def measured(data: Path, work: Path) -> dict[str, float | int | str]:
+    torch.set_num_threads(1)
+    train = work / "train"
+    result: dict[str, float | int | str] = {}
+    documents = Folder.open(long_lists.retrieve(data, work) / "documents", Document, "ingest")
+    lists = read_lists(data, work, "test")
+    sets = {name: [each for each in lists if each.asked.source == name] for name in TESTS}
+    passages = {name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()}
+    passages["dev"] = read_passages(train / "passages-dev.parquet")
+    for name, of_set in passages.items():
+        result |= of_retrieved(name, of_set, train)
+        if name in sets:
+            some = set(drawn((each.asked.question_id for each in sets[name]), WINDOW_QUESTIONS))
+            result |= of_windows(name, [each for each in sets[name] if each.asked.question_id in some], documents, train)
+        shown = {key: value for key, value in result.items() if key.startswith(f"{name}_answer_p1")}
+        say(", ".join(f"{key} {float(value):.1f}" for key, value in shown.items()))
+    result |= {key: result[f"squad_{key}"] for key in SHORT}
+    return result | {"passage_p1_pr_easi": result["squad_passage_p1_joint"], "trained_by": trained_by(train)}
+
+
+def train(data: Path, work: Path) -> None:
+    """Train what is not there."""
+    waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
+    if waiting:
+        trainings.prepare(data, work, waiting)
+    for name in waiting:
+        trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0])
+
+
+def small(data: Path, work: Path) -> None:
+    """For --smoke: random models, and few windows."""
+    train_lists.small_lists()
+    shrink(globals(), WINDOW_QUESTIONS=2)
+    for name in ("cascade", *MODELS):
+        kind = "cascade" if name in ("cascade", "as2") else "peasi"
+        shutil.copytree(small_checkpoint(kind), work / "train" / name)
+    peasi_data.write_dev(read_lists(data, work, "dev"), work / "train/passages-dev.parquet")
 
 
 def main() -> None:
-    paths = {"work": "folder of the trainings, which stay; out/peasi_quality"}
+    paths = {"work": "folder that keeps lists and checkpoints; out/long_lists"}
     options = arguments("peasi_quality", __doc__ or "", paths=paths)
-    if options.smoke:
-        shrink(vars(cascade_quality), ENCODER=small_encoder())
-        shrink(vars(peasi_data), DEV_ARTICLES=6)
-    with work_folder(options, "peasi_quality") as work:
-        result = trained_and_measured(options.data.resolve(), work, options.smoke)
+    data = options.data.resolve()
+    with work_folder(options, "long_lists") as work:
+        if options.smoke:
+            small(data, work)
+        else:
+            train(data, work)
+        result = measured(data, work)
     finish("peasi_quality", result, options.save)
-
-
-def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
-    prepare(data, work)
-    result: dict[str, float | int | str] = {}
-    with processes(inline=smoke) as pool:
-        for names in (("as2",), ("easi_point", "pr"), ("easi_wide", *GROUPS)):
-            tell([pool.submit(train, data, work, name) for name in names])
-        stage_two = [pool.submit(train, data, work, name) for name in reversed(BOTH)]
-        tests, alone = ("dev", "squad", "wikiqa"), ("pr", "easi_wide", *GROUPS)
-        tables = {(test, name): pool.submit(scored, work, name, test) for test in tests for name in alone}
-        baselines = {test: pool.submit(as2, work, test) for test in tests}
-        fewer = {(test, k): pool.submit(scored, work, "easi_wide", test, k) for test in tests for k in FEWER}
-        tell(stage_two)
-        tables |= {(test, name): pool.submit(scored, work, name, test) for test in tests for name in BOTH}
-        for (test, k), table in fewer.items():
-            lists = read_passages(work / f"{test}.parquet")
-            result[f"{test}_easi_accuracy_easi_wide_k{k}"] = accuracy(lists, table.result())
-        for test in tests:
-            by_model = {name: tables[test, name].result() for name in (*VARIANTS, *GROUPS)}
-            result |= rows_of(test, work, by_model, baselines[test].result())
-            say(f"{test}: " + ", ".join(f"{key} {value:.2f}" for key, value in result.items() if key.startswith(test)))
-    best = max(BOTH, key=lambda name: float(result[f"dev_answer_p1_top1_{name}"]))
-    return result | {
-        "best": best,
-        "trained_by": trained_by(work),
-        "answer_p1_as2": result["squad_answer_p1_as2"],
-        "answer_p1_top1": result[f"squad_answer_p1_top1_{best}"],
-        "answer_p1_all_as2": result[f"squad_answer_p1_all_as2_{best}"],
-        "passage_p1_pr": result["squad_passage_p1_pr"],
-        "passage_p1_pr_easi": result["squad_passage_p1_joint"],
-    }
 
 
 if __name__ == "__main__":

@@ -8,6 +8,12 @@ the lists of `benchmarks.train_lists`, which are built first. `cosinet` reads be
 of a sentence, and learns from whole lists. Trainings are those of `answermill train` and stand in WORK/train/NAME; the dev
 score is the MRR of L-dev's best sentences.
 
+`peasi` begins with the cascade, from whose last exit both its heads take the classifier: one pass over a passage ranks it (PR)
+and each of its sentences (EASI). It learns from passages of a part of L-train (`peasi_data`). `pr` and `easi` are either head
+alone, and `as2` is the cross-encoder without context, adapted to the sentences of the same questions: these do not ship, they
+are for `peasi_quality`. The dev score of `peasi` is the MRR of the answers that the best passage gives, of `pr` that of
+passages, of `easi` that of a passage's sentences.
+
 Keys: `NAME_dev_mrr` in percent, `NAME_steps`, `NAME_hours` of this process (0 if it was complete already). --model trains one
 of them, or builds the lists alone.
 """
@@ -16,12 +22,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import train_lists
+from benchmarks import peasi_trainings, train_lists
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import drawn
@@ -36,8 +43,8 @@ ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
 TOKENS, LIMIT, NEGATIVES, EVALUATE = 6_000, 256, 8, 600
 VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 """Whose words have vectors too, besides those of the lists."""
-EPOCHS = {"cascade": 1, "cosinet": 3}
-RATE = {"cascade": 5e-5, "cosinet": 2e-4}
+EPOCHS = {"cascade": 1, "cosinet": 3} | dict.fromkeys(peasi_trainings.FILES, 1)
+RATE = {"cascade": 5e-5, "cosinet": 2e-4} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
 NAME = (
     "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
@@ -51,14 +58,17 @@ LISTS = "lists"
 def training(folder: Path, name: str, data: Path, begin: str) -> TrainJob:
     """The training `name` on the lists in `folder`."""
     section, model, recipe = cosinet(data) if name == "cosinet" else cascade(begin)
+    if name in peasi_trainings.FILES:
+        section, model, recipe = peasi_trainings.section(folder, name)
+    learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
     return TrainJob.model_validate(
         {
             section: model | {"store": "fp16"},
             "data": {
                 "name": NAME,
                 "licence": LICENCE,
-                "train": [str(folder / "train.parquet")],
-                "dev": [str(folder / "dev.parquet")],
+                "train": [str(folder / f"{learnt}.parquet")],
+                "dev": [str(folder / f"{dev}.parquet")],
             },
             "train": recipe | {"epochs": EPOCHS[name], "learning_rate": RATE[name], "metric": "MRR"},
         }
@@ -118,6 +128,17 @@ def trained(folder: Path, name: str, data: Path, begin: str) -> dict[str, float 
     }
 
 
+def prepare(data: Path, work: Path, names: Sequence[str], number: int | None = None) -> dict[str, float | int | str]:
+    """Write what these learn from, of `number` questions of L-train; the keys of the lists."""
+    asked = draw.questions(data, SET)
+    chosen = set(drawn((each.question_id for each in asked), number or len(asked)))
+    asked = [each for each in asked if each.question_id in chosen]
+    result = train_lists.written(data, work, asked)
+    if not peasi_trainings.FILES.keys().isdisjoint(names):
+        peasi_trainings.prepare(data, work, asked)
+    return result
+
+
 def main() -> None:
     options = arguments(
         "trainings",
@@ -130,15 +151,15 @@ def main() -> None:
         shrink(globals(), ENCODER=small_encoder(), EXITS=[2, 6], TOKENS=1_500, NEGATIVES=2, SET="dev")
         options.begin = "encoder"
         train_lists.small_lists()
+        for name in ("pr", "easi"):  # parts of what `peasi` tries
+            del EPOCHS[name]
     torch.set_num_threads(1)
     data = options.data.resolve()
     with work_folder(options, "long_lists") as work:
-        asked = draw.questions(data, SET)
-        names = set(drawn((each.question_id for each in asked), int(options.questions or len(asked))))
-        result = train_lists.written(data, work, [each for each in asked if each.question_id in names])
-        for name in EPOCHS:
-            if options.model in ("all", name):
-                result |= trained(work / "train", name, data, options.begin)
+        names = [name for name in EPOCHS if options.model in ("all", name)]
+        result = prepare(data, work, names, int(options.questions) if options.questions else None)
+        for name in names:
+            result |= trained(work / "train", name, data, options.begin)
     finish("trainings", result, options.save)
 
 

@@ -28,11 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks import peasi_data
+from benchmarks import wqa_questions
 from benchmarks.harness import arguments, finish, say, shrink
-from benchmarks.peasi_data import Question, questions
 from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
+from benchmarks.wqa_questions import Question, questions
 from indexing.annotation import sampling
 from indexing.passages.text import fold
 from pipelines.annotate.collect import collect
@@ -194,7 +194,7 @@ def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, f
 def main() -> None:
     options = arguments("wqa", __doc__ or "", paths={"work": "folder of the run, which stays and is gone on with"})
     if options.smoke:
-        shrink(vars(peasi_data), DEV_ARTICLES=6)
+        shrink(vars(wqa_questions), DEV_ARTICLES=6)
         cheap = (f"index.encoder={small_encoder()}", "rerank.stages=[{reranker = 'overlap', keep = 20}]")
         shrink(globals(), DOCUMENTS=20, ANSWERED=8, OTHERS=4, DEPTH=10, DRAWS=20, SIMULATED=8, CONTROLS=1.0, SETTINGS=cheap)
     data = options.data.resolve()

@@ -22,8 +22,10 @@ NO_COMMAND = {
     "machines",
     "multihead_trainings",
     "peasi_data",
+    "peasi_trainings",
     "simulation",
     "smoke_data",
+    "wqa_questions",
 }
 NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND)
 
