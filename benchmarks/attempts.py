@@ -33,7 +33,8 @@ from pipelines.ingest.crawl_files import FileList, find_files
 from pipelines.inputs.labels import LabelSource
 from pipelines.propagate import propagate
 from pipelines.propagate.passage_parts import PassageParts
-from pipelines.steps import index, rerank, retrieve, shard_search
+from pipelines.retrieve import open_shards, retrieve, shard_search
+from pipelines.steps import index, rerank
 from pipelines.steps.answers import questions_of
 from pipelines.steps.chain import run_steps, steps_of
 from schemas.atomic_files import sha256
@@ -119,7 +120,7 @@ def build(job: Job, step: Step) -> Callable[[], object]:
 def search(job: Job, step: Step) -> Callable[[], object]:
     """A block of all questions, which each attempt searches."""
     settings = retrieve.settings_of(job)
-    block, shards = shard_search.Block(0, retrieve.choose_questions(job).questions), shard_search.shards_of(step.run)
+    block, shards = shard_search.Block(0, retrieve.choose_questions(job).questions), open_shards.shards_of(step.run)
 
     def work() -> None:
         counting, searching = (kind([block], job, settings, step) for kind in (shard_search.CountWords, shard_search.Search))

@@ -20,7 +20,8 @@ from indexing.shards.bm25 import GlobalStatistics
 from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import job_plan, rerank, retrieve, shard_search
+from pipelines.retrieve import open_shards, retrieve, shard_search
+from pipelines.steps import job_plan, rerank
 from pipelines.steps.chain import run_steps, status, steps_of
 from pipelines.steps.models import dense_encoder
 from ranking.cascade.schedule import cost
@@ -215,8 +216,8 @@ def test_beam_gives_what_the_functions_give(small_run):
     job = small_job(small_run)
     questions = list(Folder.open(small_run / "questions", Question, "retrieve").read())
     block = shard_search.Block(0, tuple(questions))
-    open_shard = shard_search.OpenShards(job)
-    shards = [open_shard(shard) for shard in shard_search.shards_of(small_run)]
+    open_shard = open_shards.OpenShards(job)
+    shards = [open_shard(shard) for shard in open_shards.shards_of(small_run)]
     assert len(shards) == 2
     statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
     asked = shard_search.encode(block, dense_encoder(job.index.encoder))

@@ -91,7 +91,7 @@ STEPS: dict[str, StepDefinition] = {
             "retrieve",
             "Read questions and shards/; write questions/ and retrieved/.",
             f"{_SECTIONS}:Retrieve",
-            "pipelines.steps.retrieve:STEP",
+            "pipelines.retrieve.retrieve:STEP",
             f"{_OUTPUTS}:RETRIEVE",
             ("shards",),
         ),

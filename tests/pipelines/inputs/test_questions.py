@@ -11,8 +11,8 @@ from pipelines.config.job_file import Retrieve, load
 from pipelines.errors import BAD_DATA, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.inputs.questions import choose
+from pipelines.retrieve import retrieve
 from pipelines.sample import copy_to
-from pipelines.steps import retrieve
 from schemas.corpus import Question, Rejected
 
 ASKED = {"a": "Who wrote Emma in 1815?", "b": "the last of us", "c": "What is ____ called?", "d": "When did Rome burn down"}

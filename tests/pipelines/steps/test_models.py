@@ -17,6 +17,7 @@ from indexing.shards.dense import Encoder, ModelMissing
 from pipelines.config.job_file import Job
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
+from pipelines.retrieve.shard_search import EncodeQuestions
 from pipelines.steps import models
 from pipelines.steps.models import (
     dense_encoder,
@@ -29,7 +30,6 @@ from pipelines.steps.models import (
     use_threads,
 )
 from pipelines.steps.rerank import RunStages, step_of
-from pipelines.steps.shard_search import EncodeQuestions
 from ranking.entry import Entry
 from ranking.reranker import Reranker, Resources
 from schemas.corpus import Question

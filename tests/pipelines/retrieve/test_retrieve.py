@@ -19,17 +19,10 @@ from indexing.shards.shard import Shard
 from indexing.shards.shard_files import ShardDamaged
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import shard_search
+from pipelines.retrieve import open_shards
+from pipelines.retrieve.open_shards import OPEN_TO_SEARCH, OpenShards, ShardPlace, shards_of
+from pipelines.retrieve.shard_search import Block, QuestionVectors, search
 from pipelines.steps.chain import run_steps
-from pipelines.steps.shard_search import (
-    OPEN_TO_SEARCH,
-    Block,
-    OpenShards,
-    QuestionVectors,
-    ShardPlace,
-    search,
-    shards_of,
-)
 from schemas.atomic_files import sha256
 from schemas.corpus import Question
 from schemas.ranked import Hit
@@ -63,7 +56,7 @@ def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def openings(monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
     """Name of a shard → how often it was opened, and how often its checksums were compared."""
-    monkeypatch.setattr(shard_search, "_sound", {})
+    monkeypatch.setattr(open_shards, "_sound", {})
     opened: Counter[str] = Counter()
     verified: Counter[str] = Counter()
     open_shard = Shard.open

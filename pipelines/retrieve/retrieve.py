@@ -25,8 +25,8 @@ from pipelines.execution.progress import progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.inputs.questions import QuestionChoice, choose, describe
-from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
-from pipelines.steps.shard_search import (
+from pipelines.retrieve.open_shards import ShardPlace, shards_of
+from pipelines.retrieve.shard_search import (
     BLOCKS_PER_SEARCH,
     Block,
     CountWords,
@@ -34,11 +34,10 @@ from pipelines.steps.shard_search import (
     FuseAndFetch,
     MergeShards,
     Search,
-    ShardPlace,
     add,
     look_ups,
-    shards_of,
 )
+from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Rejected
 from schemas.ranked import Hit

@@ -1,0 +1,1 @@
+"""Retrieve: the questions meet the shards."""
