@@ -33,7 +33,9 @@ from pipelines.ingest.crawl_files import FileList, find_files
 from pipelines.inputs.labels import LabelSource
 from pipelines.propagate import propagate
 from pipelines.propagate.passage_parts import PassageParts
-from pipelines.retrieve import open_shards, retrieve, shard_search
+from pipelines.retrieve import retrieve
+from pipelines.retrieve.open_shards import RunShards
+from pipelines.retrieve.search_plan import ask, plan
 from pipelines.steps import index, rerank
 from pipelines.steps.answers import questions_of
 from pipelines.steps.chain import run_steps, steps_of
@@ -118,17 +120,18 @@ def build(job: Job, step: Step) -> Callable[[], object]:
 
 
 def search(job: Job, step: Step) -> Callable[[], object]:
-    """A block of all questions, which each attempt searches."""
-    settings = retrieve.settings_of(job)
-    block, shards = shard_search.Block(0, retrieve.choose_questions(job).questions), open_shards.shards_of(step.run)
+    """All passes, in which each attempt does each unit."""
+    settings, questions = retrieve.settings_of(job), retrieve.choose_questions(job).questions
+    asked = ask(questions, [0], len(questions), step, job)
+    turns = plan(asked, len(questions), RunShards.of(job, step.run), settings, step)
+    for turn in turns:
+        if not turn.step.work.is_dir():  # else the command, which does this before its workers begin, has done it
+            turn.step.begin()
 
     def work() -> None:
-        counting, searching = (kind([block], job, settings, step) for kind in (shard_search.CountWords, shard_search.Search))
-        statistics = shard_search.add(share for n, shard in enumerate(shards) for share in do(counting, (n, shard)))
-        vectors = dict(do(shard_search.EncodeQuestions(job, settings, step), (0, block)))
-        hits = [each for n, shard in enumerate(shards) for _, each in do(searching, (n, shard, 0), statistics, vectors)]
-        best = shard_search.MergeShards(settings.depth)(hits)
-        do(shard_search.FuseAndFetch([block], shards, job, settings, step), (0, best))
+        for turn in turns:
+            for unit in turn.numbers():
+                do(turn.work, (unit,))
 
     return work
 

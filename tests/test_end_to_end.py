@@ -16,19 +16,17 @@ from pathlib import Path
 import pytest
 
 from indexing.passages.text import fold
-from indexing.shards.bm25 import GlobalStatistics
-from indexing.shards.fusion import fuse, merge
 from pipelines.config.job_file import Job, load
 from pipelines.execution.parquet_folder import Folder
-from pipelines.retrieve import open_shards, retrieve, shard_search
+from pipelines.retrieve import retrieve
 from pipelines.steps import job_plan, rerank
 from pipelines.steps.chain import run_steps, status, steps_of
-from pipelines.steps.models import dense_encoder
 from ranking.cascade.schedule import cost
 from ranking.plan import run_stages
 from schemas.corpus import Document, Question
 from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from schemas.ranked import Hit, ScoredCandidate
+from tests.pipelines.retrieve import plain_retrieval
 
 
 def hits(run: Path) -> list[Hit]:
@@ -215,21 +213,7 @@ def test_beam_gives_what_the_functions_give(small_run):
     """Retrieval and reranking once more, by plain calls in one loop, without Beam, blocks, parts or resumes."""
     job = small_job(small_run)
     questions = list(Folder.open(small_run / "questions", Question, "retrieve").read())
-    block = shard_search.Block(0, tuple(questions))
-    open_shard = open_shards.OpenShards(job)
-    shards = [open_shard(shard) for shard in open_shards.shards_of(small_run)]
-    assert len(shards) == 2
-    statistics = sum((shard.bm25.share(block.texts) for shard in shards), GlobalStatistics())
-    asked = shard_search.encode(block, dense_encoder(job.index.encoder))
-    by_shard = [shard_search.search(s, n, block, asked, statistics, job.retrieve) for n, s in enumerate(shards)]
-    best = {source: [merge(parts, 20) for parts in zip(*(f[source] for f in by_shard), strict=True)] for source in by_shard[0]}
-    fused = [fuse({source: best[source][n] for source in best}) for n in range(len(questions))]
-    passages = shard_search.fetch(fused, lambda number: shards[number])
-    retrieved_hits = [
-        shard_search.to_hit(question, rank, one, passages[one.passage_id])
-        for question, ranked in zip(questions, fused, strict=True)
-        for rank, one in enumerate(ranked, 1)
-    ]
+    retrieved_hits = plain_retrieval.hits(job, small_run, questions)
     assert retrieved_hits == hits(small_run)
     outcomes = run_stages(list(rerank.ranked_lists(iter(retrieved_hits))), job_plan.load_plan(job))
     assert [row for outcome in outcomes for row in outcome.rows()] == scored(small_run)

@@ -86,19 +86,6 @@ class Meters:
         return self._known
 
 
-class Tallies:
-    """Adds up what a step has done whose units come together from many pieces of work: each DoFn has a `Meter` of its own,
-    which stays. What is done twice counts twice, but there are never more than `items`."""
-
-    def __init__(self, work: Path, items: int) -> None:
-        self._work, self._items, self._reports = work, items, Reports(work)
-        _clear(work)
-
-    def done(self) -> Done:
-        """What is done by now, and how many units have reported."""
-        return Done(min(self._items, sum(done for _, done, _ in _files(self._work))), units=self._reports.count())
-
-
 def _clear(work: Path) -> None:
     """Remove the files of attempts that were killed."""
     if isinstance(work, Remote):

@@ -36,13 +36,13 @@ _PART = re.compile(r"part-|\d+-of-\d+")
 
 
 class _RowGroups(Generic[R]):
-    """A Parquet file that grows by groups of ROWS_PER_GROUP rows, so that memory does not grow with the file.
+    """A Parquet file that grows by groups of `rows_per_group` rows, so that memory does not grow with the file.
 
     Records wait in a list until they fill a group, tables in a table; a file is written from one of the two.
     """
 
-    def __init__(self, file: Path, record: type[R]) -> None:
-        self._record = record
+    def __init__(self, file: Path, record: type[R], rows_per_group: int = ROWS_PER_GROUP) -> None:
+        self._record, self._rows_per_group = record, rows_per_group
         self._waiting: list[R] = []
         self._waiting_table = record.schema().empty_table()
         self._file = pa.OSFile(str(file), "wb")  # opened here, since Arrow's writer leaves a file open that it cannot write
@@ -56,15 +56,15 @@ class _RowGroups(Generic[R]):
 
     def write(self, rows: Sequence[R]) -> None:
         self._waiting.extend(rows)
-        while len(self._waiting) >= ROWS_PER_GROUP:
-            self._write_group(self._record.table(self._waiting[:ROWS_PER_GROUP]))
-            del self._waiting[:ROWS_PER_GROUP]
+        while len(self._waiting) >= self._rows_per_group:
+            self._write_group(self._record.table(self._waiting[: self._rows_per_group]))
+            del self._waiting[: self._rows_per_group]
 
     def write_table(self, rows: pa.Table) -> None:
         table = pa.concat_tables([self._waiting_table, rows])
-        whole = len(table) // ROWS_PER_GROUP * ROWS_PER_GROUP
-        for first in range(0, whole, ROWS_PER_GROUP):
-            self._write_group(table.slice(first, ROWS_PER_GROUP))
+        whole = len(table) // self._rows_per_group * self._rows_per_group
+        for first in range(0, whole, self._rows_per_group):
+            self._write_group(table.slice(first, self._rows_per_group))
         self._waiting_table = table.slice(whole).combine_chunks()
 
     @property
@@ -97,11 +97,11 @@ class PartWriter(Generic[R]):
     """Writes a unit's parts of a folder, most often one, row group by row group. Use as a context manager.
 
     After the block `parts` says what was written. An exception inside leaves no temporary file behind; parts that it had
-    finished before are named by no report.
+    finished before are named by no report. `rows_per_group`: what is read and unpacked to get at one row.
     """
 
-    def __init__(self, folder: Path, record: type[R], unit: int) -> None:
-        self._folder, self._record, self._unit = folder, record, unit
+    def __init__(self, folder: Path, record: type[R], unit: int, rows_per_group: int = ROWS_PER_GROUP) -> None:
+        self._folder, self._record, self._unit, self._rows_per_group = folder, record, unit, rows_per_group
         self._parts: list[Part] = []
         self._begin()
 
@@ -142,7 +142,7 @@ class PartWriter(Generic[R]):
     def _begin(self) -> None:
         self._temporaries = contextlib.ExitStack()
         self._temporary = self._temporaries.enter_context(creating(self._folder / f"part-{self._unit:05d}"))
-        self._groups = _RowGroups(self._temporary, self._record)
+        self._groups = _RowGroups(self._temporary, self._record, self._rows_per_group)
 
     def _end(self, finish: bool) -> None:
         with self._temporaries:
@@ -261,11 +261,7 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
 
     The part's checksum is compared once in a process, however many ranges are read. Raises JobError (65) if it differs.
     """
-    path = folder / part.file
-    if isinstance(path, Remote) or _sound.get(path) != part.sha256:
-        path = check_part(folder, part)
-        _sound[path] = part.sha256
-    with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -275,6 +271,15 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
                 for batch in inside.to_batches(max_chunksize=512):
                     yield from record.rows(batch)
             first += rows
+
+
+def checked_once(folder: Path, part: Part) -> Path:
+    """As `check_part`, but the bytes of a part are read once in a process."""
+    path = folder / part.file
+    if isinstance(path, Remote) or _sound.get(path) != part.sha256:
+        path = check_part(folder, part)
+        _sound[path] = part.sha256
+    return path
 
 
 _sound: dict[Path, str] = {}  # a part whose checksum this process has compared → that checksum

@@ -1,9 +1,8 @@
 """Retrieve: questions in; for each the best passages of all shards out, by BM25, by dense vectors, and fused.
 
 Questions that the job's rules refuse, or its sample leaves out, are kept in questions_rejects/.
-First each shard counts how often the questions' words occur in it; with the sum, each shard's BM25 scores are those of
-one index over everything. Then each block of questions meets each shard; what moves between workers is arrays of
-(passage, score), merged two by two, ties broken by id. Passages are fetched once the best are known.
+The others go through passes (search_plan.py), each of which leaves parts for the next in the step's work folder: a run that was
+stopped goes on there. No process holds more than a batch of questions, or opens more than a shard at a time.
 """
 
 from __future__ import annotations
@@ -12,31 +11,20 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import apache_beam as beam
-
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import SETTINGS, JobError, counted
 from pipelines.execution.manifests.reports import Report
-from pipelines.execution.meter import Tallies
+from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.inputs.questions import QuestionChoice, choose, describe
-from pipelines.retrieve.open_shards import ShardPlace, shards_of
-from pipelines.retrieve.shard_search import (
-    BLOCKS_PER_SEARCH,
-    Block,
-    CountWords,
-    EncodeQuestions,
-    FuseAndFetch,
-    MergeShards,
-    Search,
-    add,
-    look_ups,
-)
+from pipelines.retrieve.open_shards import RunShards
+from pipelines.retrieve.passes import define
+from pipelines.retrieve.search_plan import ask, plan
 from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage, Rejected
@@ -85,52 +73,28 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step.begin(job.workers)
     choice = choose_questions(job)
     questions = choice.questions
-    starts = range(0, len(questions), settings.block)
-    blocks = [Block(n, questions[start : start + settings.block]) for n, start in enumerate(starts)]
+    blocks = -(-len(questions) // settings.block)
     done = step.reports.numbers()
-    pending = [block for block in blocks if block.number not in done]
-    shards = shards_of(run)
-    items = look_ups(pending, len(shards))
-    with (
-        progress("retrieve", items, Tallies(step.work, items).done, what="look-ups", units=len(blocks)),
-        naming_what_is_missing(step, len(blocks)),
-        pipeline(beam_options, job.workers.processes, len(pending)) as root,
-    ):
-        define(root, pending, shards, job, settings, step)
-    outcome = step.reported(len(blocks))
-    outcome.include(write_rejects(choice, step, len(blocks)))
+    if pending := [number for number in range(blocks) if number not in done]:
+        asked = ask(questions, pending, settings.block, step, job)
+        turns = plan(asked, len(questions), RunShards.of(job, run), settings, step)
+        for turn in turns[:-1]:
+            turn.step.begin(job.workers)
+        meters = [Meters(turn.step.work, turn.sizes) for turn in turns]
+        items, units = sum(sum(turn.sizes) for turn in turns), sum(len(turn.sizes) for turn in turns)
+        with (
+            progress("retrieve", items, lambda: add_up(meters), what="look-ups", units=units),
+            naming_what_is_missing(step, blocks),
+            pipeline(beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns)) as root,
+        ):
+            define(root, turns)
+    outcome = step.reported(blocks)
+    outcome.include(write_rejects(choice, step, blocks))
     counts = outcome.counts
     if counts["questions"] != len(questions):
         raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
     step.finish(outcome, counts)
     return summary(run)
-
-
-def define(
-    root: beam.Pipeline, blocks: Sequence[Block], shards: Sequence[ShardPlace], job: Job, settings: Retrieve, step: Step
-) -> None:
-    """The pipeline: count words over shards, encode questions, search each block in each shard, merge, fuse, fetch."""
-    statistics = (
-        root
-        | "Shards" >> beam.Create(list(enumerate(shards)))  # (number, ShardPlace)
-        | "Count words" >> beam.ParDo(CountWords(blocks, job, settings, step))  # GlobalStatistics of one shard
-        | "Over all shards" >> beam.CombineGlobally(add)  # GlobalStatistics
-    )
-    vectors = (
-        root
-        | "Blocks" >> beam.Create([(block.number, block) for block in blocks])
-        | "Encode questions" >> beam.ParDo(EncodeQuestions(job, settings, step))  # (block number, QuestionVectors)
-    )
-    searches = [(n, shard, first) for n, shard in enumerate(shards) for first in range(0, len(blocks), BLOCKS_PER_SEARCH)]
-    search = Search(blocks, job, settings, step)
-    (
-        root
-        | "Searches" >> beam.Create(searches)  # (shard number, ShardPlace, first of some blocks)
-        | "Search" >> beam.ParDo(search, beam.pvalue.AsSingleton(statistics), beam.pvalue.AsDict(vectors))
-        # (block number, BlockHits of one shard)
-        | "Merge shards" >> beam.CombinePerKey(MergeShards(settings.depth))  # (block number, BlockHits)
-        | "Fuse and fetch" >> beam.ParDo(FuseAndFetch(blocks, shards, job, settings, step))
-    )
 
 
 def write_rejects(choice: QuestionChoice, step: Step, unit: int) -> Report:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.execution.manifests.reports import Report, Reports
-from pipelines.execution.meter import Meter, Meters, Tallies, add_up
+from pipelines.execution.meter import Meter, Meters, add_up
 from pipelines.execution.progress import Done, Watch, progress, reading
 
 
@@ -126,17 +126,6 @@ def test_lines_say_what_is_done_and_left(capsys: pytest.CaptureFixture[str]) -> 
     assert (line["step"], line["units_done"], line["units"]) == ("index", 3, 9)
     assert (line["items_done"], line["items"], line["item"]) == (300, 900, "passages")
     assert line["rate_per_s"] > 0 and line["left_s"] >= 0 and line["elapsed_s"] == 0
-
-
-def test_what_pieces_of_work_have_done_is_added_up_and_never_more_than_there_is(tmp_path: Path) -> None:
-    tallies = Tallies(tmp_path, 10)
-    for items in (3, 4):
-        Meter(tmp_path, 0).add(items)
-    assert tallies.done() == Done(7, 0, 0)
-    Reports(tmp_path).write(Report(0))
-    Meter(tmp_path, 0).add(9)  # what an engine does a second time
-    assert tallies.done() == Done(10, 0, 1)
-    assert Tallies(tmp_path, 10).done() == Done(0, 0, 1)
 
 
 def test_of_rows_without_a_known_number_the_rate_is_shown_and_no_time_that_is_left() -> None:

@@ -15,8 +15,10 @@ import torch
 
 from indexing.shards.dense import Encoder, ModelMissing
 from pipelines.config.job_file import Job
-from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.parquet_folder import Folder, Part
 from pipelines.execution.step import Step
+from pipelines.retrieve.asked_questions import AskedQuestions
+from pipelines.retrieve.passes import Pass
 from pipelines.retrieve.shard_search import EncodeQuestions
 from pipelines.steps import models
 from pipelines.steps.models import (
@@ -71,10 +73,9 @@ def job(**index: int) -> Job:
 
 def test_instances_of_a_worker_share_one_copy_of_the_encoder(threads: int, loads: list[str], tmp_path: Path) -> None:
     shorter = job(encoder_tokens=77)  # no other test holds this one
-    settings = shorter.retrieve
-    assert settings is not None
-    step = Step(tmp_path, "retrieve", {}, {}, {})
-    workers = [EncodeQuestions(shorter, settings, step) for _ in range(3)]
+    target = Pass(Step(tmp_path, "retrieve", {}, {}, {}), "vectors", 1, 1)
+    asked = AskedQuestions(tmp_path, Part("", 0, 0, ""), 64, 1, 1)
+    workers = [EncodeQuestions(target, asked, shorter) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(EncodeQuestions.setup, workers))
     assert passage_encoder(shorter) is passage_encoder(shorter)
