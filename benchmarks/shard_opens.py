@@ -1,0 +1,110 @@
+"""How often retrieve opens the shards of an index, and whether the number of shards changes a byte of what it writes.
+
+8 shards meet 20,000 questions (`opens`, `seconds`); then 1, 3, 8 and 64 shards of the same passages meet 300 questions, and
+`mismatches` counts the parts of questions/ and retrieved/ that are not those of one shard. Pages and questions are made up, the
+dense encoder is a token one: what is measured is the way, not the finding.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
+from benchmarks.smoke_data import small_encoder
+from indexing.shards.shard import Shard
+from pipelines.config.job_file import Job
+from pipelines.steps.chain import run_steps
+
+PAGES, WORDS = 2_000, 3_000
+SHARDS, QUESTIONS = 8, 20_000
+COMPARED_SHARDS, COMPARED_QUESTIONS = (1, 3, 8, 64), 300
+DEPTH = 10
+
+
+def write_input(folder: Path) -> None:
+    """Pages and questions of the same made-up words, the frequent ones more often."""
+    draw = random.Random(0)
+    words = [f"w{n:04d}" for n in range(WORDS)]
+    weights = [1 / (n + 3) for n in range(WORDS)]
+    pages = ({"id": f"d{n}", "title": "", "text": " ".join(draw.choices(words, weights, k=60)) + "."} for n in range(PAGES))
+    questions = ({"question_id": f"q{n}", "text": " ".join(draw.choices(words, weights, k=6)) + "?"} for n in range(QUESTIONS))
+    for name, rows in (("pages", pages), ("questions", questions)):
+        with (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def job(folder: Path, shards: int, questions: int) -> Job:
+    return Job.model_validate(
+        {
+            "ingest": {"input": [str(folder / "pages.jsonl")], "min_words": 1, "language": ""},
+            "index": {"shards": shards, "encoder": str(small_encoder())},
+            "retrieve": {"questions": str(folder / "questions.jsonl"), "depth": DEPTH, "max_questions": questions},
+        }
+    )
+
+
+@contextmanager
+def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
+    """How often each shard is opened in the block, and how often all its bytes are read to compare checksums."""
+    opened: Counter[str] = Counter()
+    verified: Counter[str] = Counter()
+    open_shard = Shard.open
+
+    def noted(folder: Path, *arguments: Any, verify: bool = True, **options: Any) -> Shard:
+        opened[folder.name] += 1
+        verified[folder.name] += verify
+        return open_shard(folder, *arguments, verify=verify, **options)
+
+    Shard.open = noted  # type: ignore[method-assign, assignment]
+    try:
+        yield opened, verified
+    finally:
+        Shard.open = open_shard  # type: ignore[method-assign]
+
+
+def retrieve(folder: Path, shards: int, questions: int) -> tuple[set[str], float]:
+    """(the names of the parts, which have a digest of their content; seconds of retrieve alone)."""
+    run, of_run, taken = folder / f"{shards}-{questions}", job(folder, shards, questions), list[float]()
+    list(run_steps(of_run, run, ["ingest", "index"], ()))
+    with seconds(taken):
+        list(run_steps(of_run, run, ["retrieve"], ()))
+    parts = {f"{name}/{part.name}" for name in ("questions", "retrieved") for part in (run / name).glob("part-*")}
+    say(f"{shards} shards, {questions:,} questions: {taken[0]:.1f} s")
+    return parts, taken[0]
+
+
+def measure(folder: Path) -> dict[str, float | int | str]:
+    write_input(folder)
+    with counted() as (opened, verified):
+        _, taken = retrieve(folder, SHARDS, QUESTIONS)
+    result: dict[str, float | int | str] = {
+        "shards": SHARDS,
+        "questions": QUESTIONS,
+        "opens": opened.total(),
+        "opens_most": max(opened.values()),
+        "verified": verified.total(),
+        "seconds": taken,
+        "peak_gb": peak_gb(),
+    }
+    first, *others = (retrieve(folder, shards, COMPARED_QUESTIONS)[0] for shards in COMPARED_SHARDS)
+    return result | {"compared": len(first) * len(others), "mismatches": sum(len(first ^ other) for other in others)}
+
+
+def main() -> None:
+    options = arguments("shard_opens", __doc__ or "", needs_data=False)
+    if options.smoke:
+        shrink(globals(), PAGES=40, SHARDS=2, QUESTIONS=20, COMPARED_SHARDS=(1, 2), COMPARED_QUESTIONS=5)
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(Path(folder).resolve())
+    finish("shard_opens", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
