@@ -27,7 +27,7 @@ pytest: .venv/installed-test            ## the tests, in WORKERS processes of on
 test-engines: test-flink test-spark test-image    ## on real engines; these tests skip, and say what is missing, where they cannot run
 
 test-flink: .venv/installed-test
-	$(BIN)/pytest -m "" -rs tests/engines/test_flink.py
+	$(BIN)/pytest -m "" -rs tests/engines/test_flink.py tests/engines/test_machines.py
 
 test-spark: .venv/installed-test
 	$(BIN)/pytest -m "" -rs tests/engines/test_spark.py

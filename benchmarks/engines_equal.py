@@ -3,21 +3,27 @@
 The plan is short and the dense encoder small, since most of the time goes into starting workers. `runs`: how often the job was
 run, first in this process, then by each other way once, and with four threads `runs_threads_4` times (--threads). `mismatches`:
 files (parts, indexes, answers) of the others that have other bytes than the first's, or are missing. `seconds_...`: the whole
-command, the median of its runs. With --smoke two ways, and few passages.
+command, the median of its runs. Ways whose name begins with s3 have job, input and run in an object store (moto's): in the
+command's own process; by two workers on an island, whose temporary folder is its own; and by Flink with a TaskManager and a
+pool on each of two machines (see machines.py). With --smoke two ways, and few passages; --only names the others to try.
 """
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 import statistics
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engines import digests, flink, job_service, worker_pool
+from benchmarks.engines import ROOT, digests, flink, job_service, spark, worker_pool
+from benchmarks.flink_machines import flink_on_two_machines
 from benchmarks.harness import arguments, finish, run_command, say, seconds
+from benchmarks.machines import BUCKET, POOL_OPTIONS, Machine, Store, island
 from benchmarks.sample import write_small_job
 from benchmarks.smoke_data import small_encoder
 from pipelines.sample import copy_to
@@ -25,40 +31,93 @@ from pipelines.sample import copy_to
 SETTINGS = ("retrieve.block=30", "rerank.stages=[{reranker='cosinet', keep=25}, {reranker='complete'}]")
 """Three blocks of questions."""
 THREADS = ("--direct_running_mode=multi_threading", "--direct_num_workers=4")
-Options = AbstractContextManager[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a command runs: Beam's options; and the machine on whose network it is, with the store that holds all files."""
+
+    options: Sequence[str] = ()
+    machine: Machine | None = None
+    store: Store | None = None
+
+    def run(self, job: Path, run: Path, settings: Sequence[str], taken: list[float], inline: bool) -> None:
+        """Run the job of a folder; afterwards the run is in the folder `run`."""
+        words = ["--set", *settings, "--", *self.options]
+        if self.machine is None or self.store is None:
+            with seconds(taken):
+                run_command("run", job, "--out", run, *words, inline=inline)
+            return
+        self.store.put(job.parent, "job")
+        place = f"s3://{BUCKET}"
+        command = self.machine.command(["run", f"{place}/job/{job.name}", "--out", f"{place}/run", *words])
+        with seconds(taken):
+            environment = {**os.environ, **self.store.environment}
+            subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
+        self.store.get("run", run)
 
 
 @contextmanager
-def by_flink(task_managers: int, slots: int, form: str) -> Iterator[tuple[str, ...]]:
+def here(*options: str) -> Iterator[Site]:
+    yield Site(options)
+
+
+@contextmanager
+def by(engine: AbstractContextManager[tuple[str, ...]]) -> Iterator[Site]:
+    with engine as options:
+        yield Site(options)
+
+
+@contextmanager
+def by_flink(task_managers: int, slots: int, form: str) -> Iterator[Site]:
     with flink(task_managers, slots) as engine:
-        yield engine.options(form)
+        yield Site(engine.options(form))
 
 
-WAYS: dict[str, tuple[Callable[[], Options], Sequence[str]]] = {
-    "in_process": (lambda: nullcontext(()), ()),
-    "threads_4": (lambda: nullcontext(THREADS), ()),
-    "processes_2": (lambda: nullcontext(()), ("workers.processes=2",)),
-    "job_service": (job_service, ()),
-    "pool_2": (worker_pool, ("workers.processes=2",)),
+@contextmanager
+def on_an_island(pool: bool) -> Iterator[Site]:
+    with island() as (machine, store):
+        yield Site(POOL_OPTIONS if pool else (), machine, store)
+
+
+@contextmanager
+def by_flink_on_two_machines() -> Iterator[Site]:
+    with flink_on_two_machines() as cluster:
+        yield Site(cluster.options(), cluster.machines[0], cluster.store)
+
+
+WAYS: dict[str, tuple[Callable[[], AbstractContextManager[Site]], Sequence[str]]] = {
+    "in_process": (here, ()),
+    "threads_4": (lambda: here(*THREADS), ()),
+    "processes_2": (here, ("workers.processes=2",)),
+    "job_service": (lambda: by(job_service()), ()),
+    "pool_2": (lambda: by(worker_pool()), ("workers.processes=2",)),
     "flink_1x2": (lambda: by_flink(1, 2, "pool"), ()),
     "flink_2x2": (lambda: by_flink(2, 2, "process"), ()),
+    "spark_2": (lambda: by(spark(2)), ()),
+    "s3": (lambda: on_an_island(pool=False), ()),
+    "s3_island_2": (lambda: on_an_island(pool=True), ("workers.processes=2",)),
+    "s3_flink_2_machines": (by_flink_on_two_machines, ()),
 }
-"""Way → what starts its engine and gives Beam's options, and settings of the job."""
+"""Way → what starts its engine, and settings of the job."""
 
 
 def main() -> None:
     numbers = {"threads": "runs with four threads; 1 if absent"}
-    options = arguments("engines_equal", __doc__ or "", needs_data=False, numbers=numbers)
-    ways = list(WAYS)[:2] if options.smoke else list(WAYS)
+    options = arguments("engines_equal", __doc__ or "", needs_data=False, numbers=numbers, choices={"only": ["all", *WAYS]})
+    ways = list(WAYS)[:2] if options.smoke else list(WAYS) if options.only == "all" else ["in_process", options.only]
     rounds = dict.fromkeys(ways, 1) | {"threads_4": int(options.threads or 1)}
     result: dict[str, float | int | str] = {"runs": 0, "mismatches": 0, "runs_threads_4": rounds["threads_4"]}
     with tempfile.TemporaryDirectory() as folder:
+        sample = Path(folder) / "sample"
+        sample.mkdir()
         if options.smoke:
-            write_small_job(Path(folder))
-        job, wanted = copy_to(Path(folder)), dict[str, str]()
+            write_small_job(sample)
+        job, wanted = copy_to(sample), dict[str, str]()
         text, _, _ = job.read_text(encoding="utf-8").partition("[propagate]")
         if not options.smoke:
-            text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
+            shutil.copytree(small_encoder(), sample / "encoder")
+            text = text.replace("[index]", '[index]\nencoder = "encoder"')
         job.write_text(text, encoding="utf-8")
         for way in ways:
             start, settings = WAYS[way]
@@ -66,8 +125,8 @@ def main() -> None:
             settings = (*(SETTINGS if not options.smoke else SETTINGS[:1]), *settings)
             for n in range(rounds[way]):
                 run = Path(folder) / f"{way}-{n}"
-                with start() as beam, seconds(taken):
-                    run_command("run", job, "--out", run, "--set", *settings, "--", *beam, inline=options.smoke)
+                with start() as site:
+                    site.run(job, run, settings, taken, inline=options.smoke)
                 files = digests(run)
                 wanted = wanted or files
                 different = [name for name in {*wanted, *files} if wanted.get(name) != files.get(name)]
