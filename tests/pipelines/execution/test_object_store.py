@@ -73,7 +73,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     puts = Counter(path for method, path in s3.requests if method == "PUT")
     assert {path for path in puts if puts[path] > 1} <= {path for path in puts if path.endswith("limits.json")}
     assert not s3.count("POST", "uploads"), "each file is put by one request"
-    assert len(s3.requests) < 700
+    assert len(s3.requests) < 1_200
     rows = {name: (rows, state) for _, name, rows, state in status(run)}
     assert rows == {name: (rows, state) for _, name, rows, state in status(in_process)}
     s3.requests.clear()
