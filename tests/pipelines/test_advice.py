@@ -184,7 +184,8 @@ def test_one_more_question_is_one_message_and_one_command(small_run: Path, tmp_p
     assert call("run", job, "--out", run) == 73
     err = capsys.readouterr().err
     assert "input questions has other content" in err and len(err) < 600
-    assert "in the way: questions, retrieved, questions_rejects, scored (its input retrieved)." in err
+    both = "answers (its input retrieved), scored (its input retrieved)"
+    assert f"in the way: questions, retrieved, questions_rejects, {both}." in err
     assert call(*advice(err, job)) == 0
     first, *lines = capsys.readouterr().out.splitlines()
     assert first.startswith("redo       retrieve, rerank; removes questions (30 rows), retrieved (")
