@@ -78,9 +78,9 @@ class Meters:
         return Done(sum(items.values()), sum(self._kept.values()), len(finished))
 
     def _finished(self) -> set[int]:
-        """The units that have reported, as of some seconds ago in an object store."""
+        """The units that have reported, as of some seconds ago in an object store. When all have, nothing is listed again."""
         now = time.monotonic()
-        if now >= self._next_look:
+        if now >= self._next_look and len(self._known) < len(self._sizes):
             self._next_look = now + _LIST_EVERY_S if isinstance(self._work, Remote) else now
             self._known = self._reports.numbers()
         return self._known
