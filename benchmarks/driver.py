@@ -176,8 +176,7 @@ def main() -> None:
     if options.smoke:
         shrink(globals(), UNITS=50, QUESTIONS=10_000)
     with tempfile.TemporaryDirectory() as folder:
-        result = measure(Path(folder).resolve(), options.smoke)
-    finish("driver", result, options.save)
+        finish("driver", measure(Path(folder).resolve(), options.smoke), options.save)
 
 
 if __name__ == "__main__":
