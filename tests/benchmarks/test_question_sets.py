@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import cascade_trainings
 from benchmarks.long_lists import judged
 from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
@@ -119,3 +120,16 @@ def test_nothing_that_is_learnt_from_tells_an_answer_of_a_test_question(data: Pa
         LabelledCandidate("c", "Whatever?", "c1", "d", "", 1, "Free text.", 0),
     ]
     assert learnable(data, [rows[:1], rows[1:3], rows[3:]]) == [[replace(rows[2], position=0)]]
+
+
+def test_a_transfer_shares_no_question_and_no_answer_with_the_test_sets(data: Path, monkeypatch) -> None:
+    asked, answers = {canonical(each.text) for each in asked_in_tests(data)}, draw.test_answers(data)
+    for name in cascade_trainings.FILES:
+        lists = cascade_trainings.transfer_lists(data, name)
+        assert lists and all(any(row.label for row in rows) for rows in lists)
+        assert asked.isdisjoint(canonical(rows[0].question) for rows in lists)
+        assert answers.isdisjoint(canonical(row.text) for rows in lists for row in rows)
+        leak = lists[0][0].question_id
+        with monkeypatch.context() as leaking:
+            leaking.setattr(draw, "leaked", lambda data, leak=f"{name}:{leak}": {leak})
+            assert leak not in {rows[0].question_id for rows in cascade_trainings.transfer_lists(data, name)}

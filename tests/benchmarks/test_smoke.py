@@ -13,6 +13,7 @@ import pytest
 import benchmarks
 
 NO_COMMAND = {
+    "cascade_trainings",
     "corpus",
     "engines",
     "exit_rows",
