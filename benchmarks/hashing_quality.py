@@ -5,12 +5,17 @@ paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score 
 dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
 from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
 and deviation over seeds; `has` is measured on its bits. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions: what
-`chain --hashing` takes, of a licence that allows to hand it on. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and
-not 768.
+`chain --hashing` takes, of a licence that allows to hand it on. With --lists, the folder of `train_lists`, it learns from
+L-train too, with wrong answers of all questions: random ones (`lists_random`) and hard ones (`lists_hard`), measured on
+SQuAD-sent. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
+
+`wikiqa_map_has_beta_B` and `.._delta_eN` are the paper's Figures 2 and 3: `has` on WikiQA with another β, or with δ = 10^-N
+(`delta_0`: none), over the same seeds.
 
 The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns
-ATTENTION_RATE times as fast. Trainings are those of `answermill train` and stand in --work, one folder each; what is complete
-there is not repeated, what was stopped goes on.
+ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question (`question_sets/learnable.py`).
+Trainings are those of `answermill train`, one after the other, and stand in --work, one folder each; what is complete there is
+not repeated, what was stopped goes on.
 """
 
 from __future__ import annotations
@@ -18,7 +23,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,8 +31,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from benchmarks import trainings
 from benchmarks.cascade_quality import some
-from benchmarks.harness import arguments, finish, processes, revision, say, shrink, trained_by, work_folder
+from benchmarks.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
+from benchmarks.question_sets.learnable import answered, learnable
 from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
@@ -40,14 +46,18 @@ from ranking.lists import ranked_list
 from ranking.registry import load_reranker
 from schemas.labels import LabelledCandidate
 
-VARIANTS = ("pooling", "attention", "has")
+VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
 ENCODER = DEFAULT
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
 BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
+BETAS = {"beta_1": 1.0, "beta_2": 2.0, "beta_10": 10.0, "beta_20": 20.0}
+DELTAS = {"delta_0": 0.0, "delta_e7": 1e-7, "delta_e5": 1e-5, "delta_e4": 1e-4}
+"""The points of Figures 2 and 3 beside β = BETA, δ = DELTA."""
 QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
 PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
 DATA = {
+    "lists": {"name": trainings.NAME, "licence": trainings.LICENCE},
     "wikiqa": {"name": "WikiQA (Yang et al. 2015)", "licence": "Microsoft Research Data License"},
     "insuranceqa": {"name": "insuranceQA v1 (Feng et al. 2015), a part", "licence": "for research purpose only"},
     "squad": {
@@ -59,59 +69,88 @@ DATA = {
 
 
 class Set(NamedTuple):
-    path: str  # with the split's name for {}
+    learn: str  # a file of the data
+    dev: str
+    test: str
     among: str
     epochs: int
     variants: Sequence[str]
     seeds: int
     metrics: tuple[str, str]
     questions: int | None = None  # of the test set; None: all
+    negatives: str = "random"
 
 
 SETS = {
-    "wikiqa": Set("wikiqa/wikiqa-{}.parquet", "list", 4, VARIANTS, 3, ("MAP", "MRR")),
-    "insuranceqa": Set("insuranceqa-v1-partial/{}.jsonl.gz", "all", 1, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS),
-    "squad": Set("squad/squad-sent-{}.parquet", "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
+    "wikiqa": Set(*(f"wikiqa/wikiqa-{split}.parquet" for split in SPLITS), "list", 4, VARIANTS, 3, ("MAP", "MRR")),
+    "insuranceqa": Set(
+        *(f"insuranceqa-v1-partial/{split}.jsonl.gz" for split in SPLITS), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS
+    ),
+    "squad": Set(*(f"squad/squad-sent-{split}.parquet" for split in SPLITS), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
 }
+FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
+"""Sets of which `prepare` writes what is learnt from, and a small dev set."""
+
+
+def from_lists(folder: Path) -> dict[str, Set]:
+    """L-train, with random and with hard wrong answers."""
+    files = *(str(folder.resolve() / f"{split}.parquet") for split in SPLITS[:2]), SETS["squad"].test
+    shared = Set(*files, "all", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS)
+    return {f"lists_{negatives}": shared._replace(negatives=negatives) for negatives in ("random", "hard")}
 
 
 class Run(NamedTuple):
+    """A training; `point` is one of BETAS or DELTAS, '' where both are as they are by default."""
+
     data: str
     variant: str
     seed: int
+    point: str = ""
+
+    @property
+    def row(self) -> str:
+        """The model as keys name it."""
+        return f"{self.variant}_{self.point}" if self.point else self.variant
 
 
 def runs() -> Iterator[Run]:
     yield from (
         Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants
     )
+    yield from (Run("wikiqa", "has", seed, point) for seed in range(SETS["wikiqa"].seeds) for point in (*BETAS, *DELTAS))
 
 
 def prepare(data: Path, work: Path) -> None:
-    """Small dev sets where the whole ones would take longer than the training: DEV_QUESTIONS, each with its right answers and
-    the first DEV_POOL others."""
-    for name in ("insuranceqa", "squad"):
-        file = work / f"{name}-dev.parquet"
+    """What is learnt from, and small dev sets where the whole ones would take longer than the training: DEV_QUESTIONS, each
+    with its right answers and the first DEV_POOL others."""
+    for name in FILTERED:
+        if not (work / f"{name}-train.parquet").is_file():
+            kept = learnable(data, answered(data / SETS[name].learn))
+            pq.write_table(LabelledCandidate.table([row for rows in kept for row in rows]), work / f"{name}-train.parquet")
+    for name in SHORTENED:
+        if (work / f"{name}-dev.parquet").is_file():
+            continue
         rows: list[LabelledCandidate] = []
-        for pool in some(list(by_question(read_dataset(data / SETS[name].path.format("dev")))), DEV_QUESTIONS):
+        for pool in some(list(by_question(read_dataset(data / SETS[name].dev))), DEV_QUESTIONS):
             wrong = [row.candidate_id for row in pool if not row.label][:DEV_POOL]
-            kept = (row for row in pool if row.label or row.candidate_id in wrong)
-            rows += [replace(row, position=position) for position, row in enumerate(kept)]
-        if not file.is_file():
-            pq.write_table(LabelledCandidate.table(rows), file)
+            short = (row for row in pool if row.label or row.candidate_id in wrong)
+            rows += [replace(row, position=position) for position, row in enumerate(short)]
+        pq.write_table(LabelledCandidate.table(rows), work / f"{name}-dev.parquet")
 
 
 def training(data: Path, work: Path, wanted: Run) -> TrainJob:
-    settings, small = SETS[wanted.data], work / f"{wanted.data}-dev.parquet"
-    learn, dev = (data / settings.path.format(split) for split in ("train", "dev"))
+    settings = SETS[wanted.data]
+    learn = work / f"{wanted.data}-train.parquet" if wanted.data in FILTERED else data / settings.learn
+    dev = work / f"{wanted.data}-dev.parquet" if wanted.data in SHORTENED else data / settings.dev
     section: dict[str, Any] = {
         "variant": wanted.variant,
         "encoder": ENCODER,
         "attention": ATTENTION,
-        "beta": BETA,
-        "delta": DELTA,
+        "beta": BETAS.get(wanted.point, BETA),
+        "delta": DELTAS.get(wanted.point, DELTA),
         "limit": ANSWER_TOKENS,
         "among": settings.among,
+        "negatives": settings.negatives,
         "tokens": TOKENS,
         "classifier_rate": ATTENTION_RATE,
         "words": "source",
@@ -120,7 +159,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
     return TrainJob.model_validate(
         {
             "hashing": section,
-            "data": {**DATA[wanted.data], "train": [str(learn)], "dev": [str(small if small.is_file() else dev)]},
+            "data": {**DATA[wanted.data.partition("_")[0]], "train": [str(learn)], "dev": [str(dev)]},
             "train": {
                 "epochs": settings.epochs,
                 "learning_rate": RATE,
@@ -135,10 +174,9 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
     )
 
 
-def one(data: Path, work: Path, wanted: Run) -> tuple[Run, dict[str, float], str]:
-    """Train and measure, or what of it is still to be done."""
-    torch.set_num_threads(1)
-    folder = work / "-".join(map(str, wanted))
+def one(data: Path, work: Path, wanted: Run) -> tuple[dict[str, float], str]:
+    """Train and measure, or what of it is still to be done: metric → percent, and a line for people."""
+    folder = work / "-".join(map(str, (wanted.data, wanted.row, wanted.seed)))
     began = time.perf_counter()
     *_, line = run(training(data, work, wanted), folder)
     file, seconds = folder / "measured.json", time.perf_counter() - began
@@ -146,13 +184,13 @@ def one(data: Path, work: Path, wanted: Run) -> tuple[Run, dict[str, float], str
     if kept.pop("revision", None) != revision():
         kept = measured(data, folder, wanted)
         file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
-    return wanted, kept, f"{line} ({seconds:,.0f} s)"
+    return kept, f"{line} ({seconds:,.0f} s)"
 
 
 def measured(data: Path, folder: Path, wanted: Run) -> dict[str, float]:
     """Metric → percent on the test set. The lists go in together: an answer that is in many pools is encoded once."""
     settings = SETS[wanted.data]
-    asked = list(by_question(read_dataset(data / settings.path.format("test"))))
+    asked = list(by_question(read_dataset(data / settings.test)))
     asked = asked if settings.questions is None else some(asked, settings.questions)
     questions = [rows for rows in asked if any(row.label for row in rows)]
     reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
@@ -166,28 +204,30 @@ def measured(data: Path, folder: Path, wanted: Run) -> dict[str, float]:
 
 
 def main() -> None:
-    options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
+    paths = {
+        "work": "folder of the trainings; out/hashing_quality",
+        "lists": "folder of L-train's lists, to learn from as well",
+    }
+    options = arguments("hashing_quality", __doc__ or "", paths=paths)
+    if options.lists:
+        SETS.update(from_lists(options.lists))
     if options.smoke:
-        shrink(globals(), ENCODER=small_encoder(), SETS={name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()})
+        few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
+        shrink(globals(), ENCODER=small_encoder(), SETS=few, BETAS={"beta_1": 1.0}, DELTAS={"delta_0": 0.0})
+    torch.set_num_threads(1)
     with work_folder(options, "hashing_quality") as work:
-        result = trained_and_measured(options.data.resolve(), work, options.smoke)
+        result = trained_and_measured(options.data.resolve(), work)
     finish("hashing_quality", result, options.save)
 
 
-def trained_and_measured(data: Path, work: Path, smoke: bool) -> dict[str, float | int | str]:
+def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
     prepare(data, work)
-    figures: dict[tuple[str, str], list[dict[str, float]]] = {(each.data, each.variant): [] for each in runs()}
-    with processes(inline=smoke) as pool:
-        waiting = [pool.submit(one, data, work, each) for each in runs()]
-        for done in as_completed(waiting):
-            each, values, line = done.result()
-            say(
-                f"{' '.join(map(str, each))}: {line}; test "
-                + ", ".join(f"{name} {value:.2f}" for name, value in values.items())
-            )
-        for done in waiting:
-            each, values, _ = done.result()
-            figures[each.data, each.variant].append(values)
+    figures: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for each in runs():
+        measured_values, line = one(data, work, each)
+        shown = ", ".join(f"{name} {value:.2f}" for name, value in measured_values.items())
+        say(f"{each.data} {each.row} {each.seed}: {line}; test {shown}")
+        figures.setdefault((each.data, each.row), []).append(measured_values)
     result: dict[str, float | int | str] = {}
     for (name, variant), over_seeds in figures.items():
         for metric in SETS[name].metrics:
