@@ -1,156 +1,165 @@
-"""What `benchmarks.multihead_quality` trains: teachers, the table of their logits, and students; and on which questions."""
+"""What `benchmarks.multihead_quality` trains: teachers, the table of their logits, and students.
+
+Teachers differ in kind: `cross`, the monolithic cross-encoder of `cascade_trainings.py`; `has`, HAS of `hashing_quality`, which
+encodes question and answer apart; `birnn`, Cosinet BiRNN, which reads word vectors and all candidates of a question in their
+order. `cross1` and `cross2` are `cross` with other seeds, for Hydra. Their scores are made logits by Platt's regression on
+WikiQA's dev set. With one --work for both commands, `cross` is trained once.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import itertools
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
-from benchmarks.cascade_quality import SQUAD, WIKIQA, questions, some
+from benchmarks import cascade_trainings, hashing_quality
+from benchmarks.cascade_trainings import DEPTH, EXITS, SETS
 from benchmarks.harness import say
-from indexing.shards.dense import DEFAULT
-from pipelines.config.job_file import Job
+from benchmarks.question_sets.learnable import Questions, answered
+from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
-from pipelines.convert.as_run import write_candidates
-from pipelines.steps.chain import run_steps
+from pipelines.steps.models import device_of
 from pipelines.train.train import run
-from schemas.labels import LabelledCandidate
+from ranking.checkpoint import kind_of
+from ranking.evaluation.metrics import Floats
+from ranking.lists import ranked_list
+from ranking.peasi.calibration import Calibration
+from ranking.registry import load_reranker
+from schemas.atomic_files import write_text
 
 FIRST = 0
 SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students
-SIZES: tuple[int, ...] = (6, 4, 3)  # their layers
-TRANSFER, DEV_QUESTIONS, QUESTIONS = 1_500, 150, 300
-EPOCHS, ALPHA, TAU = 1, 0.5, 3.0
-TRANSFER_RATE, ADAPT_RATE = 1e-4, 5e-5
+ALPHAS: tuple[float, ...] = (0.0, 0.1, 0.5, 0.9)
+TAUS: tuple[float, ...] = (1.0, 3.0, 5.0)
+"""The paper's grid (App. E)."""
+EPOCHS, RATE = 2, 5e-5
 HEAD_LAYERS = (2, 3)
-EXITS = (2, 3, 4, 5)
-TEACHERS, HYDRA = ("t6", "t4", "t3"), ("h0", "h1", "h2")
-STRATEGIES = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs"}
-ENCODER, PROCESSES = DEFAULT, 2
-
-Questions = list[list[LabelledCandidate]]
+TEACHERS, HYDRA = ("cross", "has", "birnn"), ("cross", "cross1", "cross2")
+ALL = tuple(dict.fromkeys((*TEACHERS, *HYDRA)))
+TRANSFER, TABLE = f"mt{DEPTH}-transfer", "teachers.parquet"
 
 
-def prepare(data: Path, work: Path) -> None:
-    """squad-train, squad-dev, squad, wikiqa-dev, wikiqa; and the training sets of each of TEACHERS."""
-    if (work / "wikiqa.parquet").is_file():
-        return
-    train = questions(data / "squad/squad-sent-train.parquet", TRANSFER)
-    adapt = questions(data / "wikiqa/wikiqa-train.parquet")
-    sets: dict[str, Questions] = {"squad-train": train, "wikiqa-train": adapt}
-    for n, name in enumerate(TEACHERS):
-        sets |= {f"squad-train-{name}": without_some(train, n), f"wikiqa-train-{name}": without_some(adapt, n)}
-    sets["squad-dev"] = questions(data / "squad/squad-sent-dev.parquet", DEV_QUESTIONS)
-    sets["squad"] = some(questions(data / "squad/squad-sent-test.parquet"), QUESTIONS)
-    sets["wikiqa-dev"] = questions(data / "wikiqa/wikiqa-dev.parquet")
-    sets["wikiqa"] = questions(data / "wikiqa/wikiqa-test.parquet")
-    for name, lists in sets.items():
-        pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), work / f"{name}.parquet")
+class Lesson(NamedTuple):
+    """Eq. 1: what the labels weigh, and the temperature."""
 
-
-def without_some(asked: Questions, third: int) -> Questions:
-    """Without one of three thirds of the wrong candidates, chosen by hash."""
-    kept = ([row for row in rows if row.label or digest(row) % 3 != third] for rows in asked)
-    return [[replace(row, position=n) for n, row in enumerate(rows)] for rows in kept]
-
-
-def digest(row: LabelledCandidate) -> int:
-    return hashlib.sha256(f"{row.question_id}:{row.candidate_id}".encode()).digest()[0]
+    alpha: float
+    tau: float
 
 
 class Training(NamedTuple):
-    """`data`: the name of the data set, of which there is also a dev set."""
+    """`section`: keys of [transformer]; its `encoder`, if it has one, is the name of a training before it."""
 
     name: str
-    data: str
     section: dict[str, Any]
-    seed: int = 0
+    seed: int = FIRST
     distil: dict[str, Any] | None = None
 
 
+def data_of(work: Path) -> dict[str, Any]:
+    name, licence = SETS["wikiqa"]
+    files = {"train": [str(work / "wikiqa-train.parquet")], "dev": [str(work / "wikiqa-dev.parquet")]}
+    return {"name": name, "licence": licence, **files}
+
+
+def folder_of(work: Path, teacher: str) -> Path:
+    """Where a teacher's checkpoint is."""
+    if teacher.startswith("cross"):
+        return work / f"mt{DEPTH}-{teacher.removeprefix('cross') or FIRST}"
+    return work / teacher
+
+
+def train_teachers(data: Path, work: Path) -> None:
+    cascade_trainings.prepare(data, work)
+    transfer = next(each for each in cascade_trainings.transfers() if each.name == TRANSFER)
+    say(cascade_trainings.train(work, transfer))
+    for seed in range(len(HYDRA)):
+        adapt = next(each for each in cascade_trainings.adapts(seed) if each.begins == TRANSFER)
+        say(cascade_trainings.train(work, adapt))
+    hashing = hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST))
+    vocabulary = [str(work / "wikiqa-dev.parquet"), str(data / "wikiqa/wikiqa-test.parquet")]
+    section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
+    recipe = {"epochs": 3, "batch": 4, "precision": "bf16"}
+    cosinet = TrainJob.model_validate({"model": section, "data": data_of(work), "train": recipe})
+    for name, job in (("has", hashing), ("birnn", cosinet)):
+        *_, last = run(job, work / name)
+        say(f"{name}: {last}")
+
+
+def scores(checkpoint: Path, lists: Questions) -> Floats:
+    """[n]: a model's scores of all candidates, a question's one after the other."""
+    ranker = load_reranker(kind_of(checkpoint), checkpoint, model=find_model, device=device_of("auto"))
+    ranked = ranker.rerank([ranked_list(rows) for rows in lists])
+    known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
+    return np.array([of_list[row.candidate_id] for rows, of_list in zip(lists, known, strict=True) for row in rows])
+
+
+def logits(work: Path, teacher: str, lists: Questions) -> Floats:
+    """[n]: a teacher's scores as logits, by Platt's regression on WikiQA's dev set."""
+    file = work / f"{teacher}-platt.json"
+    if not file.is_file():
+        dev = answered(work / "wikiqa-dev.parquet")
+        right = np.array([row.label for rows in dev for row in rows])
+        write_text(file, json.dumps(asdict(Calibration.fit(scores(folder_of(work, teacher), dev)[:, None], right))))
+    platt = Calibration(**json.loads(file.read_text(encoding="utf-8")))
+    return scores(folder_of(work, teacher), lists) * platt.weights[0] + platt.bias
+
+
+def write_table(work: Path) -> None:
+    """The teachers' logits of WikiQA's training set."""
+    if (work / TABLE).is_file():
+        return
+    lists = answered(work / "wikiqa-train.parquet")
+    ids = {name: [getattr(row, name) for rows in lists for row in rows] for name in ("question_id", "candidate_id")}
+    pq.write_table(pa.table(ids | {name: logits(work, name, lists) for name in ALL}), work / TABLE)
+
+
 def training(work: Path, wanted: Training) -> TrainJob:
-    transfer = wanted.data.startswith("squad")
-    common = {"tokens": 1_000, "classifier_rate": 10.0 if transfer else 5.0, "words": "source", "store": "fp16"}
-    dev = work / ("squad-dev.parquet" if transfer else "wikiqa-dev.parquet")
+    section = {"tokens": 2_000, "classifier_rate": 5.0, "words": "source", "store": "fp16", "negatives": 5}
+    begun = str(work / wanted.section.get("encoder", TRANSFER))
+    recipe = {"epochs": EPOCHS, "learning_rate": RATE, "schedule": "linear", "precision": "bf16", "clip": 1.0}
     job: dict[str, Any] = {
-        "transformer": {**common, **wanted.section},
-        "data": {**(SQUAD if transfer else WIKIQA), "train": [str(work / f"{wanted.data}.parquet")], "dev": [str(dev)]},
-        "train": {
-            "epochs": 1 if transfer else EPOCHS,
-            "learning_rate": TRANSFER_RATE if transfer else ADAPT_RATE,
-            "schedule": "linear",
-            "precision": "bf16",
-            "clip": 1.0,
-            "seed": wanted.seed,
-        },
+        "transformer": {**section, **wanted.section, "encoder": begun},
+        "data": data_of(work),
+        "train": {**recipe, "seed": wanted.seed},
     }
     if wanted.distil:
-        job["distil"] = {"tables": [str(work / "table")], "alpha": ALPHA, "tau": TAU, **wanted.distil}
+        job["distil"] = {"tables": [str(work / TABLE)], **wanted.distil}
     return TrainJob.model_validate(job)
 
 
 def train(work: Path, wanted: Training) -> str:
-    torch.set_num_threads(1)
     *_, last = run(training(work, wanted), work / wanted.name)
     return f"{wanted.name}: {last}"
 
 
-def transfers() -> Iterator[Training]:
-    plain = {"reranker": "pointwise", "encoder": ENCODER}
-    for n, name in enumerate(TEACHERS):
-        layers = {"layers": int(name[1])} if name != "t6" else {}
-        yield Training(f"{name}-transfer", f"squad-train-{name}", {**plain, **layers}, 10 + n)
-    for n, name in enumerate(HYDRA):
-        yield Training(f"{name}-transfer", "squad-train", plain, n)
+def student(name: str, seed: int, lesson: Lesson) -> Training:
+    """One that learns from teachers: `kd_<teacher>`, `kd_sum`, `kd_rr`, `mhs` or `hydra`."""
+    single = name.removeprefix("kd_")
+    teachers = HYDRA if name == "hydra" else (single,) if single in TEACHERS else TEACHERS
+    strategy = {"kd_sum": "sum", "kd_rr": "round_robin", "mhs": "mhs", "hydra": "mhs"}.get(name, "single")
+    section = {"reranker": "multihead" if strategy == "mhs" else "pointwise"}
+    taught = {"teachers": list(teachers), "strategy": strategy, "alpha": lesson.alpha, "tau": lesson.tau}
+    return Training(f"{name}-{lesson.alpha:g}-{lesson.tau:g}-{seed}", section, seed, taught)
 
 
-def adapts(work: Path) -> Iterator[Training]:
-    for n, name in enumerate((*TEACHERS, *HYDRA)):
-        data = f"wikiqa-train-{name}" if name in TEACHERS else "wikiqa-train"
-        yield Training(name, data, {"reranker": "pointwise", "encoder": str(work / f"{name}-transfer")}, n % 3)
+def alone(seed: int) -> Training:
+    """A student without a teacher."""
+    return Training(f"alone-{seed}", {"reranker": "pointwise"}, seed)
 
 
-def table(work: Path) -> None:
-    """All teachers' logits of WikiQA's training set."""
-    write_candidates([work / "wikiqa-train.parquet"], work / "table")
-    stages = [{"reranker": "pointwise", "name": name, "checkpoint": str(work / name)} for name in (*TEACHERS, *HYDRA)]
-    job = Job.model_validate({"rerank": {"stages": stages}, "workers": {"processes": PROCESSES}})
-    for line in run_steps(job, work / "table", ["rerank"], ()):
-        say(line)
-
-
-def students(work: Path, best: str) -> Iterator[Training]:
-    """Named <model>[_<layers>]-<seed>; they begin with a transfer of their size."""
-    all_three: dict[str, Any] = {"teachers": list(TEACHERS), "strategy": "mhs"}
-    for seed, size in itertools.product(SEEDS, SIZES):
-        end = f"{'' if size == 6 else f'_{size}'}-{seed}"
-        begun = {"encoder": str(work / ("h0-transfer" if size == 6 else f"t{size}-transfer"))}
-        plain, heads = {"reranker": "pointwise", **begun}, {"reranker": "multihead", **begun}
-        yield Training(f"alone{end}", "wikiqa-train", plain, seed)
-        for teacher in TEACHERS if size == 6 else (best,):
-            taught = {"teachers": [teacher], "strategy": "single"}
-            yield Training(f"kd_{teacher}{end}", "wikiqa-train", plain, seed, taught)
-        for name, strategy in STRATEGIES.items():
-            taught = all_three | {"strategy": strategy}
-            yield Training(f"{name}{end}", "wikiqa-train", heads if name == "mhs" else plain, seed, taught)
-        if size == 6:
-            yield Training(f"hydra{end}", "wikiqa-train", heads, seed, {"teachers": list(HYDRA), "strategy": "mhs"})
-        if size == 6 and seed == FIRST:
-            single = {"teachers": [best], "strategy": "single"}
-            yield Training(f"mhs_none{end}", "wikiqa-train", heads, seed)
-            yield Training(f"mhs_single{end}", "wikiqa-train", heads, seed, single)
-            for layers in HEAD_LAYERS:
-                split = heads | {"head_layers": layers}
-                yield Training(f"mhs_b{size - layers}{end}", "wikiqa-train", split, seed, all_three)
-            yield Training(f"ct{end}", "wikiqa-train", {"reranker": "cascade", "exits": [*EXITS, 6], **begun}, seed)
-
-
-def pruned(work: Path) -> Training:
-    begun = {"reranker": "multihead", "encoder": str(work / f"ct-{FIRST}")}
-    return Training(f"ct_mhs-{FIRST}", "wikiqa-train", begun, FIRST, {"teachers": list(TEACHERS), "strategy": "mhs"})
+def parts(lesson: Lesson, best: str) -> Iterator[Training]:
+    """Of the first seed: heads without a teacher, all with the best; longer heads; a cascade, and heads behind its exits."""
+    heads = {"reranker": "multihead"}
+    taught = student("mhs", FIRST, lesson).distil
+    yield Training("mhs_none-0", heads)
+    yield Training("mhs_single-0", heads, distil=student(f"kd_{best}", FIRST, lesson).distil)
+    for layers in HEAD_LAYERS:
+        yield Training(f"mhs_b{DEPTH - layers}-0", heads | {"head_layers": layers}, distil=taught)
+    yield Training("ct-0", {"reranker": "cascade", "exits": list(EXITS), "sampling": "all"})
+    yield Training("ct_mhs-0", heads | {"encoder": "ct-0"}, distil=taught)
