@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.__main__ import main
 from pipelines.config.job_file import Job
 from pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import read_manifest
@@ -20,6 +21,7 @@ from pipelines.execution.step import Step
 from pipelines.steps.chain import run_steps, status
 from schemas.atomic_files import sha256
 from schemas.corpus import Question
+from schemas.ranked import ScoredCandidate
 from schemas.storage.remote import Remote
 from schemas.storage.store import put, remove_tree
 from tests.object_store import Fault, ObjectStore
@@ -79,6 +81,24 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     s3.requests.clear()
     list(run_steps(stored_job, run, STEPS, ()))
     assert not s3.count("PUT") and not s3.count("DELETE"), "what is complete is not touched"
+
+
+def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
+    in_process: Path, folder: Remote, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = Folder.open(in_process / "scored", ScoredCandidate, "rerank")
+    pairs = dict.fromkeys((row.question_id, row.candidate_id) for row in scored.read())
+    (tmp_path / "qrels").write_text("".join(f"{q} 0 {c} {n % 2}\n" for n, (q, c) in enumerate(pairs)), encoding="utf-8")
+    for file in (*(in_process / "scored").iterdir(), tmp_path / "qrels"):
+        shutil.copy(file, tmp_path / "copy")
+        put(tmp_path / "copy", folder / file.parent.name / file.name)
+    tables = []
+    for scores, labels in ((in_process, tmp_path), (folder, folder / tmp_path.name)):
+        with pytest.raises(SystemExit) as e:
+            main(["evaluate", str(scores / "scored"), "--labels", str(labels / "qrels"), "--protocol", "raw"])
+        assert e.value.code == 0
+        tables.append(capsys.readouterr().out.partition("\n")[2])  # after the names of the files
+    assert tables[0] == tables[1] and "MAP" in tables[0]
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
