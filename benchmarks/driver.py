@@ -32,6 +32,10 @@ from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.ingest import ingest
 from pipelines.propagate.passage_parts import PassageParts
 from pipelines.propagate.propagate import LabelPart
+from pipelines.retrieve import passes
+from pipelines.retrieve.asked_questions import AskedQuestions
+from pipelines.retrieve.open_shards import RunShards
+from pipelines.retrieve.search_plan import plan
 from pipelines.steps.answers import questions_of
 from pipelines.steps.index import BuildShard
 from pipelines.steps.rerank import RunStages
@@ -42,6 +46,7 @@ from schemas.record import Record
 UNITS = 100_000
 """Input files of ingest, each with a part in each of its three folders."""
 QUESTIONS = 1_000_000
+SHARDS = 500
 BLOCK = 64
 """Questions of a part of retrieved/: the default of the key."""
 JOB = """
@@ -130,6 +135,11 @@ def graph_mb(build: Callable[[beam.Pipeline], object]) -> float:
 def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     """Of the steps whose units are blocks of questions."""
     blocks = -(-QUESTIONS // BLOCK)
+    assert job.retrieve is not None
+    committed(run, "index", {"shards": INDEX["shards"]}, SHARDS)
+    asked = AskedQuestions(run / "asked", Part("part-00000.parquet", QUESTIONS, 9, "0" * 64), BLOCK, 16, 768)
+    turns = plan(asked, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, "retrieve", RETRIEVE, {}, {}))
+    yield "retrieve", graph_mb(lambda root: passes.define(root, turns))
     committed(run, "retrieve", {name: RETRIEVE[name] for name in ("questions", "retrieved")}, blocks)
     committed(run, "rerank", {"scored": RERANK["scored"]}, blocks)
     retrieved, scored = Folder.open(run / "retrieved", Hit, "retrieve"), Folder.open(run / "scored", ScoredCandidate, "rerank")
