@@ -47,6 +47,14 @@ class Packed:
         rows = np.concatenate(([0], np.cumsum(self.lengths)))
         return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
 
+    def by_length(self, rows: Tensor) -> list[Tensor]:
+        """[n, …] → [texts, length, …] of each run of texts of one length.
+
+        By one split: of slices each would have a gradient of all n rows.
+        """
+        parts = rows.split([texts * length for _, texts, length in self.groups])
+        return [part.unflatten(0, (texts, length)) for part, (_, texts, length) in zip(parts, self.groups, strict=True)]
+
     def to(self, device: torch.device | str) -> Packed:
         tensors = (self.ids, self.types, self.positions, self.own, self.starts)
         ids, types, positions, own, starts = (x.to(device) for x in tensors)

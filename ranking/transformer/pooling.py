@@ -24,8 +24,11 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
     if hidden.is_cuda:
         sums = torch.segment_reduce(hidden.float(), "sum", lengths=lengths, axis=0, unsafe=True)
     else:  # that one is slow on a processor
-        groups = [hidden[row : row + texts * length].view(texts, length, -1) for row, texts, length in tokens.groups]
-        sums = torch.cat([group.sum(1, dtype=torch.float32) for group in groups]) if groups else hidden.float()
+        sums = (
+            torch.cat([group.sum(1, dtype=torch.float32) for group in tokens.by_length(hidden)])
+            if len(hidden)
+            else hidden.float()
+        )
     return sums / counts[:, None]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from indexing.shards.dense import find_model
 from ranking.transformer import encoder as module
-from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast
+from ranking.transformer.encoder import LayeredEncoder, dropped, exact_windows, fast
 from ranking.transformer.huggingface import Shape, translated
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.pooling import pool
@@ -457,6 +457,28 @@ def test_it_learns_under_autocast_with_dropout(folders: dict[str, Path]) -> None
         losses.append(loss.item())
     assert len({round(value, 6) for value in losses}) > 10  # dropout
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4_001, 100_000])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dropout_drops_its_share_and_scales_the_rest_and_their_gradients(size: int, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(size, dtype=dtype, requires_grad=True)
+    kept = dropped(x, 0.1)
+    torch.autograd.backward(kept.float().sum())
+    assert x.grad is not None and torch.equal(x.grad, kept.detach())
+    assert set(kept.tolist()) <= {0.0, torch.tensor(1 / 0.9, dtype=dtype).item()}
+    if size > 4_000:
+        assert (kept == 0).float().mean().item() == pytest.approx(0.1, abs=0.02)
+    assert torch.equal(dropped(x, 0.0), x)
+
+
+def test_texts_by_length_are_the_rows_of_the_texts(minilm: Path) -> None:
+    tokens = Tokeniser(minilm, 32).pairs([("a", "b"), ("a", "b c"), ("a", "d"), ("e f", "g h i")]).pack(np.arange(4))
+    rows = torch.arange(len(tokens.ids))
+    parts = tokens.by_length(rows)
+    assert [tuple(part.shape) for part in parts] == [(1, 5), (1, 6), (1, 5), (1, 8)]
+    assert torch.equal(torch.cat([part.flatten() for part in parts]), rows)
 
 
 def test_no_text_at_all_has_no_encodings(folders: dict[str, Path]) -> None:
