@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.attempts import write_job
@@ -36,10 +38,8 @@ def main() -> None:
     times: dict[str, list[float]] = {"disk": [], "s3": []}
     requests: list[int] = []
     mismatches = 0
-    with tempfile.TemporaryDirectory() as folder, serving() as store:
+    with tempfile.TemporaryDirectory() as folder, serving() as store, temporary_files(Path(folder) / "temporary"):
         os.environ.update(store.environment)
-        os.environ["TMPDIR"] = tempfile.tempdir = str(Path(folder) / "temporary")
-        Path(tempfile.tempdir).mkdir()
         local, job = Path(folder), write_job(Path(folder) / "job")
         stored = upload(job.parent, store.folder("job")) / job.name
         for n in range(options.rounds):
@@ -63,6 +63,19 @@ def main() -> None:
         "mismatches": mismatches,
     }
     finish("storage", result, options.save)
+
+
+@contextmanager
+def temporary_files(folder: Path) -> Iterator[None]:
+    """A folder of its own for temporary files, here and in the commands: the copies of objects are there."""
+    folder.mkdir()
+    before = tempfile.tempdir
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+        del os.environ["TMPDIR"]
 
 
 def upload(folder: Path, place: Remote) -> Remote:
