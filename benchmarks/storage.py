@@ -67,7 +67,7 @@ def main() -> None:
 
 @contextmanager
 def temporary_files(folder: Path) -> Iterator[None]:
-    """A folder of its own for temporary files, here and in the commands: the copies of objects are there."""
+    """Use a folder for temporary files, here and in the commands: copies of objects are kept there."""
     folder.mkdir()
     before = tempfile.tempdir
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)

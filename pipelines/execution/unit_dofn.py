@@ -79,7 +79,8 @@ class UnitDoFn(beam.DoFn):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
-        return _opened, (self._step_name, revision(), pickler.dumps((type(self), vars(self))))
+        with _folder_checked(self._step_name, self._work_folder):
+            return _opened, (self._step_name, revision(), self._work_folder, pickler.dumps((type(self), vars(self))))
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -97,7 +98,7 @@ class UnitDoFn(beam.DoFn):
             try:
                 self.load()
             except Exception:
-                self._check_folder()  # whose lists it may have wanted to read
+                _check_folder(self._work_folder)  # whose lists it may have wanted to read
                 raise
             if any(other._step_name != self._step_name for other in _loaded.values()):
                 _loaded.clear()
@@ -109,7 +110,7 @@ class UnitDoFn(beam.DoFn):
     def process(self, element: Any, *side_inputs: Any) -> list[Any]:
         unit, *rest = element
         with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
-            self._check_folder()
+            _check_folder(self._work_folder)
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
             begin = time.monotonic()
@@ -117,11 +118,6 @@ class UnitDoFn(beam.DoFn):
             if results is not None:
                 self._measure(unit, time.monotonic() - begin)
             return results or []
-
-    def _check_folder(self) -> None:
-        """Raises JobError (74) where the command's folder is not seen."""
-        if not (self._work_folder / MARK).is_file():
-            raise JobError(f"{platform.node()} sees no {self._work_folder / MARK}: do all workers see that folder?", IO)
 
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
         """What the unit emits; None if it has failed for good."""
@@ -158,15 +154,34 @@ class UnitDoFn(beam.DoFn):
             Metrics.counter(self._namespace, name).inc(count)
 
 
-def _opened(step: str, revision_of_command: str, pickled: bytes) -> UnitDoFn:
-    """A step's function in a worker. Raises JobError (69) if the worker runs another revision of the package."""
+def _check_folder(work: Path) -> None:
+    """Raises JobError (74) where the command's folder is not seen."""
+    if not (work / MARK).is_file():
+        raise JobError(f"{platform.node()} sees no {work / MARK}: do all workers see that folder?", IO)
+
+
+@contextmanager
+def _folder_checked(step: str, work: Path) -> Iterator[None]:
+    """A function may hold folders of the run: where they are missing, the error says whether the run is seen at all."""
+    with _errors_of(step, work):
+        try:
+            yield
+        except JobError:
+            _check_folder(work)
+            raise
+
+
+def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitDoFn:
+    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package, 74 if it does not
+    see the folder of the run."""
     if revision() != revision_of_command:
         raise JobError(
             f"{step}: {platform.node()} runs revision {revision()} of answermill, the command {revision_of_command}: install "
             "the same package on all machines, and type the same command; `answermill doctor` shows what a machine has",
             UNAVAILABLE,
         )
-    kind, values = pickler.loads(pickled)
+    with _folder_checked(step, work):
+        kind, values = pickler.loads(pickled)
     function: UnitDoFn = kind.__new__(kind)
     vars(function).update(values)
     return function

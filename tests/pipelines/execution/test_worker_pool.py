@@ -144,7 +144,7 @@ def test_workers_that_see_another_folder_end_the_step_before_anything_is_committ
         list(run_steps(job, run, ["rerank"], ()))
     assert e.value.code == IO
     assert str(run) in str(e.value)
-    assert "rerank, unit " in str(e.value) if sees == "nothing" else "units 0, 1 of rerank did not report" in str(e.value)
+    assert str(e.value).startswith("rerank: ") if sees == "nothing" else "units 0, 1 of rerank did not report" in str(e.value)
     assert not (run / "scored" / "_manifest.json").exists()
     assert not (run / "answers.jsonl").exists()
     monkeypatch.undo()
@@ -230,5 +230,7 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
     for each in (each for query in metrics for each in query["distributions"] if each.key.metric.name == "unit_milliseconds"):
         units[each.key.step.partition("/")[0], each.key.metric.namespace] += each.result.count
     assert units["Parse pages", "answermill.ingest"] == units["Cut passages", "answermill.ingest"] == 3  # input files
-    assert units["Work", "answermill.index"] == units["Search", "answermill.retrieve"] == 2  # shards
-    assert units["Fuse and fetch", "answermill.retrieve"] == units["Work", "answermill.rerank"] == 2  # blocks
+    assert units["Work", "answermill.index"] == 2  # shards
+    for label, work in (("Count words", "words"), ("Search", "hits"), ("Fetch", "passages")):
+        assert units[label, f"answermill.retrieve/{work}"] == 2  # shards
+    assert units["Write blocks", "answermill.retrieve"] == units["Work", "answermill.rerank"] == 2  # blocks
