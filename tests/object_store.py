@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ class ObjectStore:
             if status is None:
                 return served(environ, start_response)  # type: ignore[no-any-return]
             if status == 0:
-                environ["werkzeug.socket"].close()
+                environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)  # `close` would leave it open for the server's files
                 return []
             start_response(f"{status} {ERRORS[status]}", [("Content-Type", "application/xml")])
             return [b"" if method == "HEAD" else f"<Error><Code>{ERRORS[status]}</Code><Message>-</Message></Error>".encode()]

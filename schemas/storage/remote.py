@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 """Schemes of URLs that are read and written → the extra of this package that they need."""
+_OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
+"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses. So a store that takes requests and answers none
+ends the step within two minutes: 15 seconds a request, which s3fs repeats."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
 """What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""
@@ -263,7 +266,10 @@ def _filesystem(scheme: str, bucket: str, process: int) -> Any:
     from fsspec.core import url_to_fs
 
     try:
-        return url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False)[0]
+        filesystem = url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False, **_OPTIONS.get(scheme, {}))[0]
     except ImportError as e:
         extra = EXTRAS.get(scheme, "")
         raise ExtraMissing(f"{scheme}://{bucket}: {scheme}:// needs `pip install 'answermill[{extra}]'` ({e})") from None
+    if scheme == "s3":
+        filesystem.retries = 2  # on top of the client's own, for a body that breaks off
+    return filesystem

@@ -75,7 +75,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
     puts = Counter(path for method, path in s3.requests if method == "PUT")
     assert {path for path in puts if puts[path] > 1} <= {path for path in puts if path.endswith("limits.json")}
     assert not s3.count("POST", "uploads"), "each file is put by one request"
-    assert len(s3.requests) < 1_200
+    assert len(s3.requests) < 1_000
     rows = {name: (rows, state) for _, name, rows, state in status(run)}
     assert rows == {name: (rows, state) for _, name, rows, state in status(in_process)}
     s3.requests.clear()
@@ -112,12 +112,12 @@ def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
     assert files(folder / "run") == files(in_process)
 
 
-@pytest.mark.parametrize(("puts", "answer"), [pytest.param(2, 0, marks=pytest.mark.engines), (9, 403)])
+@pytest.mark.parametrize(("puts", "answer"), [(2, 0), (9, 403), (16, 403)])
 def test_after_the_store_has_died_the_same_command_goes_on(
     stored_job: Job, in_process: Path, folder: Remote, s3: ObjectStore, puts: int, answer: int
 ) -> None:
-    """As a kill at this moment would leave it: whole files, and no manifest that names others. The answer 0 is none, after
-    which libraries ask again for minutes: that case is no part of `make test`."""
+    """As a kill at this moment would leave it: whole files, and no manifest that names others. The answer 0 is none:
+    the store closes the connection, and libraries ask again."""
     run, seen = folder / "run", Counter[str]()
 
     def dies(method: str, path: str) -> int | None:
