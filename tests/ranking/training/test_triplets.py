@@ -171,7 +171,7 @@ def test_a_hard_negative_is_the_drawn_one_that_the_model_scores_highest() -> Non
 
 @pytest.mark.parametrize("negatives", ["random", "hard"])
 def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(tmp_path: Path, negatives: str) -> None:
-    recipe = Recipe(epochs=6, learning_rate=5e-3, schedule="linear", seed=1)
+    recipe = Recipe(epochs=12, learning_rate=5e-3, schedule="linear", seed=1)
 
     def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> History:
         learning = task(model(shape=replace(SHAPE, dropout=0.2)), negatives=negatives, tokens=60, seed=1)
@@ -182,7 +182,7 @@ def test_a_training_learns_and_one_that_is_stopped_ends_with_the_same_weights(tm
             raise KeyboardInterrupt
 
     whole = begun("whole")
-    assert whole.step >= 12 and min(each.loss for each in whole.evaluations) < 0.5 * whole.evaluations[0].loss
+    assert whole.step >= 24 and whole.evaluations[-1].loss < 0.5 * whole.evaluations[0].loss
     assert whole.evaluations[-1].dev > whole.evaluations[0].dev
     with pytest.raises(KeyboardInterrupt):
         begun("parts", stop)
