@@ -140,9 +140,14 @@ def read_json(file: Path, shape: type[T]) -> T:
 
     Raises FileNotFoundError; WrongShape if it is not UTF-8, not JSON, or of another shape.
     """
+    return parse_json(file, file.read_bytes(), shape)
+
+
+def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
+    """As `read_json`, for the content that the file was read to have."""
     form: Any = shape
     try:
-        value: T = _adapter(form).validate_json(file.read_bytes(), strict=True)
+        value: T = _adapter(form).validate_json(content, strict=True)
         return value
     except ValidationError as e:
         first = e.errors(include_url=False)[0]

@@ -43,6 +43,7 @@ def of_folder(folder: Path, change: Any) -> None:
     import pyarrow.parquet as pq
 
     from schemas.atomic_files import sha256
+    from schemas.storage.sealed_json import write_sealed
 
     file = sorted(folder.glob("part-*"))[0]
     table = pq.read_table(file)
@@ -54,7 +55,8 @@ def of_folder(folder: Path, change: Any) -> None:
     for part in values["parts"]:
         if part["file"] == file.name:
             part |= {"bytes": file.stat().st_size, "sha256": sha256(file)}
-    manifest.write_text(json.dumps(values), encoding="utf-8")
+    del values["sha256"]
+    write_sealed(manifest, values)
 
 
 def nan_in_the_last_stage(place: Place) -> None:

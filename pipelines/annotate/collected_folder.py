@@ -21,6 +21,7 @@ from pipelines.annotation_tools import spreadsheet
 from pipelines.config.outputs import COLLECT as OUTPUTS
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.part import Part
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import WORK, Step
@@ -94,12 +95,14 @@ def replace(
             for name, row in _rows_of(task, task_votes, outcome):
                 writers[name].write([row])
     _check_sums(counts, writers)
-    step.finish(Outcome.of([Report(0, {name: writer.parts for name, writer in writers.items()})]), dict(sorted(counts.items())))
     write_text(stage / "collected" / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
     write_text(stage / "collected" / OPEN_TASKS, _adjudication_pack(open_tasks))
     figures = {"settings": settings, "exports": sources, "counts": dict(sorted(counts.items())), **agreement.to_json()}
     figures["adjudication_sha256"] = sha256(stage / "collected" / OPEN_TASKS)
     write_text(stage / "collected" / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+    beside = [Part.of(stage, f"collected/{name}") for name in (AGREEMENT, OPEN_IDS)]  # and of the pack agreement.json has it
+    written = Outcome.of([Report(0, {name: writer.parts for name, writer in writers.items()})])
+    step.finish(written, dict(sorted(counts.items())), beside)
     replace_folder(stage / "collected", target)
     shutil.rmtree(stage)
     if not any((run / WORK).iterdir()):

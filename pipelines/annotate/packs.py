@@ -7,10 +7,9 @@ own folder, since tools set that number for a whole project.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +18,8 @@ from pipelines.annotation_tools import TOOLS
 from pipelines.annotation_tools.tool import Model, PackFormat
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from schemas.annotation import Task
-from schemas.atomic_files import WrongShape, read_json, sync, write_text
+from schemas.atomic_files import WrongShape, read_json, sha256, sync, write_text
+from schemas.storage.sealed_json import write_sealed
 
 SUMMARY = "packs.json"
 GUIDELINES = "guidelines.md"
@@ -60,11 +60,12 @@ def are_written(folder: Path, settings: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PackSummary:
-    """What packs.json says: how many tasks, file → its tasks, and the settings."""
+    """What packs.json says: how many tasks, file → its tasks, the settings, and file → its SHA-256 when it was written."""
 
     tasks: int
     files: dict[str, int]
     settings: dict[str, Any]
+    digests: dict[str, str] = field(default_factory=dict)
 
 
 def read_summary(folder: Path) -> PackSummary:
@@ -105,8 +106,10 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: Pa
         if (written := sum(count for file, count in files.items() if file.startswith(f"{name}/"))) != task_count:
             raise RuntimeError(f"{task_count} tasks came in, {written} are in the pack for {name}")
         write_text(temporary / name / GUIDELINES, options.guidelines)
-    summary = {"tasks": task_count, "files": dict(sorted(files.items())), "settings": dict(settings)}
-    write_text(temporary / SUMMARY, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    paths = sorted(path for path in temporary.rglob("*") if path.is_file())
+    digests = {path.relative_to(temporary).as_posix(): sha256(path) for path in paths}
+    summary = {"tasks": task_count, "files": dict(sorted(files.items())), "settings": dict(settings), "digests": digests}
+    write_sealed(temporary / SUMMARY, summary)
     temporary.rename(folder)
     return task_count
 

@@ -205,7 +205,7 @@ class Folder(Generic[R]):
                 f"{record.fingerprint()}; {repair(made_by, manifest.run_of(path))}",
                 BAD_DATA,
             )
-        if self.sent not in (None, _digest(manifest)):
+        if self.sent not in (None, digest_of(manifest)):
             raise JobError(f"{platform.node()} sees another {path} than the command: do all workers see that folder?", IO)
         return manifest
 
@@ -234,10 +234,11 @@ class Folder(Generic[R]):
 
     def digest(self) -> str:
         """32 hex digits that stand for the folder's content; later steps put them into their fingerprints."""
-        return _digest(self.manifest)
+        return digest_of(self.manifest)
 
 
-def _digest(manifest: Manifest) -> str:
+def digest_of(manifest: Manifest) -> str:
+    """32 hex digits that stand for the content of the manifest's folder."""
     digest = hashlib.sha256()
     for part in manifest.parts:
         digest.update(part.sha256.encode())

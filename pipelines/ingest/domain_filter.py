@@ -20,6 +20,7 @@ from indexing.documents.domains import DomainCount, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.manifests.outcome import Outcome
+from pipelines.execution.manifests.part import Part
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.progress import progress
 from pipelines.execution.runner import pipeline
@@ -143,10 +144,11 @@ def reports(work: Path) -> Reports:
     return Reports(work / "domains")
 
 
-def publish(run: Path, work: Path) -> None:
-    """Write the kept domains with their pages beside the manifests, while the work folder is there."""
+def publish(run: Path, work: Path) -> Part:
+    """Write the kept domains with their pages into the run folder, while the work folder is there; returns the file."""
     chosen = work / CHOSEN
     if chosen.is_file():
         write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))
     else:
         write_text(run / DOMAINS, table(Outcome.of(reports(work).each()).counts))
+    return Part.of(run, DOMAINS)

@@ -103,10 +103,9 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     counts = outcome.counts
     check_counts(counts, settings, len(files))
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
-    if domains is not None:
-        domain_filter.publish(run, step.work)
+    beside = [domain_filter.publish(run, step.work)] if domains is not None else []
     write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
-    step.finish(outcome, counts)
+    step.finish(outcome, counts, beside)
     return summary(run)
 
 

@@ -6,26 +6,34 @@ date each file had, so that only a file with another date is read again, to be c
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import repair
 from pipelines.execution.progress import progress
 from pipelines.ingest.crawl_files import InputFile
-from schemas.atomic_files import WrongShape, read_json, sha256, write_text
+from schemas.atomic_files import WrongShape, sha256
+from schemas.storage.sealed_json import read_sealed, write_sealed
 
 INPUTS = "inputs.json"
-"""File name → [size in bytes, time of the last change in nanoseconds], when the file was known to have its digest."""
+"""How each file was when it was known to have its digest."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Dates:
+    """What INPUTS holds: file name → [size in bytes, time of the last change in nanoseconds]."""
+
+    files: dict[str, list[int]]
 
 
 def write_dates(folder: Path, files: Sequence[InputFile]) -> None:
     """Write INPUTS into a folder, from what the files are now."""
-    write_text(folder / INPUTS, json.dumps({file.name: _date(file) for file in files}, indent=1) + "\n")
+    write_sealed(folder / INPUTS, {"files": {file.name: _date(file) for file in files}})
 
 
 def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[str]:
@@ -54,7 +62,7 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
 def _doubtful(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[InputFile]:
     """The files with a digest whose size and date are not those in INPUTS."""
     try:
-        known = read_json(folder / INPUTS, dict[str, list[int]])
+        known = read_sealed(folder / INPUTS, _Dates).files
     except (FileNotFoundError, WrongShape):
         known = {}
     return [file for file in files if file.name in digests and known.get(file.name) != _date(file)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.execution.parquet_folder import Folder, Part, read_part
-from schemas.atomic_files import sha256, whole_text
+from schemas.atomic_files import whole_text
 from schemas.corpus import Question
 from schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
 
@@ -56,7 +56,7 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
         for part in parts:
             for answer in read_part(run / "answers", part, Answer):
                 write(json.dumps(_line(answer), ensure_ascii=False) + "\n")
-    return Part(ANSWERS, sum(part.rows for part in parts), (run / ANSWERS).stat().st_size, sha256(run / ANSWERS))
+    return Part.of(run, ANSWERS, sum(part.rows for part in parts))
 
 
 def _line(answer: Answer) -> dict[str, Any]:

@@ -221,6 +221,18 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
+def blocks_of(file: Path, size: int = 1 << 20) -> Iterator[bytes]:
+    """The content of a file as it is now; of a store it is read there, whatever copy is here."""
+    with contextlib.ExitStack() as stack:
+        if isinstance(file, Remote):
+            stack.enter_context(errors_of(file))
+            opened = stack.enter_context(file.filesystem.open(file.key, "rb", cache_type="none", block_size=size))
+        else:
+            opened = stack.enter_context(file.open("rb"))
+        while block := opened.read(size):
+            yield block
+
+
 def sync(path: Path) -> None:
     """Bring a file, or the names in a folder, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -1,15 +1,14 @@
 """What a folder's manifest says, and whether the folder's files are still what it says.
 
-The manifest, written last, names the folder's parts with rows, bytes and SHA-256. Sizes are quick to compare, and every run
-does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose `shard.json` lists its
-files in the same way. What grows with the parts, once there are thousands, is in Parquet files beside the manifest, which names
-them; their names do not end in .parquet, so that nobody takes them for parts.
+The manifest, written last, names the folder's parts with rows, bytes and SHA-256, and carries its own. Sizes are quick to
+compare, and every run does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose
+`shard.json` lists its files in the same way. What grows with the parts, once there are thousands, is in Parquet files beside
+the manifest, which names them; their names do not end in .parquet, so that nobody takes them for parts.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -23,11 +22,12 @@ import pyarrow.parquet as pq
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.arrow_columns import COUNTS, NAMES, PARTS, Named, Parts
 from pipelines.execution.manifests.part import Part as Part
-from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256, write_text
+from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256
 from schemas.storage.remote import Remote
+from schemas.storage.sealed_json import read_sealed, write_sealed
 from schemas.storage.store import Changed, fetch, fetch_tree
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "_manifest.json"
 SHARD_FILE = "shard.json"
 IN_JSON = 4_096
@@ -76,7 +76,7 @@ class Manifest:
         else:
             values["parts"] = [asdict(part) for part in self.parts]
             values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
-        created = write_text(folder / MANIFEST, json.dumps(values, indent=1, ensure_ascii=False) + "\n", replace=False)
+        created = write_sealed(folder / MANIFEST, values, replace=False)
         if not created and read_manifest(folder) != self:
             raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
 
@@ -151,7 +151,7 @@ def read_manifest(folder: Path, step: str | None = None) -> Manifest | None:
         if written != FORMAT:
             wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
             raise JobError(f"{wrong}; {repair(step or name, run)}", BAD_DATA)
-        manifest = read_json(path, Manifest)
+        manifest = read_sealed(path, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:
@@ -235,8 +235,13 @@ def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool
     its shard.json. Each file of a copy is compared with its checksum when it comes here."""
     if not isinstance(folder, Remote):
         return folder
-    listing = read_json(fetch(folder / SHARD_FILE, digest), _Listing)
-    return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.files.items() if files(name)})
+    listing = shard_listing(folder, digest)
+    return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)})
+
+
+def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:
+    """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no listing."""
+    return read_json(fetch(folder / SHARD_FILE, digest), _Listing).files
 
 
 def repair(step: str, run: Path, option: str = "redo") -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from schemas.storage.store import sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +18,11 @@ class Part:
     rows: int
     bytes: int
     sha256: str
+
+    @classmethod
+    def of(cls, run: Path, file: str, rows: int = 0) -> Self:
+        """A file of the run folder, as it is now."""
+        return cls(file, rows, (run / file).stat().st_size, sha256(run / file))
 
     @property
     def unit(self) -> int:

@@ -7,7 +7,6 @@ that one for its own, and deletes the parts that it alone has written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import TypeVar
 
 from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import Part, damage_of
-from schemas.atomic_files import WrongShape, read_json, write_text
+from schemas.atomic_files import WrongShape
 from schemas.storage.remote import Remote
+from schemas.storage.sealed_json import read_sealed, write_sealed
 from schemas.storage.store import each, remove_tree, requests_to
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Reports:
         does not name."""
         parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
         values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
-        if write_text(self._path(report.unit), json.dumps(values) + "\n", replace=False):
+        if write_sealed(self._path(report.unit), values, replace=False, indent=None):
             return report
         first = self._load(self._path(report.unit))
         for name, written in report.parts.items():
@@ -101,7 +101,7 @@ class Reports:
     def _load(self, path: Path) -> Report:
         """Raises JobError (65) if the file is not a report."""
         try:
-            values = read_json(path, _ReportFile)
+            values = read_sealed(path, _ReportFile)
         except WrongShape as e:
             raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
         return Report(values.unit, values.parts, values.counts, values.digests)

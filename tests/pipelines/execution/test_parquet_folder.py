@@ -124,7 +124,7 @@ def test_the_same_commit_twice_leaves_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 3")]
+    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 4")]
 )
 def test_a_manifest_that_cannot_be_read_is_refused(tmp_path, text, says):
     (tmp_path / MANIFEST).write_text(text)

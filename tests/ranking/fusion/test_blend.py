@@ -21,6 +21,7 @@ from ranking.fusion.blend import Blend
 from ranking.fusion.weights import WeightsFile
 from ranking.registry import load_reranker
 from schemas.ranked import ScoredCandidate
+from schemas.storage.sealed_json import sealed
 from tests.tiny import checkpoint
 
 OVERLAP = 'reranker = "overlap"\nname = "words"'
@@ -127,8 +128,9 @@ def test_an_index_that_the_run_s_passages_were_not_searched_in_is_refused(small_
     job = load(job_file(tmp_path, blend("dense = 1.0")))
     check_stages(job, run)
     manifest = json.loads((run / "retrieved" / "_manifest.json").read_text())
+    del manifest["sha256"]
     manifest["settings"]["sources"] = ["bm25"]
-    (run / "retrieved" / "_manifest.json").write_text(json.dumps(manifest))
+    (run / "retrieved" / "_manifest.json").write_text(sealed(manifest))
     with pytest.raises(JobError, match="dense: the job does not search this index"):
         check_stages(job, run)
 
