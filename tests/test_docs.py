@@ -51,6 +51,7 @@ NOT_RUN = {
     "dataflow.md": "the cloud's project and buckets are the reader's own",
     "evaluation.md": "no data set ships with the package",
     "flink.md": "the machines of a cluster have names of their own",
+    "operating.md": "whose job it is, and what is damaged in it, is the reader's",
     "running.md": "the machines of a cluster have names of their own",
     "spark.md": "the machines of a cluster have names of their own",
     "training.md": "a training takes labels that do not ship, and minutes",

@@ -38,7 +38,7 @@ def run(
     beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order."""
-    _run(job, out, settings, beam_options, redo=redo, verify=verify)
+    run_job(job, out, settings, beam_options, redo=redo, verify=verify)
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -57,7 +57,7 @@ def step_command(name: str, about: str) -> Callable[..., None]:
         settings: Overrides = (),
         beam_options: BeamOptions = (),
     ) -> None:
-        _run(job, out, settings, beam_options, name, redo=name if redo else None, verify=name if verify else None)
+        run_job(job, out, settings, beam_options, name, redo=name if redo else None, verify=name if verify else None)
 
     command.__name__, command.__doc__ = name, about
     return command
@@ -80,7 +80,7 @@ def sample(
     run = out / ("run" if plan == "default" else f"run-{plan}")
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
-    _run(job, run, settings, beam_options)
+    run_job(job, run, settings, beam_options)
     from pipelines.sample.best_answers import best_answers
 
     write_lines(best_answers(run))
@@ -152,15 +152,16 @@ def commands() -> list[Callable[..., object]]:
     return [run, *steps, sample, recipe, status, keys, columns]
 
 
-def _run(
+def run_job(
     job_file: Path,
     out: Path,
-    settings: Sequence[str],
-    beam_options: Sequence[str],
+    settings: Sequence[str] = (),
+    beam_options: Sequence[str] = (),
     step: str | None = None,
     redo: str | None = None,
     verify: str | None = None,
 ) -> None:
+    """Run a job, or one step of it; writes a line for each step."""
     from pipelines.config.input_files import check_files
     from pipelines.config.job_file import load
 

@@ -26,6 +26,7 @@ NO_COMMAND = {
     "peasi_trainings",
     "simulation",
     "smoke_data",
+    "tiny_job",
     "wqa_questions",
 }
 NAMES = sorted({path.stem for path in Path(benchmarks.__path__[0]).glob("[a-z]*.py")} - NO_COMMAND)

@@ -1,0 +1,71 @@
+"""Commands about a run that is there: whether it is still what was written, and what makes it so again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from pipelines.cli.parameters import PLACE, Run, write_lines
+from pipelines.errors import BAD_DATA, USAGE, JobError, counted
+
+GROUP = Group("Runs", sort_key=1)
+
+
+def verify(
+    run: Run,
+    *,
+    repair: Annotated[
+        bool, Parameter(negative=(), help="Say which files would be removed, which steps run again, and what to type.")
+    ] = False,
+    yes: Annotated[bool, Parameter(negative=(), help="With --repair: remove those files now.")] = False,
+    job: Annotated[
+        Path | None, PLACE, Parameter(help="With --repair --yes: the run's job file; those steps then run at once.")
+    ] = None,
+) -> None:
+    """Compare a finished run, byte for byte and row for row, with what was written. Exits with 65 if anything differs.
+
+    Every file is read and compared with the SHA-256 that a manifest has of it; a manifest has its own. Files that are missing,
+    and files that no manifest names, are found too. Then the manifests are compared with each other: was each folder made of
+    the one that is there now, and is what came in what went out and what was refused? Then the rows: columns, ids that are
+    there once and lead somewhere, texts that stand in their documents, ranks from 1 to n.
+
+    A line for each thing that is wrong goes to stdout. Nothing is written without --yes. Memory does not grow with the run. A
+    run in an object store is read there, and not from the copies on this machine.
+    """
+    if (yes and not repair) or (job is not None and not yes):
+        raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
+    from pipelines.verify.finding import Finding
+    from pipelines.verify.repair import Repair
+    from pipelines.verify.verify import Verification
+
+    verification, findings = Verification(run), list[Finding]()
+    for finding in verification.findings():
+        findings.append(finding)
+        write_lines([f"wrong      {finding}"])
+    if not findings:
+        write_lines([verification.summary()])
+        return
+    plan = Repair(run, findings)
+    if repair:
+        write_lines(plan.lines())
+    if yes:
+        write_lines(plan.carry_out())
+    if job is not None:
+        from pipelines.cli.job_commands import run_job
+
+        for step in plan.redo or ("",):
+            run_job(job, run, redo=step or None)
+    elif not yes:
+        wrong = f"{run}: {counted(len(findings), 'thing')} wrong"
+        remedy = "the lines above say" if repair else f"`answermill verify {run} --repair` says"
+        raise JobError(f"{wrong}; {remedy} what makes it right", BAD_DATA)
+    elif todo := plan.commands():
+        raise JobError(f"{run} is not complete now; {', then '.join(todo)} makes it so", BAD_DATA)
+
+
+def commands() -> list[Callable[..., object]]:
+    """All commands of this module."""
+    return [verify]
