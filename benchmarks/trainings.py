@@ -1,8 +1,8 @@
 """The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
 
-`cascade` reads a sentence with its title and its neighbours. It goes on from the cascade that ships, or with --begin encoder
-begins with the pretrained encoder, and learns each right
-sentence against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all
+`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder, or with --begin shipped goes
+on from the cascade that ships, then from RECALLED questions of L-train; both times from `benchmarks.reason_lists` too. It learns
+each right sentence against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all
 exits in each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from
 the lists of `benchmarks.train_lists`, which are built first. `cosinet` reads beside the words what retrieval and the page say
 of a sentence, and learns from whole lists. Trainings are those of `answermill train` and stand in WORK/train/NAME; the dev
@@ -26,18 +26,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import torch
 
-from benchmarks import peasi_trainings, train_lists
+from benchmarks import peasi_trainings, reason_lists, train_lists
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import drawn
 from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT
 from pipelines.config.training_file import TrainJob
+from pipelines.datasets import by_question, read_dataset
 from pipelines.train.train import run
 from ranking.cosinet.list_settings import FEATURES
 from ranking.entry import SHIPPED
+from schemas.labels import LabelledCandidate
 
 ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
 TOKENS, LIMIT, NEGATIVES, EVALUATE = 6_000, 256, 8, 600
@@ -46,6 +49,8 @@ VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 EPOCHS = {"cascade": 1, "cosinet": 3} | dict.fromkeys(peasi_trainings.FILES, 1)
 RATE = {"cascade": 5e-5, "cosinet": 2e-4} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
+RECALLED = 4_000
+"""Of L-train, for a cascade that has learnt from all of it before."""
 NAME = (
     "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
     "Kwiatkowski et al. 2019)"
@@ -61,13 +66,16 @@ def training(folder: Path, name: str, data: Path, begin: str) -> TrainJob:
     if name in peasi_trainings.FILES:
         section, model, recipe = peasi_trainings.section(folder, name)
     learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
+    more = [f"{folder}/reasons.parquet"] if name == "cascade" else []
+    if name == "cascade" and begin == "shipped":
+        learnt = "recalled"
     return TrainJob.model_validate(
         {
             section: model | {"store": "fp16"},
             "data": {
-                "name": NAME,
-                "licence": LICENCE,
-                "train": [str(folder / f"{learnt}.parquet")],
+                "name": f"{NAME}; {reason_lists.NAME}" if more else NAME,
+                "licence": f"{LICENCE}, {reason_lists.LICENCE}" if more else LICENCE,
+                "train": [str(folder / f"{learnt}.parquet"), *more],
                 "dev": [str(folder / f"{dev}.parquet")],
             },
             "train": recipe | {"epochs": EPOCHS[name], "learning_rate": RATE[name], "metric": "MRR"},
@@ -128,12 +136,24 @@ def trained(folder: Path, name: str, data: Path, begin: str) -> dict[str, float 
     }
 
 
+def write_reasons(data: Path, folder: Path) -> dict[str, float | int | str]:
+    """reasons.parquet, and recalled.parquet: a part of train.parquet."""
+    reasons, questions = reason_lists.reason_lists(data), list(by_question(read_dataset(folder / "train.parquet")))
+    chosen = set(drawn((rows[0].question_id for rows in questions), RECALLED))
+    recalled = [rows for rows in questions if rows[0].question_id in chosen]
+    for name, lists in (("reasons", reasons), ("recalled", recalled)):
+        pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), folder / f"{name}.parquet")
+    return {"reasons_questions": len(reasons), "reasons_sentences": sum(map(len, reasons))}
+
+
 def prepare(data: Path, work: Path, names: Sequence[str], number: int | None = None) -> dict[str, float | int | str]:
     """Write what these learn from, of `number` questions of L-train; the keys of the lists."""
     asked = draw.questions(data, SET)
     chosen = set(drawn((each.question_id for each in asked), number or len(asked)))
     asked = [each for each in asked if each.question_id in chosen]
     result = train_lists.written(data, work, asked)
+    if "cascade" in names:
+        result |= write_reasons(data, work / "train")
     if not peasi_trainings.FILES.keys().isdisjoint(names):
         peasi_trainings.prepare(data, work, asked)
     return result
