@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 """Schemes of URLs that are read and written → the extra of this package that they need."""
 _OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
-"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses. So a store that takes requests and answers none
-ends the step within two minutes: 15 seconds a request, which s3fs repeats."""
+"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each answer."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
 """What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""

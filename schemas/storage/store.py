@@ -27,6 +27,9 @@ P = TypeVar("P")
 T = TypeVar("T")
 REQUESTS = 16
 """To a store, at the same time."""
+PATIENCE_S, SLOWEST = 120, 1_000_000
+"""Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store that takes the
+request and never says that it may go on."""
 IN_USE_S = 600
 """Seconds for which a copy stays at least after it was asked for: who asked for it opens it meanwhile."""
 
@@ -113,8 +116,9 @@ def put(new: Path, path: Path, replace: bool = True) -> bool:
     is there stays, and the result is False."""
     try:
         if isinstance(path, Remote):
+            limit = PATIENCE_S + new.stat().st_size / SLOWEST
             with errors_of(path):
-                path.filesystem.put_file(str(new), path.key, mode="overwrite" if replace else "create")
+                path.filesystem.put_file(str(new), path.key, mode="overwrite" if replace else "create", timeout=limit)
             return True
         sync(new)
         if replace:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import s3fs
 
 from pipelines.__main__ import main
 from pipelines.config.job_file import Job
@@ -22,7 +24,8 @@ from pipelines.steps.chain import run_steps, status
 from schemas.atomic_files import sha256
 from schemas.corpus import Question
 from schemas.ranked import ScoredCandidate
-from schemas.storage.remote import Remote
+from schemas.storage import store
+from schemas.storage.remote import Remote, _filesystem
 from schemas.storage.store import put, remove_tree
 from tests.object_store import Fault, ObjectStore
 from tests.pipelines.execution.test_worker_pool import STEPS, in_process, job, may_mount, pool
@@ -158,6 +161,22 @@ def test_what_a_store_refuses_ends_the_step_before_anything_is_committed(
     assert read_manifest(folder / "run" / "questions") is None
     finish(step)
     assert step.is_complete()
+
+
+def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
+    folder: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("a line")
+    monkeypatch.setattr(store, "PATIENCE_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes connections, and nobody reads them
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        _filesystem.cache_clear()
+        s3fs.S3FileSystem.clear_instance_cache()
+        with pytest.raises(OSError, match=r"s3://bucket/.*/file: the store did not do it \(FSTimeoutError"):
+            put(tmp_path / "file", folder / "file")
+    _filesystem.cache_clear()  # the next test's store is the one of all
+    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.undo()
 
 
 def test_a_bucket_that_is_not_there_is_refused_before_any_work(job: Job, s3: ObjectStore) -> None:
