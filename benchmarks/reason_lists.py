@@ -31,9 +31,8 @@ FAIRYTALES = "qa-train/fairytaleqa/fairytaleqa-sent.parquet"
 WIKIWHY = "qa-train/wikiwhy/wikiwhy-pairs.jsonl.gz"
 OTHERS = 5
 REASON = re.compile(r"why\b|for what reason|what (?:caus|led|ma[dk]e)", re.IGNORECASE)
-MANNER = re.compile(
-    r"how\b(?! (?:many|much|long|old|far|often|big|large|tall|high|deep|fast|wide|heavy|late)\b)", re.IGNORECASE
-)
+QUANTITY = "many|much|long|old|far|often|big|large|tall|high|deep|fast|wide|heavy|late"
+MANNER = re.compile(rf"how\b(?! (?:{QUANTITY})\b)", re.IGNORECASE)
 DEFINITION = re.compile(r"what (?:is|are) (?:an? |the )?[\w-]+(?: [\w-]+)?\?", re.IGNORECASE)
 NAME = "FairytaleQA (Xu et al. 2022) and WikiWhy (Ho et al. 2023)"
 LICENCE = "Apache 2.0 (FairytaleQA), MIT (WikiWhy)"

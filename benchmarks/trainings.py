@@ -1,12 +1,12 @@
 """The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
 
-`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder, or with --begin shipped goes
-on from the cascade that ships, then from RECALLED questions of L-train; both times from `benchmarks.reason_lists` too. It learns
-each right sentence against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all
-exits in each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from
-the lists of `benchmarks.train_lists`, which are built first. `cosinet` reads beside the words what retrieval and the page say
-of a sentence, and learns from whole lists. Trainings are those of `answermill train` and stand in WORK/train/NAME; the dev
-score is the MRR of L-dev's best sentences.
+`cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns from L-train, or
+goes on from the cascade that ships, more slowly, and sees RECALLED questions of L-train again; both times it learns from the
+lists of `benchmarks.reason_lists` too. It learns each right sentence against wrong ones of all documents (a softmax over the
+group, and some BCE, which says where a score of 0 lies), all exits in each step, the early ones from the last one as well: so
+its last exit is the cross-encoder. Negatives are drawn from the lists of `benchmarks.train_lists`, which are built first.
+`cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists. Trainings are those
+of `answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's best sentences.
 
 `peasi` begins with the cascade, from whose last exit both its heads take the classifier: one pass over a passage ranks it (PR)
 and each of its sentences (EASI). It learns from passages of a part of L-train (`peasi_data`). `pr` and `easi` are either head
@@ -49,8 +49,8 @@ VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 EPOCHS = {"cascade": 1, "cosinet": 3} | dict.fromkeys(peasi_trainings.FILES, 1)
 RATE = {"cascade": 5e-5, "cosinet": 2e-4} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
-RECALLED = 4_000
-"""Of L-train, for a cascade that has learnt from all of it before."""
+RECALLED, SLOWER = 4_000, 3e-5
+"""Questions of L-train, and the learning rate, of a cascade that has learnt from all of L-train before."""
 NAME = (
     "SQuAD v1.1 train (Rajpurkar et al. 2016) and QED train (Lamm et al. 2021: real queries of Natural Questions, "
     "Kwiatkowski et al. 2019)"
@@ -67,8 +67,9 @@ def training(folder: Path, name: str, data: Path, begin: str) -> TrainJob:
         section, model, recipe = peasi_trainings.section(folder, name)
     learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
     more = [f"{folder}/reasons.parquet"] if name == "cascade" else []
+    rate = RATE[name]
     if name == "cascade" and begin == "shipped":
-        learnt = "recalled"
+        learnt, rate = "recalled", SLOWER
     return TrainJob.model_validate(
         {
             section: model | {"store": "fp16"},
@@ -78,7 +79,7 @@ def training(folder: Path, name: str, data: Path, begin: str) -> TrainJob:
                 "train": [str(folder / f"{learnt}.parquet"), *more],
                 "dev": [str(folder / f"{dev}.parquet")],
             },
-            "train": recipe | {"epochs": EPOCHS[name], "learning_rate": RATE[name], "metric": "MRR"},
+            "train": recipe | {"epochs": EPOCHS[name], "learning_rate": rate, "metric": "MRR"},
         }
     )
 
