@@ -42,7 +42,7 @@ QUESTIONS = [Question(f"q{n}", f"Which {SUBJECTS[n % 6]} or {SUBJECTS[n % 4]} is
 
 def job(folder: Path, shards: int, **retrieve: object) -> Job:
     """Pages of which many tie; in blocks of two questions."""
-    pages = [{"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""} for n in range(40)]
+    pages = [{"id": f"d{n}", "text": f"{' '.join(SUBJECTS[: n % 6 + 1])} number {n}.", "title": ""} for n in range(64)]
     questions = [{"question_id": question.question_id, "text": question.text} for question in QUESTIONS]
     for name, rows in (("pages", pages), ("questions", [*questions, {"question_id": "none", "text": "zzz"}])):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -143,7 +143,14 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     ("shards", "sources"),
-    [(1, ("bm25", "dense")), (3, ("bm25", "dense")), (8, ("bm25", "dense")), (3, ("bm25",)), (3, ("dense",))],
+    [
+        (1, ("bm25", "dense")),
+        (3, ("bm25", "dense")),
+        (8, ("bm25", "dense")),
+        (64, ("bm25", "dense")),
+        (3, ("bm25",)),
+        (3, ("dense",)),
+    ],
 )
 @pytest.mark.usefixtures("small_cuts")
 def test_any_number_of_shards_gives_the_bytes_of_a_plain_loop(
