@@ -12,7 +12,15 @@ from pathlib import Path
 
 from cyclopts import App, Group
 
-from pipelines.cli import data_commands, evaluation_commands, job_commands, machine_commands, model_commands, run_commands
+from pipelines.cli import (
+    data_commands,
+    evaluation_commands,
+    job_commands,
+    machine_commands,
+    model_commands,
+    question_commands,
+    run_commands,
+)
 from pipelines.cli.ending import Command
 from pipelines.cli.parameters import refuse_urls
 
@@ -31,10 +39,21 @@ Exit codes: 0 ok, 2 usage, 3 compared and worse than --margin allows, 65 bad dat
 """
 
 
+MODULES = (
+    job_commands,
+    run_commands,
+    question_commands,
+    data_commands,
+    model_commands,
+    evaluation_commands,
+    machine_commands,
+)
+
+
 def command_line() -> App:
     """All commands, each in its group."""
     app = App(name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown")
-    for module in (job_commands, run_commands, data_commands, model_commands, evaluation_commands, machine_commands):
+    for module in MODULES:
         for place, command in enumerate(module.commands()):
             app.command(command, group=module.GROUP, sort_key=place)
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
