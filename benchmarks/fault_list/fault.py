@@ -150,7 +150,7 @@ def complete(run: str) -> Right:
 
     def right(place: Place, sound: Place) -> bool:
         state = place.call(f"status DIR/{run}")
-        return state.code == 0 and "running or stopped" not in state.out and (place.folder / run / "answers.jsonl").is_file()
+        return state.code == 0 and "begun, " not in state.out and (place.folder / run / "answers.jsonl").is_file()
 
     return right
 

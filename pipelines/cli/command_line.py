@@ -64,7 +64,7 @@ def run(tokens: Sequence[str], command: Command) -> int:
     """Run the command that is typed, with arguments after `--` for Beam; returns its exit code. Wrong usage exits with 2."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()
-    extras = {"app": app, "beam_options": tuple(tokens[end + 1 :])}
+    extras = {"app": app, "command": command, "beam_options": tuple(tokens[end + 1 :])}
     function, bound, unparsed = app.parse_args(tokens[:end])
     out = bound.arguments.get("out")
     for value in (*bound.args, *bound.kwargs.values()):

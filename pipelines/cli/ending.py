@@ -22,16 +22,20 @@ from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
 from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
+from pipelines.execution.monitoring import log_lines
 from schemas.storage.remote import Remote
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
 
 
 class Command:
-    """The command that runs. `folder`: its --out, or None; `signal`: the number of the signal that stops it, or None."""
+    """The command that runs. `folder`: its --out, or None; `signal`: the number of the signal that stops it, or None;
+    `at_end`: what hears of its exit code."""
 
-    folder: Path | None = None
-    signal: int | None = None
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+        self.signal: int | None = None
+        self.at_end: list[Callable[[int], object]] = []
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
@@ -40,6 +44,7 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
     With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of libraries.
     """
     command = Command()
+    log_lines.choose("text")
     with lenient_streams() as stdout, _signals(command):
         try:
             code = work(command)
@@ -47,8 +52,14 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
             code = _tell(error, command)
         sys.stdout.flush()
         if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
-            sys.stderr.write(f"answermill: standard output: {stdout.error.strerror}\n")
             code = code or IO
+            _say(f"standard output: {stdout.error.strerror}", code)
+        for hear in command.at_end:
+            try:
+                hear(code)
+            except OSError as e:
+                code = code or IO
+                _say(of_the_disk(e, None), code)
     if is_process and command.signal is not None:
         os._exit(code)
     sys.exit(code)
@@ -59,20 +70,26 @@ def _tell(error: BaseException, command: Command) -> int:
     if isinstance(error, KeyboardInterrupt) and command.signal is None:
         command.signal = signal.SIGINT
     if command.signal is not None:
-        sys.stderr.write(STOPPED)
+        _say(STOPPED.strip().removeprefix("answermill: "), 128 + command.signal, "warning")
         return 128 + command.signal
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if (known := message_of(error, command.folder)) is not None:
         message, code = known
-        sys.stderr.write(f"answermill: {message}\n")
+        _say(message, code)
         return code
-    sys.stderr.write(
-        f"answermill: unexpected error, {_last_line(error)}\n"
+    _say(
+        f"unexpected error, {_last_line(error)}\n"
         f"The traceback is in {_write_traceback(error, command.folder)}\n"
-        "This is a defect of AnswerMill: please report it with that file. The same command goes on where it was.\n"
+        "This is a defect of AnswerMill: please report it with that file. The same command goes on where it was.",
+        UNEXPECTED,
     )
     return UNEXPECTED
+
+
+def _say(message: str, code: int, level: str = "error") -> None:
+    """Write why the command ends with this code to stderr."""
+    log_lines.write(log_lines.of(level, message, code=code) if log_lines.is_json() else f"answermill: {message}")
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:

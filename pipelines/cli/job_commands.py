@@ -5,15 +5,38 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, write_lines
+from pipelines.cli.ending import Command
+from pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
 from pipelines.config.step_registry import STEPS, folders
+from pipelines.execution.monitoring import log_lines
 
 GROUP = Group("Jobs", sort_key=1)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """What others learn of a command while it works, and at its end."""
+
+    log_format: Annotated[
+        Literal["text", "json"],
+        Parameter(
+            help="Lines on stderr: text, with a bar on a terminal; json: every line an object with time, level and message."
+        ),
+    ] = "text"
+    metrics: Annotated[
+        Path | None,
+        Parameter(
+            help="Write the run's figures to this file for Prometheus (node_exporter's textfile collector): when a step ends, "
+            "every half minute, and at the end, with the exit code."
+        ),
+    ] = None
 
 
 def run(
@@ -35,16 +58,18 @@ def run(
         ),
     ] = None,
     settings: Overrides = (),
+    telling: Telling = Telling(),
+    command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order."""
-    run_job(job, out, settings, beam_options, redo=redo, verify=verify)
+    run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
     """The command that runs one step of a job; `about` is its help text."""
 
-    def command(
+    def one_step(
         job: JobFile,
         *,
         out: Out,
@@ -55,12 +80,15 @@ def step_command(name: str, about: str) -> Callable[..., None]:
             bool, Parameter(negative=(), help="Compare every byte of the step's output first; make changed files again.")
         ] = False,
         settings: Overrides = (),
+        telling: Telling = Telling(),
+        command: Running,
         beam_options: BeamOptions = (),
     ) -> None:
-        run_job(job, out, settings, beam_options, name, redo=name if redo else None, verify=name if verify else None)
+        again, compared = name if redo else None, name if verify else None
+        run_job(job, out, settings, beam_options, name, again, compared, (telling, command))
 
-    command.__name__, command.__doc__ = name, about
-    return command
+    one_step.__name__, one_step.__doc__ = name, about
+    return one_step
 
 
 def sample(
@@ -71,6 +99,8 @@ def sample(
         Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
     ] = "default",
     settings: Overrides = (),
+    telling: Telling = Telling(),
+    command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
     """Write the sample web, its questions, labels and job files into --out, run a job there, and show three answers."""
@@ -80,7 +110,7 @@ def sample(
     run = out / ("run" if plan == "default" else f"run-{plan}")
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
-    run_job(job, run, settings, beam_options)
+    run_job(job, run, settings, beam_options, observed=(telling, command))
     from pipelines.sample.best_answers import best_answers
 
     write_lines(best_answers(run))
@@ -104,8 +134,13 @@ def recipe(
 
 
 def status(run: Run) -> None:
-    """Show the rows and the state of every step of a run. Exits with 65 if a file of it is damaged or missing."""
+    """Show who works on a run and how far, and the rows and state of every step. Exits with 65 if a file is damaged or missing.
+
+    A run is running, with its step, the rate, the time that is left, and the process, user and machine; stopped; stale, if its
+    process is gone without a word; or complete. Any terminal can ask, on another machine too if it sees the folder.
+    """
     from pipelines.errors import JobError
+    from pipelines.execution.monitoring.live import line_of
     from pipelines.steps.chain import status as states
 
     rows, damage = [("step", "folder", "rows", "state")], None
@@ -116,6 +151,7 @@ def status(run: Run) -> None:
         if len(rows) == 1:
             raise
         damage = e
+    write_lines([line_of(run, all(row[3].startswith(("complete", "not there")) for row in rows[1:]))])
     widths = [max(len(row[n]) for row in rows) for n in range(3)]
     write_lines(f"{step:<{widths[0]}}  {folder:<{widths[1]}}  {n:>{widths[2]}}  {state}" for step, folder, n, state in rows)
     if damage is not None:
@@ -160,8 +196,11 @@ def run_job(
     step: str | None = None,
     redo: str | None = None,
     verify: str | None = None,
+    observed: tuple[Telling, Command] | None = None,
 ) -> None:
     """Run a job, or one step of it; writes a line for each step."""
+    if observed is not None:
+        log_lines.choose(observed[0].log_format)
     from pipelines.config.input_files import check_files
     from pipelines.config.job_file import load
 
@@ -172,5 +211,24 @@ def run_job(
 
     logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
-    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify))
+    ended = _metrics(out, *observed) if observed is not None and observed[0].metrics is not None else None
+    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify, ended))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")
+
+
+def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, float], object]:
+    """Begin the file of metrics; returns what hears of steps that end."""
+    from pipelines.execution.monitoring.metrics import MetricsFile
+    from pipelines.execution.progress import watchers
+
+    assert telling.metrics is not None
+    metrics = MetricsFile(telling.metrics, out)
+    metrics.write()
+
+    def end(code: int) -> None:
+        watchers.remove(metrics.hear)
+        metrics.write(code)
+
+    watchers.append(metrics.hear)
+    command.at_end.append(end)
+    return metrics.end_step

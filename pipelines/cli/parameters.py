@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
 
+from pipelines.cli.ending import Command
 from pipelines.config.local_paths import local_path
 from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from schemas.storage.remote import NotHere, Remote, as_path
@@ -58,6 +59,8 @@ Metrics: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(negative=(), consume_multiple=True, help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k."),
 ]
+Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
+"""The command that runs. `main` fills it in."""
 BeamOptions: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
 """The arguments after `--`. `main` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]

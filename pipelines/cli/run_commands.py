@@ -1,4 +1,4 @@
-"""Commands about a run that is there: whether it is still what was written, and what makes it so again."""
+"""Commands about a run that is there: whether it is still what was written, what makes it so again, and what may go."""
 
 from __future__ import annotations
 
@@ -66,6 +66,29 @@ def verify(
         raise JobError(f"{run} is not complete now; {', then '.join(todo)} makes it so", BAD_DATA)
 
 
+def clean(
+    run: Run,
+    *,
+    yes: Annotated[bool, Parameter(negative=(), help="Remove them.")] = False,
+) -> None:
+    """List what killed commands have left in a run and nothing needs; with --yes remove it.
+
+    Half-written files; parts and shards that no manifest names, and no unit of a stopped step; work folders of complete steps;
+    folders that others have replaced. What a stopped step goes on with stays, and so do files that are none of ours. A run that
+    a command works on is refused (73).
+    """
+    from pipelines.verify.leftovers import clean as cleaned
+    from pipelines.verify.leftovers import leftovers
+
+    each = leftovers(run)
+    size = sum(leftover.bytes for leftover in each)
+    for leftover in cleaned(run) if yes else each:
+        write_lines([f"{'removed' if yes else 'leftover':<10} {leftover.path.relative_to(run)}  ({leftover.why})"])
+    what = f"{counted(len(each), 'leftover')}, {size / 1e6:,.1f} MB"
+    advice = f"; `answermill clean {run} --yes` removes them" if each and not yes else ""
+    write_lines([f"{'cleaned' if yes else 'clean':<10} {what}{advice}"])
+
+
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [verify]
+    return [verify, clean]

@@ -32,7 +32,7 @@ from schemas.storage.store import creating, put, remove_tree
 
 R = TypeVar("R", bound=Record)
 ROWS_PER_GROUP = 2_048
-_PART = re.compile(r"part-|\d+-of-\d+")
+_PART, _TEMPORARY = re.compile(r"part-|\d+-of-\d+"), re.compile(r"\..*\.tmp")
 
 
 class _RowGroups(Generic[R]):
@@ -291,6 +291,10 @@ def sweep(folder: Path, named: Collection[str]) -> None:
     (shards too) that nothing names."""
     if folder.is_dir():
         for path in folder.iterdir():
-            is_temporary = path.name.startswith(".") and path.name.endswith(".tmp")
-            if is_temporary or TABLE.fullmatch(path.name) or (_PART.match(path.name) and path.name not in named):
+            if _TEMPORARY.fullmatch(path.name) or (is_written_by_a_unit(path.name) and path.name not in named):
                 remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def is_written_by_a_unit(name: str) -> bool:
+    """Whether a file or folder of this name is a part, a shard or a manifest's table."""
+    return (TABLE.fullmatch(name) or _PART.match(name)) is not None

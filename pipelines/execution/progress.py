@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from pipelines.execution.monitoring import log_lines
+
 T = TypeVar("T")
 WINDOW_S = 120.0
 """The rate is that of these last seconds."""
@@ -83,6 +85,36 @@ class Watch:
         return View(done, rate, now - self._began, left)
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far some work is: of what step, of how many `items`, which people call `what`, in how many units."""
+
+    step: str
+    what: str
+    items: int | None
+    units: int | None
+    view: View
+
+    def to_json(self) -> dict[str, object]:
+        """What a line says of it."""
+        view = self.view
+        return {
+            "step": self.step,
+            "units_done": view.done.items if view.done.units is None else view.done.units,
+            "units": self.items if self.units is None else self.units,
+            "items_done": view.done.items,
+            "items": self.items,
+            "item": self.what,
+            "rate_per_s": view.rate_per_s and float(f"{view.rate_per_s:.3g}"),
+            "elapsed_s": round(view.elapsed_s),
+            "left_s": None if view.left_s is None else round(view.left_s),
+        }
+
+
+watchers: list[Callable[[State], object]] = []
+"""Who else hears of all progress in this process, every two seconds; called in another thread."""
+
+
 @contextmanager
 def progress(
     label: str,
@@ -100,24 +132,19 @@ def progress(
     """
     ended, watch = threading.Event(), Watch(items, done)
 
+    def look() -> State:
+        state = State(label, what, items, units, watch.look())
+        for watcher in list(watchers):
+            watcher(state)
+        return state
+
     def write_lines() -> None:
         lines = 0
         while not ended.wait(min(interval_s, LOOK_S)):
-            view = watch.look()
-            if view.elapsed_s >= (lines + 1) * interval_s:
+            state = look()
+            if state.view.elapsed_s >= (lines + 1) * interval_s:
                 lines += 1
-                state = {
-                    "step": label,
-                    "units_done": view.done.items if view.done.units is None else view.done.units,
-                    "units": items if units is None else units,
-                    "items_done": view.done.items,
-                    "items": items,
-                    "item": what,
-                    "rate_per_s": view.rate_per_s and float(f"{view.rate_per_s:.3g}"),
-                    "elapsed_s": round(view.elapsed_s),
-                    "left_s": None if view.left_s is None else round(view.left_s),
-                }
-                print_line(json.dumps(state))
+                print_progress(state.to_json())
 
     def draw_bar() -> None:
         from rich.console import Console
@@ -131,13 +158,14 @@ def progress(
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=items, completed=watch.look().done.items, left="")
+            task = bar.add_task(label, total=items, completed=look().view.done.items, left="")
             while not ended.wait(LOOK_S / 2):
-                view = watch.look()
+                view = look().view
                 left = "" if view.left_s is None else f"{view.rate_per_s:,.1f}/s, {timedelta(seconds=round(view.left_s))} left"
                 bar.update(task, completed=view.done.items, left=left)
 
-    thread = threading.Thread(target=draw_bar if sys.stderr.isatty() else write_lines, daemon=True)
+    is_drawn = sys.stderr.isatty() and not log_lines.is_json()
+    thread = threading.Thread(target=draw_bar if is_drawn else write_lines, daemon=True)
     thread.start()
     try:
         yield
@@ -162,6 +190,10 @@ def reading(label: str, rows: Iterable[T], total: int | None = None, what: str =
 
 
 def print_line(line: str) -> None:
-    """Write one line to stderr, whole even if several threads do."""
-    sys.stderr.write(line + "\n")
-    sys.stderr.flush()
+    """Write one line to stderr, whole even if several threads do: as it is, or as logs are written."""
+    log_lines.write(log_lines.of("info", line))
+
+
+def print_progress(values: dict[str, object]) -> None:
+    """Write a line of JSON, which as a log has more in it."""
+    log_lines.write(log_lines.of("info", "progress", **values) if log_lines.is_json() else json.dumps(values))

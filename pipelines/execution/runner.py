@@ -31,6 +31,7 @@ from pipelines.execution.manifests.failures import Failure
 from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
+from pipelines.execution.monitoring import log_lines
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
@@ -94,7 +95,9 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
 
 def configure_logging() -> None:
     """Log to stderr, since stdout is for results. Removes the handler that importing Beam leaves at the root."""
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(log_lines.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("runners.common", "runners.worker", "runners.portability.fn_api_runner", "utils.subprocess_server"):
         logging.getLogger(f"apache_beam.{name}").setLevel(logging.CRITICAL)  # they log what is then raised, or that all is well
     for logger in (logging.getLogger(), logging.getLogger("apache_beam.options.pipeline_options")):

@@ -6,7 +6,8 @@ All that can be refused is refused first, on this machine, before any worker sta
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.manifests.run_folder import committed, following
+from pipelines.execution.monitoring.live import Live, Running
 from pipelines.execution.progress import print_line
 from pipelines.execution.step import work_folders
 from schemas.storage.remote import Remote, as_path, listed
@@ -84,8 +86,9 @@ def run_steps(
     beam_options: Sequence[str],
     redo: str | None = None,
     verify: str | None = None,
+    ended: Callable[[str, float], object] | None = None,
 ) -> Iterator[str]:
-    """Check, then run the steps in order; yields each one's summary line as it ends.
+    """Check, then run the steps in order; yields each one's summary line as it ends. `ended` hears its name and its seconds.
 
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the first line yielded
     says what is removed, before it is. `verify`: a step of whose output every byte is compared first; changed files, a line for
@@ -102,7 +105,7 @@ def run_steps(
     if redo or verify:
         steps = [name for name in STEPS if name in {*steps, redo, verify}]
     check(job, run, steps)
-    with claimed(run):
+    with claimed(run), Live(run) as live:
         for folder in STEPS[verify].outputs if verify is not None else ():
             manifest = read_manifest(run / folder, verify)
             for wrong in manifest.remove_changed(run / folder) if manifest is not None else ():
@@ -112,7 +115,12 @@ def run_steps(
             yield removal.summary()
             removal.carry_out()
         for name in steps:
-            yield STEPS[name].load().run(job, run, beam_options)
+            live.begin(name)
+            began = time.monotonic()
+            summary = STEPS[name].load().run(job, run, beam_options)
+            if ended is not None:
+                ended(name, time.monotonic() - began)
+            yield summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +191,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     remedies: dict[str, None] = {}
     for name, outputs in folders().items():
         begun = work_folders(run, name)
-        absent = (
-            f"running or stopped, {Reports(begun[0]).count()} units done{_failed(len(Failures(begun[0]).read()))}"
-            if begun
-            else ABSENT
-        )
+        absent = f"begun, {Reports(begun[0]).count()} units done{_failed(len(Failures(begun[0]).read()))}" if begun else ABSENT
         for folder in outputs:
             try:
                 manifest = read_manifest(run / folder, name)
@@ -205,7 +209,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
                 parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
                 failed = _failed(manifest.counts.get(FAILED_UNITS, 0))
                 rows.append((name, folder, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
-    if all(state == ABSENT for _, _, _, state in rows):
+    if all(state == ABSENT for _, _, _, state in rows) and Running.read(run) is None:
         raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
     yield from rows
     if remedies:

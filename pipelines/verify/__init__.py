@@ -1,1 +1,1 @@
-"""Whether a finished run is what was written, byte for byte and row for row, and what makes it so again."""
+"""Runs that are there: whether one is still what was written, what makes it so again, and what of it may go."""

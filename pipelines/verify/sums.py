@@ -56,15 +56,20 @@ def _absent(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator
     """Folders that others of the same step, and the same job, should have beside them."""
     for step in dict.fromkeys(manifest.step for manifest in manifests.values()):
         mine = {folder: manifest for folder, manifest in manifests.items() if manifest.step == step}
-        failed = any(FAILED_UNITS in manifest.counts for manifest in mine.values())
-        outputs = CANDIDATES if step == "candidates" else folders().get(step, ())
-        for folder in outputs:
-            if folder not in mine and folder not in unreadable and (failed or folder != IF_FAILED):
+        for folder in missing(step, mine):
+            if folder not in unreadable:
                 yield Finding(
                     folder, f"is not there or not complete, {next(iter(mine))} of the same step is", step, Remedy.AGAIN
                 )
         if len({manifest.fingerprint for manifest in mine.values()}) > 1:
             yield Finding(next(iter(mine)), f"and other folders of {step} are of different jobs", step, Remedy.REDO)
+
+
+def missing(step: str, manifests: Mapping[str, Manifest]) -> list[str]:
+    """The folders of a step that it has not committed; `manifests` are those that it has."""
+    failed = any(FAILED_UNITS in manifest.counts for manifest in manifests.values())
+    outputs = CANDIDATES if step == "candidates" else folders().get(step, ())
+    return [folder for folder in outputs if folder not in manifests and (failed or folder != IF_FAILED)]
 
 
 def _stale(manifests: Mapping[str, Manifest], unreadable: set[str]) -> Iterator[Finding]:

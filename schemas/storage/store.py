@@ -76,7 +76,7 @@ class Cache:
         entries = []
         for entry in self.folder.iterdir():
             if entry.name.startswith("new-"):
-                if not _is_alive(int(entry.name.split("-")[1])):
+                if not is_alive(int(entry.name.split("-")[1])):
                     shutil.rmtree(entry, ignore_errors=True)
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process is shrinking as well
@@ -246,7 +246,8 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _is_alive(process: int) -> bool:
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this id on this machine."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
