@@ -6,8 +6,9 @@ the other unit. No candidate is lost: each ends as one row, with its score in ea
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,19 @@ class Stage:
     keep: int | None = None
     checkpoint: Path | None = None
     """The folder of its model, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageWork:
+    """What one stage did with the lists of one call."""
+
+    stage: str
+    came: int
+    """Candidates of all lists that it read."""
+    went: int
+    """Candidates that it left, for the next stage or as the plan's result."""
+    microseconds: int
+    """How long the reranker took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +133,13 @@ def to_passages(ranked: RankedList) -> RankedList:
     return RankedList(ranked.question, tuple(passages))
 
 
-def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = "passage") -> list[Outcome]:
-    """Run the plan over whole lists whose candidates are of `unit`.
+def run_stages(
+    lists: Sequence[RankedList],
+    plan: Sequence[Stage],
+    unit: Unit = "passage",
+    tell: Callable[[StageWork], object] = lambda work: None,
+) -> list[Outcome]:
+    """Run the plan over whole lists whose candidates are of `unit`; `tell` hears what each stage did.
 
     A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
     has dropped may not come back, though a stage that reads passages reads all their text.
@@ -135,8 +154,10 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
+        began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
+        microseconds = round(1e6 * (time.perf_counter() - began))
         unit = stage.reranker.writes
         if len(current) != len(before):
             raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")
@@ -144,7 +165,12 @@ def run_stages(lists: Sequence[RankedList], plan: Sequence[Stage], unit: Unit = 
             _check_contract(stage, incoming, returned)
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
+        tell(StageWork(stage.name, _size(before), _size(current), microseconds))
     return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
+
+
+def _size(lists: Sequence[RankedList]) -> int:
+    return sum(len(ranked.candidates) for ranked in lists)
 
 
 def _cut(stage: Stage, incoming: RankedList, returned: RankedList) -> tuple[RankedList, list[Departure]]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import IO, OUTPUT_EXISTS, JobError
+from pipelines.execution.manifests.environment import environment
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
 from pipelines.execution.manifests.outcome import Outcome
@@ -235,6 +236,7 @@ class Step:
                 folder=name,
                 units=outcome.units if first and self.units_stand_alone else {},
                 beside=tuple(beside) if first else (),
+                environment=environment(),
             ).write(self.run / name)
         if isinstance(self.run, Remote):  # only now are the folders this job's, and no other's
             self._sweep(outcome)

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.errors import JobError
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import PartWriter, read_part
-from ranking.plan import Stage, run_stages
+from ranking.plan import Stage, StageWork, run_stages
 from ranking.reranker import Costed
 from schemas.corpus import Question
 from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
@@ -51,7 +51,8 @@ def groups(lists: Iterator[RankedList]) -> Iterator[list[RankedList]]:
 def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, dict[str, int]]:
     """What the plan makes of a group: its rows, and counts that can be added up."""
     costs(plan)  # those of a unit that failed, which has no report to book them on
-    outcomes = run_stages(lists, plan)
+    works = list[StageWork]()
+    outcomes = run_stages(lists, plan, tell=works.append)
     rows = [row for outcome in outcomes for row in outcome.rows()]
     counts = {
         "questions": len(lists),
@@ -61,6 +62,8 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
         "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
     }
+    for work in works:
+        counts |= {f"{work.stage}_in": work.came, f"{work.stage}_out": work.went, f"{work.stage}_microseconds": work.microseconds}
     return rows, counts | costs(plan)
 
 

@@ -13,7 +13,7 @@ import torch
 
 from ranking.baselines.overlap import Overlap
 from ranking.entry import StageBefore
-from ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
+from ranking.plan import Stage, StageWork, check_plan, run_stages, to_passages, to_sentences
 from ranking.registry import RERANKERS, find, load_reranker
 from ranking.reranker import Reranker, Resources, ScoreNotFinite, left_at, order_by
 from schemas.corpus import Passage, Question, Sentence
@@ -254,6 +254,14 @@ def test_every_candidate_ends_as_one_row_that_says_where_it_left() -> None:
     ]
     assert [s.stage for s in rows[0].stages] == ["long", "sentences"]
     assert rows[-1].stages == (StageScore("long", 31.0, 3),)
+
+
+def test_a_plan_tells_what_each_stage_read_and_left() -> None:
+    works: list[StageWork] = []
+    plan = [Stage("long", ByLength(), 2), Stage("sentences", SentencesByLength(), 2)]
+    run_stages([passages("d1", "d2", "d3"), passages("d1")], plan, tell=works.append)
+    assert [(work.stage, work.came, work.went) for work in works] == [("long", 4, 3), ("sentences", 8, 4)]
+    assert all(work.microseconds >= 0 for work in works)
 
 
 def test_sentences_that_are_read_again_as_passages_are_grouped_and_not_lost() -> None:

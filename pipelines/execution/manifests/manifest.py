@@ -64,6 +64,8 @@ class Manifest:
     """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
     tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
     """Of a manifest with thousands of parts: field → the file beside it that has the field's rows."""
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The machine of the command that committed the folder, and the versions of its libraries; decides nothing."""
 
     def write(self, folder: Path) -> None:
         """Commit the folder. Raises JobError (73) if another manifest came first."""
