@@ -64,12 +64,13 @@ MAY_IMPORT = {
     "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking ranking.fusion "
     "pipelines.config pipelines.inputs",
     "pipelines.explain": f"{GROUND} indexing.passages ranking",
+    "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate",
     "pipelines.jobs": GROUND,
     "pipelines.verify": f"{GROUND} indexing.labels pipelines.config",
     "pipelines.sample": f"{GROUND} pipelines.steps",
     "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate "
-    "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.publish pipelines.sample pipelines.steps "
-    "pipelines.train pipelines.verify",
+    "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.publish pipelines.report pipelines.sample "
+    "pipelines.steps pipelines.train pipelines.verify",
     "pipelines.__main__": "pipelines.cli",
     "answermill": f"{GROUND} indexing.passages ranking pipelines.config pipelines.datasets pipelines.evaluate pipelines.steps "
     "pipelines.train",

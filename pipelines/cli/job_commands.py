@@ -39,6 +39,14 @@ class Telling:
     ] = None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellingOfAll(Telling):
+    """The same of a command that runs a whole job."""
+
+    report: Annotated[bool, Parameter(help="Write report.html and report.json at the end.")] = True
+
+
 def run(
     job: JobFile,
     *,
@@ -58,12 +66,14 @@ def run(
         ),
     ] = None,
     settings: Overrides = (),
-    telling: Telling = Telling(),
+    telling: TellingOfAll = TellingOfAll(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
-    """Run the whole job: every step that it has a section for, in order."""
+    """Run the whole job: every step that it has a section for, in order; then write its report, report.html."""
     run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
+    if telling.report:
+        _write_report(out)
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -99,7 +109,7 @@ def sample(
         Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
     ] = "default",
     settings: Overrides = (),
-    telling: Telling = Telling(),
+    telling: TellingOfAll = TellingOfAll(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
@@ -111,6 +121,8 @@ def sample(
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
     run_job(job, run, settings, beam_options, observed=(telling, command))
+    if telling.report:
+        _write_report(run)
     from pipelines.sample.best_answers import best_answers
 
     write_lines(best_answers(run))
@@ -232,3 +244,9 @@ def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, fl
     watchers.append(metrics.hear)
     command.at_end.append(end)
     return metrics.end_step
+
+
+def _write_report(run: Path) -> None:
+    from pipelines.report.run_report import write_report
+
+    write_lines([write_report(run)])

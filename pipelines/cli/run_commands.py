@@ -1,4 +1,4 @@
-"""Commands about a run that is there: whether it is still what was written, what makes it so again, and what may go."""
+"""Commands about a run that is there: what it did, whether it is still what was written, what makes it so, and what may go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import PLACE, Run, write_lines
+from pipelines.cli.parameters import PLACE, Run, check_there, write_lines
 from pipelines.errors import BAD_DATA, USAGE, JobError, counted
 
 GROUP = Group("Runs", sort_key=1)
@@ -89,6 +89,42 @@ def clean(
     write_lines([f"{'cleaned' if yes else 'clean':<10} {what}{advice}"])
 
 
+def report(
+    run: Run,
+    other: Annotated[
+        Path | None,
+        PLACE,
+        Parameter(help="Another run of the same questions: what changed from the first to this one is reported instead."),
+    ] = None,
+    *,
+    labels: Annotated[
+        Path | None,
+        PLACE,
+        Parameter(help="Labels, as for `evaluate`; the run's own labels/sentences if not given and there."),
+    ] = None,
+    price_per_hour: Annotated[float | None, Parameter(help="What an hour of one worker costs, in dollars.")] = None,
+    seed: Annotated[int, Parameter(help="Seed of the hash that chooses the questions that are shown.")] = 0,
+    show: Annotated[int, Parameter(help="Changed answers of two runs that are shown of each kind: lost, gained, other.")] = 50,
+    out: Annotated[
+        Path | None, PLACE, Parameter(help="Folder to write into; the run's, of two the second's, if not given.")
+    ] = None,
+) -> None:
+    """Write the report of a run, RUN/report.html, and its figures, RUN/report.json; or what changed between two runs.
+
+    `answermill run` does so at its end. The page is one file that loads nothing and runs nothing. Of two runs, compared.html
+    and compared.json hold counts, settings, P@1 and MRR, and the questions whose first answer changed, with both answers.
+    """
+    check_there(*(path for path in (run, other, labels) if path is not None))
+    if other is None:
+        from pipelines.report.run_report import write_report
+
+        write_lines([write_report(run, labels, price_per_hour, seed, out)])
+        return
+    from pipelines.report.two_runs import write_comparison
+
+    write_lines([write_comparison(run, other, labels, price_per_hour, show, out)])
+
+
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [verify, clean]
+    return [report, verify, clean]

@@ -63,7 +63,11 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
     }
     for work in works:
-        counts |= {f"{work.stage}_in": work.came, f"{work.stage}_out": work.went, f"{work.stage}_microseconds": work.microseconds}
+        counts |= {
+            f"{work.stage}_in": work.came,
+            f"{work.stage}_out": work.went,
+            f"{work.stage}_microseconds": work.microseconds,
+        }
     return rows, counts | costs(plan)
 
 

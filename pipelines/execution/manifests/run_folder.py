@@ -40,19 +40,22 @@ def following(run: Path, folders: Collection[str]) -> dict[str, Manifest]:
     return followers
 
 
-def differences(there: Any, here: Any, key: str) -> Iterator[str]:
-    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3 there, 5 here'."""
+def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("there", "here")) -> Iterator[str]:
+    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3 there, 5 here'.
+
+    `sides`: what the two are called.
+    """
     if isinstance(there, Mapping) and isinstance(here, Mapping):
         for name in sorted({*there, *here}):
-            yield from differences(there.get(name), here.get(name), f"{key}.{name}" if key else name)
+            yield from differences(there.get(name), here.get(name), f"{key}.{name}" if key else name, sides)
     elif _are_stages(there) and _are_stages(here) and list(map(_stage, there)) == list(map(_stage, here)):
         for former, new in zip(there, here, strict=True):
-            yield from differences(former, new, f"{key}.{_stage(new)}")
+            yield from differences(former, new, f"{key}.{_stage(new)}", sides)
     elif there != here:
         if all(isinstance(value, str) and re.fullmatch("[0-9a-f]{32,64}", value) for value in (there, here)):
             yield f"{key} has other content"
         else:
-            yield f"{key} = {_short(there)} there, {_short(here)} here"
+            yield f"{key} = {_short(there)} {sides[0]}, {_short(here)} {sides[1]}"
 
 
 def shortened(clauses: Sequence[str]) -> str:

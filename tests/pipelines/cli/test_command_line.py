@@ -63,7 +63,8 @@ def test_wrong_usage_exits_with_2(capsys):
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"), [("eval", {"evaluate"}), ("evaluate --cov", {"--coverage"}), ("re", {"retrieve", "rerank", "recipe"})]
+    ("typed", "offered"),
+    [("eval", {"evaluate"}), ("evaluate --cov", {"--coverage"}), ("re", {"retrieve", "rerank", "recipe", "report"})],
 )
 def test_bash_completes_commands_and_options(capsys, typed, offered):
     assert call("completion", "bash") == 0

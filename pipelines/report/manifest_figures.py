@@ -1,0 +1,196 @@
+"""What the manifests of a run say: its steps, the funnel, what was refused, what the work took, and the slowest units."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.config.step_registry import folders
+from pipelines.errors import INPUT_MISSING, JobError, counted
+from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
+from pipelines.execution.manifests.manifest import MANIFEST, Manifest
+from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.parquet_folder import Folder, read_batches
+from pipelines.execution.step import work_folders
+from pipelines.report.figures import Amount, Missing, Rejects, StepFigures, UnitFigures, Work
+from schemas.corpus import Rejected
+from schemas.record import Record
+from schemas.storage.remote import listed
+
+MAIN_STEPS = ("ingest", "index", "retrieve", "rerank")
+"""Those that a report misses even if nothing of them was begun."""
+_INPUTS = 10
+_SLOWEST = 10
+_INDEX_WORK = {
+    "bm25_ms": ("BM25", "passages"),
+    "dense_ms": ("dense vectors", "passages"),
+    "answers_ms": ("codes of sentences", "answers"),
+}
+"""Name of a count of index → what took so long, and the count of what it was done to."""
+
+
+@dataclass(frozen=True)
+class RunManifests:
+    """The complete folders of a run, by step, and the state of the other steps."""
+
+    run: Path
+    steps: Mapping[str, Mapping[str, Manifest]]
+    missing: tuple[Missing, ...]
+
+    @classmethod
+    def read(cls, run: Path) -> RunManifests:
+        """Raises JobError: 66 if there is no such folder, or no run in it; 65 if another version wrote it, or it is damaged."""
+        if not run.is_dir():
+            raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+        steps: dict[str, dict[str, Manifest]] = {}
+        missing = []
+        with listed(run):
+            for step, outputs in folders().items():
+                written = {name: _manifest(run / name, record, step) for name, record in outputs.items()}
+                present = {name: manifest for name, manifest in written.items() if manifest is not None}
+                begun = work_folders(run, step)
+                if present:
+                    steps[step] = present
+                elif begun:
+                    missing.append(Missing(step, _state(begun[0])))
+                elif step in MAIN_STEPS:
+                    missing.append(Missing(step, "not there"))
+        if not steps and all(each.state == "not there" for each in missing):
+            raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
+        return cls(run, steps, tuple(missing))
+
+    def of(self, folder: str) -> Manifest | None:
+        """The manifest of a folder; None if it is not complete."""
+        return next((manifests[folder] for manifests in self.steps.values() if folder in manifests), None)
+
+    def counts(self, step: str) -> Counter[str]:
+        """What the units of a step have counted; nothing if it is not complete."""
+        return Counter(next((manifest.counts for manifest in self.steps.get(step, {}).values()), {}))
+
+
+def _manifest(path: Path, record: type[Record], step: str) -> Manifest | None:
+    return Folder.open(path, record, step).manifest if (path / MANIFEST).is_file() else None
+
+
+def _state(work: Path) -> str:
+    failed = len(Failures(work).read())
+    return f"running or stopped, {counted(Reports(work).count(), 'unit')} done" + (f", {failed} failed" if failed else "")
+
+
+def step_figures(manifests: RunManifests) -> Iterator[StepFigures]:
+    """Each complete step."""
+    for step, written in manifests.steps.items():
+        first = next(iter(written.values()))
+        yield StepFigures(
+            step=step,
+            rows={name: manifest.rows for name, manifest in written.items()},
+            bytes=sum(part.bytes for manifest in written.values() for part in manifest.parts),
+            version=first.version,
+            revision=first.revision,
+            fingerprint=first.fingerprint,
+            settings=dict(first.settings),
+            inputs={name: first.inputs[name] for name in heapq.nsmallest(_INPUTS, first.inputs)},
+            more_inputs=max(0, len(first.inputs) - _INPUTS),
+            environment=dict(first.environment),
+        )
+
+
+def corpus(manifests: RunManifests) -> Iterator[Amount]:
+    """From pages to passages."""
+    counts = manifests.counts("ingest")
+    if counts["pages"]:
+        yield Amount("pages", counts["pages"], f"{counted(counts['rejects'], 'page')} refused")
+    for name in ("documents", "passages"):
+        if (manifest := manifests.of(name)) is not None:
+            of_all = f", {counted(counts['sentences'], 'sentence')}" if name == "passages" and counts["sentences"] else ""
+            yield Amount(name, manifest.rows, of_all.removeprefix(", "))
+
+
+def candidates(manifests: RunManifests, dropped: Mapping[str, int]) -> Iterator[Amount]:
+    """From retrieved passages to kept candidates; `dropped`: stage, in the plan's order → the rows that name it."""
+    retrieved, counts = manifests.of("retrieved"), manifests.counts("rerank")
+    if retrieved is not None:
+        asked = manifests.of("questions")
+        yield Amount("retrieved passages", retrieved.rows, f"for {counted(asked.rows, 'question')}" if asked else "")
+    if not counts:
+        return
+    yield Amount("candidates", counts["candidates"], "sentences or passages")
+    left = counts["candidates"] - counts["grouped"]
+    for stage, lost in dropped.items():
+        left -= lost
+        yield Amount(f"after {stage}", counts.get(f"{stage}_out", left), f"{lost:,} dropped" if lost else "none dropped")
+    yield Amount("kept", counts["kept"], f"for {counted(counts['questions'], 'question')}")
+
+
+def rejects(manifests: RunManifests) -> Iterator[Rejects]:
+    """What each step refused. Reasons are counted from the folder where the manifest has no counts of them."""
+    for step, written in manifests.steps.items():
+        for name, manifest in written.items():
+            if manifest.record != Rejected.__name__ or not manifest.rows:
+                continue
+            counts = manifests.counts(step)
+            reasons = Counter({key.removeprefix("rejected."): n for key, n in counts.items() if key.startswith("rejected.")})
+            if reasons.total() != manifest.rows:
+                reasons = _reasons(manifests.run / name, manifest)
+            yield Rejects(name, manifest.rows, dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))))
+
+
+def _reasons(folder: Path, manifest: Manifest) -> Counter[str]:
+    reasons: Counter[str] = Counter()
+    for part in manifest.parts:
+        for batch in read_batches(folder, part, ["reason"], rows=65_536):
+            for pair in batch.column("reason").value_counts().to_pylist():
+                reasons[pair["values"]] += pair["counts"]
+    return reasons
+
+
+def failed_units(manifests: RunManifests) -> dict[str, int]:
+    return {step: n for step in manifests.steps if (n := manifests.counts(step)[FAILED_UNITS])}
+
+
+def index_work(manifests: RunManifests, price_per_hour: float | None) -> Iterator[Work]:
+    """What building the index took; the plan's stages are figures of their own."""
+    counts = manifests.counts("index")
+    for name, count in counts.items():
+        if name.endswith("_ms") and count:
+            seconds = count / 1000
+            what, item = _INDEX_WORK.get(name, (name.removesuffix("_ms").replace("_", " "), name.removesuffix("_ms")))
+            yield Work(f"index: {what}", counts[item], item.replace("_", " "), seconds, dollars(seconds, price_per_hour))
+
+
+def dollars(seconds: float | None, price_per_hour: float | None) -> float | None:
+    """What the seconds of a worker cost; None if one of the two is not known."""
+    return None if seconds is None or price_per_hour is None else seconds / 3600 * price_per_hour
+
+
+def stage_seconds(counts: Mapping[str, int], stage: str) -> float | None:
+    """What a stage took, added up over the workers; None if it was not counted."""
+    if (microseconds := counts.get(f"{stage}_microseconds")) is not None:
+        return microseconds / 1e6
+    milliseconds = counts.get(f"{stage}_milliseconds")
+    return None if milliseconds is None else milliseconds / 1e3
+
+
+def slowest_units(manifests: RunManifests, stages: tuple[str, ...]) -> tuple[UnitFigures, ...]:
+    """The units of index and rerank that took longest, by the time that their parts of the work were measured to take."""
+    units = []
+    for step, folder, item in (("index", "shards", "passages"), ("rerank", "scored", "questions")):
+        manifest = manifests.of(folder)
+        took = {
+            int(unit): (_seconds(counts, stages), counts.get(item, 0))
+            for unit, counts in (manifest.units.items() if manifest is not None else ())
+        }
+        mean = sum(seconds for seconds, _ in took.values()) / max(1, len(took))
+        slow = heapq.nsmallest(_SLOWEST, took, key=lambda unit: (-took[unit][0], unit))
+        units += [
+            UnitFigures(step, unit, took[unit][0], took[unit][0] / mean, took[unit][1], item) for unit in slow if took[unit][0]
+        ]
+    return tuple(units)
+
+
+def _seconds(counts: Mapping[str, int], stages: tuple[str, ...]) -> float:
+    of_index = sum(count for name, count in counts.items() if name.endswith("_ms")) / 1000
+    return of_index + sum(stage_seconds(counts, stage) or 0.0 for stage in stages)
