@@ -1,0 +1,194 @@
+"""The report of a run of 10,000 questions with 400 candidates each, by a plan of four stages: seconds, memory, bytes.
+
+`seconds` is all of `answermill report`, in a new process; `seconds_per_million` of it for a million candidates; `peak_gb` the
+process's highest memory, and `peak_gb_tenth` that for a tenth of the questions. `html_bytes` and `json_bytes` are the files'.
+The rows are drawn; those of a part are those of the first, with other ids of questions.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.harness import arguments, finish, run_command, say, shrink
+from pipelines.config.outputs import RERANK, RETRIEVE
+from pipelines.execution.manifests.reports import Report
+from pipelines.execution.parquet_folder import Part, PartWriter
+from pipelines.execution.step import Step
+from schemas.corpus import Passage, Question, Sentence
+from schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
+from schemas.record import Record
+
+QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
+"""A passage has so many sentences; a part of the folders so many questions."""
+STAGES = {"cosinet": 400, "first": 25, "cascade": 11, "last": 11}
+"""Stage → the candidates that it leaves."""
+
+
+def main() -> None:
+    options = arguments("report", __doc__ or "", needs_data=False)
+    if options.smoke:
+        shrink(globals(), QUESTIONS=20, CANDIDATES=40, PER_PART=10, STAGES={"cosinet": 40, "last": 5})
+    seconds, peaks = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for questions in (max(1, QUESTIONS // 10), QUESTIONS):
+            run = Path(folder) / str(questions)
+            write_run(run, questions)
+            labels = Path(folder) / "labels.qrels"
+            names = (question_id(n // PER_PART, n % PER_PART) for n in range(questions))
+            labels.write_text("".join(f"{name} 0 {sentence_id(n % PER_PART, 3)} 1\n" for n, name in enumerate(names)))
+            say(f"{questions:,} questions are written")
+            began = time.perf_counter()
+            peaks[questions] = run_command("report", run, "--labels", labels, inline=options.smoke)
+            seconds[questions] = time.perf_counter() - began
+            say(f"{questions:,} questions: {seconds[questions]:.1f} s, {peaks[questions]:.2f} GB")
+        quality = json.loads((run / "report.json").read_text(encoding="utf-8"))["quality"]
+        if quality["questions"] != QUESTIONS:
+            raise SystemExit(f"the report counts {quality['questions']:,} of {QUESTIONS:,} questions")
+        sizes = {kind: (run / f"report.{kind}").stat().st_size for kind in ("html", "json")}
+    finish(
+        "report",
+        {
+            "questions": QUESTIONS,
+            "candidates": QUESTIONS * CANDIDATES,
+            "seconds": seconds[QUESTIONS],
+            "seconds_per_million": seconds[QUESTIONS] / (QUESTIONS * CANDIDATES / 1e6),
+            "peak_gb": peaks[QUESTIONS],
+            "peak_gb_tenth": peaks[max(1, QUESTIONS // 10)],
+            "html_bytes": sizes["html"],
+            "json_bytes": sizes["json"],
+        },
+        options.save,
+    )
+
+
+def question_id(unit: int, number: int) -> str:
+    return f"u{unit:05d}-{number}"
+
+
+def sentence_id(number: int, place: int) -> str:
+    return f"{_doc_id(number, place // SENTENCES)}@{place % SENTENCES * 90}"
+
+
+def _doc_id(number: int, passage: int) -> str:
+    return f"{number:08x}{passage:08x}"
+
+
+def write_run(run: Path, questions: int) -> None:
+    """questions/, retrieved/, scored/ and answers/, as retrieve and rerank write them."""
+    plan = [{"reranker": "overlap", "name": stage, "keep": keep} for stage, keep in STAGES.items()]
+    retrieve = Step(run, "retrieve", RETRIEVE, {}, {}, if_failed="questions_rejects")
+    rerank = Step(run, "rerank", RERANK, {"stages": plan}, {}, units_stand_alone=True, if_failed="scored_rejects")
+    tables, counts = first_part(min(questions, PER_PART))
+    for step in (retrieve, rerank):
+        step.begin()
+        units = -(-questions // PER_PART)
+        for unit in range(units):
+            size = min(PER_PART, questions - unit * PER_PART)
+            parts = {
+                name: _write(run / name, tables[name], record, unit, size)
+                for name, record in step.outputs.items()
+                if name in tables
+            }
+            shares = {name: count * size // min(questions, PER_PART) for name, count in counts[step.name].items()}
+            step.reports.write(Report(unit, parts, shares))
+        outcome = step.reported(units)
+        step.finish(outcome, outcome.counts)
+
+
+def _write(folder: Path, table: pa.Table, record: type[Record], unit: int, size: int) -> tuple[Part, ...]:
+    """Write the rows of the first `size` questions as a unit's part."""
+    column = table.schema.get_field_index("question_id")
+    rows = len(table) if size == PER_PART else int(np.searchsorted(_numbers(table), size))
+    ids = pc.replace_substring(table.column(column), "u00000", f"u{unit:05d}")
+    with PartWriter(folder, record, unit) as writer:
+        writer.write_table(table.set_column(column, table.schema.field(column), ids).slice(0, rows))
+    return writer.parts
+
+
+def _numbers(table: pa.Table) -> np.ndarray:
+    """Of each row's question, within its part."""
+    return np.array([int(name.partition("-")[2]) for name in table.column("question_id").to_pylist()])
+
+
+def first_part(questions: int) -> tuple[dict[str, pa.Table], dict[str, Counter[str]]]:
+    """(folder → the rows of the first part; step → its counts)."""
+    generator = np.random.default_rng(0)
+    counts = {"retrieve": Counter[str](), "rerank": Counter[str]()}
+    asked, hits, rows, answers = list[Question](), list[Hit](), list[ScoredCandidate](), list[Answer]()
+    for n in range(questions):
+        name, text = question_id(0, n), f"What does page {n} say of the matter that was asked about?"
+        asked.append(Question(name, text))
+        for p in range(-(-CANDIDATES // SENTENCES)):
+            hits.append(Hit(name, text, p + 1, 1 / (61 + p), 9.0, p + 1, 0.5, p + 1, _passage(n, p)))
+        of_question = _candidates(name, text, n, generator, counts["rerank"])
+        rows += of_question
+        first = of_question[0]
+        answers.append(Answer(name, text, first.text, "sentence", 1.0, first.title, first.url, first.candidate_id))
+    counts["retrieve"].update({"questions": questions, "hits": len(hits)})
+    counts["rerank"].update({"questions": questions, "passages": len(hits)})
+    tables = {
+        "questions": Question.table(asked),
+        "retrieved": Hit.table(hits),
+        "scored": ScoredCandidate.table(rows),
+        "answers": Answer.table(answers),
+    }
+    return tables, counts
+
+
+def _candidates(name: str, text: str, n: int, generator: np.random.Generator, counts: Counter[str]) -> list[ScoredCandidate]:
+    """The rows of a question: each stage orders what it reads anew, and keeps its first ones."""
+    alive = list(range(CANDIDATES))
+    scores: dict[int, list[StageScore]] = {place: [] for place in alive}
+    dropped: list[tuple[int, str | None]] = []
+    for stage, keep in STAGES.items():
+        values = dict(zip(alive, generator.normal(size=len(alive)).round(6).tolist(), strict=True))
+        ranked = sorted(alive, key=lambda place: -values[place])
+        for rank, place in enumerate(ranked, 1):
+            scores[place].append(StageScore(stage, values[place], rank))
+        counts.update({f"{stage}_in": len(alive), f"{stage}_out": keep, f"{stage}_microseconds": 50 * len(alive)})
+        dropped = [*((place, stage) for place in ranked[keep:]), *dropped]
+        alive = ranked[:keep]
+    counts.update({"candidates": CANDIDATES, "kept": len(alive), "grouped": 0, "dropped": len(dropped)})
+    kept = [_row(name, text, n, place, rank, None, scores[place]) for rank, place in enumerate(alive, 1)]
+    return kept + [_row(name, text, n, place, None, stage, scores[place]) for place, stage in dropped]
+
+
+def _row(
+    name: str, text: str, n: int, place: int, rank: int | None, stage: str | None, scores: list[StageScore]
+) -> ScoredCandidate:
+    passage = _passage(n, place // SENTENCES)
+    sentence = passage.sentences[place % SENTENCES]
+    page = (passage.passage_id, passage.doc_id, passage.url, passage.title, sentence.start, sentence.end, sentence.text)
+    passage_rank = place // SENTENCES + 1
+    fate = "kept" if stage is None else "dropped"
+    ranks = (1 / (60 + passage_rank), 9.0, passage_rank, 0.5, passage_rank)
+    return ScoredCandidate(
+        name, text, "sentence", sentence.sentence_id, *page, rank, fate, stage, place, passage_rank, *ranks, tuple(scores)
+    )
+
+
+@cache
+def _passage(n: int, number: int) -> Passage:
+    doc_id = _doc_id(n, number)
+    texts = [
+        f"Sentence {place} of passage {number} says at some length what pages say of such matters."
+        for place in range(SENTENCES)
+    ]
+    sentences = tuple(
+        Sentence(f"{doc_id}@{90 * place}", 90 * place, 90 * place + len(text), text) for place, text in enumerate(texts)
+    )
+    text, url = "".join(text.ljust(90) for text in texts), f"https://pages.example/{doc_id}"
+    return Passage(f"{doc_id}#0", doc_id, url, f"Page {number}", 0, len(text), text, sentences, "pages.warc.gz", 1000 * n)
+
+
+if __name__ == "__main__":
+    main()
