@@ -28,7 +28,7 @@ from schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
 from schemas.record import Record
 
 QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
-"""A passage has so many sentences; a part of the folders so many questions."""
+"""In all; of a question; of a passage; and questions in a part of the folders."""
 STAGES = {"cosinet": 400, "first": 25, "cascade": 11, "last": 11}
 """Stage → the candidates that it leaves."""
 
