@@ -1,4 +1,4 @@
-"""HTML -> title and main text, by Resiliparse in a child process that can be killed.
+"""HTML -> title and main text, in a child process that can be killed; what it runs on a page is in html_text.py.
 
 A page of some 40 KB of misnested tags keeps Resiliparse busy for 10 to 40 s, and no Python signal handler runs meanwhile.
 So the child arms a timer of its CPU seconds before each page, and leaves the signal at its default: the kernel ends the
@@ -20,14 +20,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Self
+
+from indexing.documents.html_text import ExtractorName, load
 
 _LENGTH = struct.Struct("<I")
 _PIPE = 1 << 20  # bytes
 _REFUSED = 0xFFFFFFFF  # in place of the title's length: the page raised an error, whose text follows
-
-_OG_TITLE = ('meta[property="og:title"]', 'meta[name="og:title"]')
-_MAX_TITLE = 1_000  # characters
 
 
 class ExtractionFailed(Exception):
@@ -42,12 +41,20 @@ class ExtractionFailed(Exception):
 class Extractor:
     """The supervised child; it starts with the first page, and again after a page that it did not survive."""
 
-    def __init__(self, deadline_s: float = 10.0, memory_gb: float = 2.0) -> None:
-        """At most `deadline_s` seconds of CPU for one page, and `memory_gb` of address space."""
+    def __init__(
+        self,
+        deadline_s: float = 10.0,
+        memory_gb: float = 2.0,
+        by: ExtractorName = "resiliparse",
+        comments: bool = True,
+    ) -> None:
+        """At most `deadline_s` seconds of CPU for one page and `memory_gb` of address space; the others are those of `load`."""
         if deadline_s <= 0 or memory_gb <= 0:
             raise ValueError(f"deadline_s and memory_gb must be positive, not {deadline_s} and {memory_gb}")
         self._deadline_s = deadline_s
         self._memory_gb = memory_gb
+        self._by = by
+        self._comments = comments
         self._child: subprocess.Popen[bytes] | None = None
 
     def extract(self, html: str) -> tuple[str, str]:
@@ -88,7 +95,8 @@ class Extractor:
         # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
         own_code = str(Path(__file__).resolve().parents[2])
         paths = os.pathsep.join([own_code, *(p for p in sys.path if p)])
-        code = f"from indexing.documents.main_text import serve; serve({self._deadline_s!r}, {self._memory_gb!r})"
+        settings = f"{self._deadline_s!r}, {self._memory_gb!r}, {self._by!r}, {self._comments!r}"
+        code = f"from indexing.documents.main_text import serve; serve({settings})"
         self._child = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -113,26 +121,9 @@ class Extractor:
         return ExtractionFailed("extraction_crashed", f"the extracting process ended with {_status(code)}")
 
 
-def title_of(tree: Any) -> str:
-    """<title>, else og:title, else the first <h1> of a parsed page; white space folded, '' if there is none."""
-    if title := _folded(tree.title):
-        return title
-    for selector in _OG_TITLE:
-        if (meta := tree.document.query_selector(selector)) is not None and (title := _folded(meta.getattr("content"))):
-            return title
-    heading = tree.document.query_selector("h1")
-    return _folded(heading.text) if heading is not None else ""
-
-
-def _folded(text: str | None) -> str:
-    return " ".join((text or "").split())[:_MAX_TITLE].rstrip()
-
-
-def serve(deadline_s: float, memory_gb: float) -> None:
+def serve(deadline_s: float, memory_gb: float, by: ExtractorName, comments: bool) -> None:
     """The child: answer pages until the parent closes the pipe."""
-    from resiliparse.extract.html2text import extract_plain_text
-    from resiliparse.parse.html import HTMLTree
-
+    title_and_text = load(by, comments)
     memory = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -144,9 +135,7 @@ def serve(deadline_s: float, memory_gb: float) -> None:
             return
         signal.setitimer(signal.ITIMER_PROF, deadline_s)
         try:
-            tree = HTMLTree.parse(html)
-            title = title_of(tree)
-            text = str(extract_plain_text(tree, main_content=True, alt_texts=False, list_bullets=False))
+            title, text = title_and_text(html)
         except (ValueError, MemoryError, RuntimeError) as e:  # Resiliparse's parser errors are ValueErrors
             answers.write(_LENGTH.pack(_REFUSED))
             _send(answers, f"{type(e).__name__}: {e}"[:300].encode("utf-8", "replace"))

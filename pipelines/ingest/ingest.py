@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import apache_beam as beam
 
-from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import BAD_DATA, SETTINGS, JobError, counted
+from pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
 from pipelines.execution.manifests.failures import Limits
 from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder
@@ -36,6 +36,7 @@ from pipelines.ingest.parse_and_cut import (
     cut_file,
     document_keys,
     document_rules,
+    extractor_of,
     find_duplicates,
     pages_of,
     parse_file,
@@ -57,6 +58,8 @@ def step_of(job: Job, run: Path) -> Step:
     """The ingest step of a run. Raises JobError if the job has no [ingest] or its input is missing."""
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
+    if job.ingest.extractor == "trafilatura" and find_spec("trafilatura") is None:
+        raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
     inputs = {}
     for file in find_files(job, job.ingest):
         if not isinstance(file.path, Remote):  # of a store, the worker that reads the file does so
@@ -150,7 +153,7 @@ class ParsePages(UnitDoFn):
     def load(self) -> None:
         self._files = FileList(self._work)
         self._rules = document_rules(self._settings, domain_filter.kept(self._work))
-        self._extractor = Extractor(self._settings.page_seconds)
+        self._extractor = extractor_of(self._settings)
 
     def teardown(self) -> None:
         self._extractor.close()

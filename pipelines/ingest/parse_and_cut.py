@@ -54,6 +54,10 @@ def document_rules(settings: Ingest, domains: Set[str] | None = None) -> Documen
     )
 
 
+def extractor_of(settings: Ingest) -> Extractor:
+    return Extractor(settings.page_seconds, by=settings.extractor, comments=settings.comments)
+
+
 def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from indexing.documents.html_text import ExtractorName
 from indexing.documents.main_text import ExtractionFailed, Extractor
 
 PAGE = """<html><head><title>The  Moon &amp;
@@ -93,3 +94,43 @@ def test_the_child_starts_with_the_first_page_and_ends_with_close(tmp_path: Path
 def test_a_limit_that_nothing_can_keep_is_refused() -> None:
     with pytest.raises(ValueError, match="must be positive, not 0 and 2"):
         Extractor(deadline_s=0, memory_gb=2)
+
+
+def test_trafilatura_extracts_in_the_same_child() -> None:
+    prose = "The Moon has four principal phases, and each of them takes about a week to go by."
+    lists = "<h2>Which they are</h2><ul><li>New moon, which nobody sees</li><li>Full moon, which everybody sees</li></ul>"
+    table = "<table><tr><th>Phase</th><th>Day</th></tr><tr><td>Full moon</td><td>15</td></tr></table>"
+    page = PAGE.replace("<p>Each", f"<p>{prose}</p>{lists}{table}<p>Each")
+    with Extractor(by="trafilatura") as trafilatura:
+        title, text = trafilatura.extract(page)
+        assert title == "The Moon & its phases"
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        assert lines[lines.index(prose) :][1:4] == [
+            "Which they are",
+            "New moon, which nobody sees",
+            "Full moon, which everybody sees",
+        ]
+        assert any("Full moon" in line and "15" in line for line in lines) and "Shop" not in text and "Copyright" not in text
+        assert trafilatura.extract("") == ("", "")
+
+
+@pytest.mark.parametrize("by", ["resiliparse", "trafilatura"])
+def test_readers_comments_are_main_text_unless_they_are_not_wanted(by: ExtractorName) -> None:
+    article = "".join(
+        f"<p>{n} readers came to see the Moon rise over the sea, and they stayed until it had set.</p>" for n in range(9)
+    )
+    comments = (
+        '<div id="comments" class="comments"><p>I was there as well, and it was a night that I shall not forget.</p></div>'
+    )
+    page = f"<html><body><article>{article}</article>{comments}</body></html>"
+    for keep in (True, False):
+        with Extractor(by=by, comments=keep) as extractor:
+            text = extractor.extract(page)[1]
+        assert "8 readers came" in text and ("I was there" in text) == keep
+
+
+def test_trafilatura_is_ended_in_time_as_well() -> None:
+    with Extractor(deadline_s=0.4, by="trafilatura") as trafilatura:
+        with pytest.raises(ExtractionFailed, match="extraction_timeout"):
+            trafilatura.extract("<p>It takes long to read a page of a hundred thousand paragraphs.</p>" * 100_000)
+        assert "principal phases" in trafilatura.extract(PAGE)[1]
