@@ -63,12 +63,13 @@ MAY_IMPORT = {
     "pipelines.convert": f"{GROUND} ranking pipelines.datasets",
     "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking ranking.fusion "
     "pipelines.config pipelines.inputs",
+    "pipelines.ask": f"{GROUND} indexing.passages indexing.shards ranking pipelines.config pipelines.retrieve pipelines.steps",
     "pipelines.explain": f"{GROUND} indexing.passages ranking",
     "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate",
     "pipelines.jobs": GROUND,
     "pipelines.verify": f"{GROUND} indexing.labels pipelines.config",
     "pipelines.sample": f"{GROUND} pipelines.steps",
-    "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate "
+    "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate pipelines.ask "
     "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.publish pipelines.report pipelines.sample "
     "pipelines.steps pipelines.train pipelines.verify",
     "pipelines.__main__": "pipelines.cli",

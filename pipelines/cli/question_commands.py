@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable
-from typing import Annotated
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Run, write_lines
+from pipelines.cli.parameters import JobFile, Overrides, Run, write_lines
 from pipelines.errors import USAGE, JobError
 
 GROUP = Group("Questions", sort_key=1)
@@ -50,6 +51,50 @@ def explain(
         write_lines(explanation.lines(first, all))
 
 
+def ask(
+    run: Run,
+    *questions: Annotated[str, Parameter(help="The questions; without one they are read from stdin, a line each.")],
+    job: Annotated[
+        JobFile | None, Parameter(help="Take the plan, [retrieve] and [rerank], of this job file in place of the run's own.")
+    ] = None,
+    settings: Overrides = (),
+    answers: Annotated[int, Parameter(help="Number of answers to show for each question.")] = 3,
+    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object a question.")] = False,
+) -> None:
+    """Answer questions from a run's shards, by its plan: what `run` would answer them, at the terminal.
+
+    For trying a job out: new questions, or another plan over the same shards, with --job or --set:
+
+    answermill ask RUN "Why is the sea salty?" --set rerank.stages.2.keep=50
+
+    Indexes and models are loaded once, and a line on stderr says how long that took; another one says it of each question. The
+    run needs shards/; its plan is read from its manifests, and the files that the plan names are looked for beside the run.
+    Nothing is written.
+    """
+    import time
+
+    began = time.perf_counter()
+    if answers < 1:
+        raise JobError(f"--answers {answers}: give 1 or more", USAGE)
+    from pipelines.ask.ask import answer_questions
+
+    write_lines(
+        answer_questions(run, questions or question_lines(sys.stdin), job, settings, answers, json, time.perf_counter() - began)
+    )
+
+
+def question_lines(stream: TextIO) -> Iterator[str]:
+    """The lines of stdin; at a terminal with a prompt before each."""
+    while True:
+        if stream.isatty():
+            sys.stderr.write("question> ")
+            sys.stderr.flush()
+        line = stream.readline()
+        if not line:
+            return
+        yield line
+
+
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [explain]
+    return [ask, explain]

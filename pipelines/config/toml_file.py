@@ -67,9 +67,14 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
     except OSError as e:
         raise JobError(f"{path}: {e.strerror}" if e.strerror else str(e), INPUT_MISSING) from e
+    lay_over(settings, overrides)
+    return settings
+
+
+def lay_over(settings: dict[str, Any], overrides: Sequence[str]) -> None:
+    """Change the settings to what the overrides say. Raises JobError (78) if one does not fit."""
     for override in overrides:
         _override(settings, override)
-    return settings
 
 
 def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
