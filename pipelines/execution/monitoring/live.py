@@ -1,7 +1,8 @@
 """Who works on a run, since when and how far: a small file in the run folder, which another terminal reads.
 
-The command that works writes it every few seconds, to a store every half minute, and removes it at its end. It is for people
-only: what cannot be written is left out. After a kill it stays; then its process is gone, or has not been seen for a while.
+The command that works writes it every few seconds, to a store every half minute, and removes it at its end; it begins to when
+a step has progress to show, so that a run that is complete is not touched. It is for people only: what cannot be written is
+left out. After a kill it stays; then its process is gone, or has not been seen for a while.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class Live:
     """Says that this process works on the run, from the begin of the block to its end. Use with the run's lock held."""
 
     def __init__(self, run: Path) -> None:
-        self._run, self._ended = run, threading.Event()
+        self._run, self._ended, self._has_news = run, threading.Event(), threading.Event()
+        self._is_there = False
         every_s = EVERY_S_IN_STORE if isinstance(run, Remote) else EVERY_S
         self._state = Running(platform.node(), _user(), os.getpid(), time.time(), time.time(), every_s)
 
@@ -99,9 +101,10 @@ class Live:
             rate_per_s=view.rate_per_s,
             left_s=view.left_s,
         )
+        self._has_news.set()
 
     def __enter__(self) -> Self:
-        self._write()
+        self._is_there = (self._run / RUNNING).is_file()  # of a command that was killed
         watchers.append(self.hear)
         self._thread = threading.Thread(target=self._go_on, daemon=True)
         self._thread.start()
@@ -110,16 +113,20 @@ class Live:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         watchers.remove(self.hear)
         self._ended.set()
+        self._has_news.set()
         self._thread.join(5)  # a store may not answer
-        if kind is None or not isinstance(self._run, Remote):
+        if self._is_there and (kind is None or not isinstance(self._run, Remote)):
             with suppress(OSError):
                 (self._run / RUNNING).unlink(missing_ok=True)
 
     def _go_on(self) -> None:
-        while not self._ended.wait(self._state.every_s):
+        self._has_news.wait(self._state.every_s)
+        while not self._ended.is_set():
             self._write()
+            self._ended.wait(self._state.every_s)
 
     def _write(self) -> None:
+        self._is_there = True
         self._state = replace(self._state, seen=time.time())
         text = json.dumps(asdict(self._state), indent=1) + "\n"
         with suppress(OSError):

@@ -91,6 +91,13 @@ def test_the_file_of_a_live_run_follows_its_progress(tmp_path: Path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_next_command_removes_the_file_of_one_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / RUNNING).write_text("{}")
+    with Live(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path) -> None:
     with Live(tmp_path / "gone") as working:
         working.begin("rerank")
@@ -100,7 +107,11 @@ def test_in_a_store_too(s3: ObjectStore) -> None:
     run = s3.folder("live")
     with Live(run) as working:
         working.begin("rerank")
-        assert Running.read(run) is not None and line_of(run, is_complete=False).startswith("running: ")
+        assert Running.read(run) is None, "a run that is complete is not touched"
+        working.hear(State("rerank", "passages", 9, 3, View(Done(3), None, 1.0, None)))
+        while Running.read(run) is None:
+            time.sleep(0.01)
+        assert line_of(run, is_complete=False).startswith("running: ")
     assert Running.read(run) is None
 
 
