@@ -23,7 +23,7 @@ from pipelines.config.job_file import load
 from pipelines.execution.manifests.manifest import MANIFEST
 from pipelines.steps.chain import run_steps, steps_of
 
-PLACES = 16
+PLACES = 6
 """Flips in a file, beside those of its first and its last byte."""
 FOLDERS_WITH_MANIFEST = ("documents", "shards", "retrieved", "scored", "labels/windows")
 
