@@ -7,7 +7,7 @@ BIN := .venv/bin
 PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: sample test test-engines test-flink test-spark test-image check lint pytest docs format clean
+.PHONY: sample test test-engines test-flink test-spark test-image test-schedulers test-network check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: about a minute"
@@ -24,7 +24,7 @@ lint: .venv/installed-test              ## its output comes in one piece, in the
 pytest: .venv/installed-test            ## the tests, in WORKERS processes of one thread each
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-test-engines: test-flink test-spark test-image    ## on real engines; these tests skip, and say what is missing, where they cannot run
+test-engines: test-flink test-spark test-image test-schedulers test-network    ## on real engines; these tests skip, and say what is missing, where they cannot run
 
 test-flink: .venv/installed-test
 	$(BIN)/pytest -m "" -rs tests/engines/test_flink.py tests/engines/test_machines.py
@@ -34,6 +34,12 @@ test-spark: .venv/installed-test
 
 test-image: .venv/installed-test
 	$(BIN)/pytest -m "" -rs tests/engines/test_image.py
+
+test-schedulers: .venv/installed-test   ## a night's run by its script, and by the Snakemake and the Airflow that are on PATH
+	$(BIN)/pytest -m "" -rs tests/engines/test_schedulers.py
+
+test-network: .venv/installed-test      ## the whole sample where no network is
+	$(BIN)/pytest -m "" -rs tests/engines/test_no_network.py
 
 check: test
 
