@@ -1,4 +1,4 @@
-"""The whole sample, models and all, where there is no network: in a namespace without interfaces, and with no caches of the user.
+"""The whole sample, models and all, in a network namespace without interfaces, and with no caches of the user.
 
 `make test-network`. It takes a minute; only root may make such a namespace.
 """
