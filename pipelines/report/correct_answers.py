@@ -131,6 +131,11 @@ class CorrectAnswers:
             losses[int(number)] = Loss(fate, self._stages[block.dropped_by[row]] if fate == "dropped" else "", row)
         return losses
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any candidate is labelled correct."""
+        return len(self._questions) > 0
+
     def pairs(self, questions: Collection[str]) -> frozenset[tuple[str, str]]:
         """(question id, candidate id) of the correct candidates of these questions."""
         rows = pc.is_in(self._question_id, value_set=pa.array(sorted(questions), pa.string()))

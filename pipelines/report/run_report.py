@@ -16,7 +16,7 @@ import numpy as np
 
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.manifests.manifest import Manifest
-from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.report import manifest_figures
 from pipelines.report.agreement import Agreements
 from pipelines.report.correct_answers import CorrectAnswers, QuestionValues
@@ -69,7 +69,7 @@ def read_with_values(
     stages = stage_names(scored)
     passed = _Pass(run, stages, labels or own_labels(manifests), seed) if scored is not None else None
     dropped = passed.dropped if passed is not None else {}
-    correct = passed.correct if passed is not None else None
+    correct = passed.correct if passed is not None and passed.correct is not None and passed.correct.has_any else None
     report = RunReport(
         run="/".join(run.parts[-2:]),
         steps=tuple(manifest_figures.step_figures(manifests)),
@@ -99,9 +99,19 @@ def stage_names(scored: Manifest | None) -> tuple[str, ...]:
 
 
 def own_labels(manifests: RunManifests) -> Path | None:
-    """The labels that the run has propagated; None if it has none."""
-    sentences = manifests.of("labels/sentences")
-    return manifests.run / "labels/sentences" if sentences is not None and sentences.rows else None
+    """The labels that the run has propagated, of the unit in which its plan ends; None if it has none."""
+    name = f"labels/{_answer_unit(manifests)}s"
+    labels = manifests.of(name)
+    return manifests.run / name if labels is not None and labels.rows else None
+
+
+def _answer_unit(manifests: RunManifests) -> str:
+    """'sentence' or 'passage': the first row of a list is of the unit in which it ends."""
+    scored = manifests.of("scored")
+    for part in scored.parts if scored is not None else ():
+        for batch in read_batches(manifests.run / "scored", part, ["unit"], rows=1):
+            return str(batch.column(0)[0])
+    return "sentence"
 
 
 def _name_of(labels: Path, run: Path) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.__main__ import main
+from pipelines.config.outputs import PROPAGATE
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.execution.manifests.manifest import read_manifest
@@ -19,9 +20,10 @@ from pipelines.report import scored_blocks
 from pipelines.report.figures import RunReport
 from pipelines.report.run_report import read_report, write_report
 from schemas.corpus import Passage
+from schemas.labels import PassageLabel, SentenceLabel
 from schemas.ranked import Answer, Hit, ScoredCandidate
 from tests.object_store import ObjectStore
-from tests.pipelines.report.written_run import passage, write_run
+from tests.pipelines.report.written_run import commit, passage, write_run
 
 STAGES = ["cosinet", "complete", "cascade", "peasi.pr", "peasi.easi", "similarity"]
 
@@ -168,6 +170,23 @@ def test_labels_may_be_others_than_the_run_s(small_run: Path, tmp_path: Path, re
     labels.write_text(f"{first.question_id} 0 {first.candidate_id} 1\n")
     quality = read_report(small_run, labels).quality
     assert quality is not None and quality.questions == 1 and quality.orders[-1].p1 == 1.0 and quality.labels == str(labels)
+
+
+def test_labels_of_which_none_is_correct_measure_nothing(small_run: Path, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.qrels"
+    labels.write_text("q01 0 d@1 0\n")
+    write_report(small_run, labels, out=tmp_path)
+    assert json.loads((tmp_path / "report.json").read_text())["quality"] is None
+
+
+def test_a_plan_that_ends_in_passages_is_measured_by_the_labels_of_passages(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("Because."), unit="passage")
+    nothing = {"labels": 1, "used": 1, "rejects": 0}
+    rows = {"labels/sentences": [SentenceLabel("q", "d@7", "d", "Because.", 1)]}
+    rows["labels/passages"] = [PassageLabel("q", "d#0", "d", 1, ("d@7",))]
+    commit(run, "propagate", PROPAGATE, rows, nothing)
+    quality = read_report(run).quality
+    assert quality is not None and quality.labels == "labels/passages" and quality.orders[-1].p1 == 1.0
 
 
 def edit(run: Path, old: str, new: str) -> None:

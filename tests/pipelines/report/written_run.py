@@ -11,7 +11,7 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Step
 from schemas.corpus import Passage, Question, Rejected, Sentence
-from schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
+from schemas.ranked import Answer, Hit, ScoredCandidate, StageScore, Unit
 from schemas.record import Record
 
 Rows = Mapping[str, Sequence[Record]]
@@ -44,14 +44,16 @@ def write_run(
     stages: Sequence[str] = ("first", "last"),
     reason: str = "too_short",
     question_id: str = "q",
+    unit: Unit = "sentence",
 ) -> Path:
-    """A run with one question, whose answer is the sentence of one passage; `stages` score it, and drop nothing."""
+    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing."""
     (sentence,) = page.sentences
     hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
     scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
     place = (page.passage_id, page.doc_id, page.url, page.title, sentence.start, sentence.end, sentence.text)
+    candidate_id = sentence.sentence_id if unit == "sentence" else page.passage_id
     row = ScoredCandidate(
-        question_id, question, "sentence", sentence.sentence_id, *place, 1, "kept", None, 0, 1, 0.1, 2.0, 1, None, None, scores
+        question_id, question, unit, candidate_id, *place, 1, "kept", None, 0, 1, 0.1, 2.0, 1, None, None, scores
     )
     answer = Answer(question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id)
     rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
