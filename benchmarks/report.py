@@ -1,8 +1,8 @@
 """The report of a run of 10,000 questions with 400 candidates each, by a plan of four stages: seconds, memory, bytes.
 
-`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` what it computed; `peak_gb` is the process's highest
-memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are the files'. The rows are drawn;
-those of a part are those of the first, with other ids of questions.
+`seconds` is all of `answermill report`, in a new process, and `cpu_seconds` what it computed; `peak_gb` is its highest
+memory, and `peak_gb_tenth` that for a tenth of the questions; `html_bytes` and `json_bytes` are the files'. The rows are
+drawn; those of a part are those of the first, with other ids of questions.
 """
 
 from __future__ import annotations
