@@ -5,6 +5,8 @@ goes on from the cascade that ships, more slowly, and sees RECALLED questions of
 lists of `benchmarks.reason_lists` too. It learns each right sentence against wrong ones of all documents (a softmax over the
 group, and some BCE, which says where a score of 0 lies), all exits in each step, the early ones from the last one as well: so
 its last exit is the cross-encoder. Negatives are drawn from the lists of `benchmarks.train_lists`, which are built first.
+A cascade that went on ships as WORK/train/cascade-mean, the mean of its weights and of those that it began with: it keeps what
+the one knew of L-dev's questions, and what the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning").
 `cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists. Trainings are those
 of `answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's best sentences.
 
@@ -21,6 +23,7 @@ of them, or builds the lists alone.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,12 +37,16 @@ from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import drawn
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import DEFAULT
+from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.train.train import run
+from ranking.cascade.cascade_model import load_cascade, save
 from ranking.cosinet.list_settings import FEATURES
 from ranking.entry import SHIPPED
+from ranking.training.state import HISTORY
+from ranking.transformer.transformer_checkpoint import word_source
+from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 
 ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
@@ -137,6 +144,19 @@ def trained(folder: Path, name: str, data: Path, begin: str) -> dict[str, float 
     }
 
 
+def averaged(former: Path, learnt: Path, out: Path) -> None:
+    """Write the cascade with the mean of two others' weights, and the card of the one that learnt last."""
+    (one, tokeniser), (two, _) = (load_cascade(folder, find_model) for folder in (former, learnt))
+    of_two = two.state_dict()
+    one.load_state_dict({name: (weight + of_two[name]) / 2 for name, weight in one.state_dict().items()})
+    out.mkdir(parents=True, exist_ok=True)
+    save(out, "cascade", one, tokeniser, "fp16", word_source(learnt))
+    shutil.copy(learnt / HISTORY, out / HISTORY)
+    card = (learnt / "README.md").read_text(encoding="utf-8")
+    note = "\nIts weights are the mean of those that this training wrote and of those that it began with.\n"
+    write_text(out / "README.md", card.replace("\n", f"\n{note}", 1))
+
+
 def write_reasons(data: Path, folder: Path) -> dict[str, float | int | str]:
     """reasons.parquet, and recalled.parquet: a part of train.parquet."""
     reasons, questions = reason_lists.reason_lists(data), list(by_question(read_dataset(folder / "train.parquet")))
@@ -181,6 +201,8 @@ def main() -> None:
         result = prepare(data, work, names, int(options.questions) if options.questions else None)
         for name in names:
             result |= trained(work / "train", name, data, options.begin)
+            if name == "cascade" and options.begin == "shipped":
+                averaged(SHIPPED / "cascade", work / "train/cascade", work / "train/cascade-mean")
     finish("trainings", result, options.save)
 
 
