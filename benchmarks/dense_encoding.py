@@ -18,8 +18,8 @@ import torch
 
 from benchmarks.harness import arguments, finish, say, shrink
 from indexing.shards.dense import Encoder, load_encoder
-from indexing.shards.padded import PaddedTransformer
 from pipelines.steps.models import use_threads
+from ranking.transformer.padded import PaddedTransformer
 from ranking.transformer.text_vectors import PackedTransformer
 
 PASSAGES = 160

@@ -7,7 +7,7 @@ checked, and `--help` answers, without them. `ranking/registry.py` has one line 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +40,11 @@ class StageSettings(Section):
     reranker: str = Field(description="name in the registry, e.g. 'overlap'")
     name: str = Field("", description="key of the stage's scores; the reranker's name if empty")
     keep: int | None = Field(None, ge=1, description="candidates kept per question; all if absent")
-    checkpoint: str | None = Field(None, description="model folder, for rerankers that have one; the shipped one if absent")
+    checkpoint: str | None = Field(
+        None,
+        description="model folder, for rerankers that have one; the shipped one if absent. For models that others have "
+        "published also a hub name",
+    )
 
     @property
     def key(self) -> str:
@@ -127,6 +131,9 @@ class Entry:
     """Name of its checkpoint format, and of its folder in `SHIPPED` if one is shipped; None if it has no model."""
     uses_encoder: bool = False
     """Whether it scores by the job's dense encoder, whose settings and files then decide the output of the plan."""
+    pretrained: str | None = None
+    """What model, published by others, its stage's key `checkpoint` names by folder or hub name, in words; None if it takes no
+    such model."""
     sentence_codes: str | None = None
     """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
     training: Training | None = None
@@ -146,11 +153,16 @@ class Entry:
         """A stage of this reranker. Raises pydantic's ValidationError if a key or value is wrong."""
         return self.settings(reranker=self.name, **settings)
 
-    def folder(self, checkpoint: str | Path | None = None) -> Path | None:
+    def folder(self, checkpoint: str | Path | None = None, model: Callable[[str], Path] = Path) -> Path | None:
         """The folder of a stage's checkpoint: the one given, else the shipped one; None if the reranker has no model.
 
-        Raises ValueError if one is given to a reranker without a model, or none is given and none is shipped.
+        `model`: the name of a model that others have published to its folder. Raises ValueError if a checkpoint is given to a
+        reranker without a model, or none is given and none is shipped; and as `model`.
         """
+        if self.pretrained is not None:
+            if checkpoint is None:
+                raise ValueError(f"{self.name} needs `checkpoint`: the folder, or the hub name, of {self.pretrained}")
+            return model(str(checkpoint))
         if self.checkpoint is None:
             if checkpoint is not None:
                 raise ValueError(f"{self.name} takes no checkpoint, but {str(checkpoint)!r} is given; leave it out")

@@ -18,6 +18,7 @@ PACKAGES = (
     "ranking.hashing",
     "ranking.multihead",
     "ranking.peasi",
+    "ranking.pretrained",
 )
 """One line per method. Each package's `ENTRIES` declare its rerankers; importing it imports neither torch nor a model."""
 
@@ -69,4 +70,6 @@ def load_reranker(
     Raises ValueError if there is no such reranker, a setting is wrong, or the checkpoint is missing or unusable.
     """
     entry = find(name)
-    return entry.load(Resources(entry.stage(**settings), entry.folder(checkpoint), encoder, model, device, tuple(before)))
+    return entry.load(
+        Resources(entry.stage(**settings), entry.folder(checkpoint, model), encoder, model, device, tuple(before))
+    )

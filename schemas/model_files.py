@@ -111,6 +111,7 @@ def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
-    if hasattr(loaded, "named_parameters"):
-        check_weights(dict(loaded.named_parameters()), folder)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info
+    if hasattr(model, "named_parameters"):
+        check_weights(dict(model.named_parameters()), folder)
     return loaded

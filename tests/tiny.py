@@ -100,6 +100,8 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
         multihead.save(folder, enlarged(multihead.split(LayeredEncoder(SHAPE), 2, 1, (1,))), tokeniser())
     elif name == "hashing":
         hashing_model.save(folder, enlarged(HashingModel(LayeredEncoder(SHAPE), "has", 8)), tokeniser())
+    elif name == "cross_encoder":
+        write_dense(folder, "BertForSequenceClassification", num_labels=1)
     elif name.startswith("peasi"):
         peasi_model.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
     else:

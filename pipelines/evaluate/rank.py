@@ -112,7 +112,7 @@ def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
         reranker = load_reranker(
             name, options.checkpoint, encoder=dense_encoder, model=find_model, device=device_of("auto"), **settings
         )
-        return reranker, find(name).folder(options.checkpoint)
+        return reranker, find(name).folder(options.checkpoint, find_model)
     except ValidationError as e:
         error = e.errors()[0]
         key = ".".join(map(str, error["loc"]))

@@ -107,7 +107,7 @@ def load_transformer(folder: Path, limit: int, device: str, precision: Precision
 
     if why_not_packed(folder) is None:
         return PackedTransformer(folder, limit, device, precision)
-    from indexing.shards.padded import PaddedTransformer
+    from ranking.transformer.padded import PaddedTransformer
 
     return PaddedTransformer(folder, limit, device, precision)
 

@@ -29,8 +29,10 @@ from schemas.corpus import Passage
 def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
     """The stage's checkpoint, relative to the job file, or the shipped one; None for a reranker without a model.
 
-    Raises ValueError as `Entry.folder`.
+    Raises ValueError as `Entry.folder`, ModelMissing if a model that others have published cannot be had.
     """
+    if find(stage.reranker).pretrained is not None:
+        return find(stage.reranker).folder(stage.checkpoint, partial(find_model, beside=job.folder))
     return find(stage.reranker).folder(None if stage.checkpoint is None else job.tree(stage.checkpoint))
 
 

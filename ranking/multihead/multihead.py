@@ -10,7 +10,8 @@ Which head learns from which teacher is in `ranking/training/distillation.py`.
 
 Our choices. The paper's classifier is ELECTRA's: the first token, one hidden layer with GELU, two outputs; here it gives one
 number z, the difference of the two, since softmax((z₁, z₀))₁ = σ(z₁ − z₀). With it the paper's configurations have its numbers
-of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade` take over that one's classifier instead.
+of parameters. Heads that begin with a checkpoint of `pointwise` or `cascade`, or with a published sequence classifier, take
+over that one's classifier instead.
 """
 
 from __future__ import annotations
@@ -29,31 +30,19 @@ from ranking.cascade.cascade_model import SENTENCE, CascadeModel
 from ranking.cascade.schedule import check
 from ranking.context import Reading
 from ranking.reranker import Resources
-from ranking.transformer.classifier import Classifier, classified
+from ranking.transformer.classifier import HEADS, Classifier, Head, HeadName, classified, head_name
 from ranking.transformer.encoder import Layer, LayeredEncoder, fast
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
 
 Average = Literal["logits", "probabilities"]
-Form = Literal["first", "mean"]
-"""Of the heads' classifiers: ELECTRA's on the first token, or the cascade's on what `Reading.pooling` says (the mean)."""
+Form = Literal["first", "first_tanh", "mean"]
+"""Of the heads' classifiers: ELECTRA's on the first token, or BERT's and RoBERTa's there; or the cascade's on what
+`Reading.pooling` says (the mean)."""
 
 
-class FirstToken(Classifier):
-    """ELECTRA's classifier with one output: the first token's encoding [texts, d] → a logit per text [texts]."""
-
-    def __init__(self, width: int, dropout: float) -> None:
-        nn.Module.__init__(self)
-        self.first, self.score = nn.Linear(width, width), nn.Linear(width, 1)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, first: Tensor) -> Tensor:
-        scores: Tensor = self.score(self.dropout(F.gelu(self.first(self.dropout(first)))))
-        return scores.squeeze(1)
-
-
-FORMS: Mapping[Form, type[Classifier]] = {"first": FirstToken, "mean": Classifier}
+_HEADS: Mapping[Form, HeadName] = {"first": "first_gelu", "first_tanh": "first_tanh", "mean": "classifier"}
 
 
 class StudentHead(nn.Module):
@@ -62,7 +51,7 @@ class StudentHead(nn.Module):
     def __init__(self, shape: Shape, layers: int, form: Form) -> None:
         super().__init__()
         self.layers = nn.ModuleList(Layer(shape) for _ in range(layers))
-        self.classifier = FORMS[form](shape.width, shape.dropout)
+        self.classifier = HEADS[_HEADS[form]](shape.width, shape.dropout)
 
     def for_inference(self, device: torch.device | str) -> StudentHead:
         scorer = copy.deepcopy(self).to(device, fast(device))
@@ -120,7 +109,7 @@ class MultiHeadModel(CascadeModel):
         """At the last exit H_i(B(x)) of each head. Where it reads the first token, its last layer computes no other."""
         if exit < len(self.exits) - 1:
             return super().logits(hidden, tokens, exit)
-        first_only, outputs = "first" in (self.form, self.reading.pooling), []
+        first_only, outputs = self.form != "mean" or self.reading.pooling == "first", []
         for head in cast(Sequence[StudentHead], self.heads):
             encoded = self.encoder.run_through(head.layers, hidden, tokens, first_only)
             outputs.append(classified(head.classifier, encoded, tokens, None if first_only else self.reading.pooling))
@@ -189,9 +178,11 @@ def split_model(
     if not exits:
         exits = [layer for layer in own if layer <= whole.depth - head_layers]
     student = split(whole.encoder, heads, head_layers, exits, average)
-    student.form, student.reading = "mean", whole.reading
+    last = cast(Head, whole.classifiers[-1])
+    student.form = next(form for form, name in _HEADS.items() if name == head_name(last))
+    student.reading = whole.reading
     for head in cast(Sequence[StudentHead], student.heads):
-        head.classifier = copy.deepcopy(cast(Classifier, whole.classifiers[-1]))
+        head.classifier = copy.deepcopy(last)
     for n, layer in enumerate(exits):
         if layer in own:
             student.classifiers[n] = whole.classifiers[own.index(layer)]

@@ -1,11 +1,18 @@
-"""What turns a text's encoding into a score: the classifier of cross-encoders, which other models may take over."""
+"""What turns a text's encoding into a score: the classifier of cross-encoders, which other models may take over, and the head
+with which a sequence classifier was published."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Literal, TypeAlias
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.context import Pooling
+from ranking.transformer.huggingface import Activation
 from ranking.transformer.packing import Packed
 from ranking.transformer.pooling import pool
 
@@ -27,7 +34,42 @@ class Classifier(nn.Module):
         return scores.squeeze(1)
 
 
-def classified(classifier: Classifier, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
+class FirstToken(nn.Module):
+    """The head with which BERT, RoBERTa and ELECTRA classify texts: the first token's encoding [texts, d] → a logit [texts].
+
+    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's has GELU.
+    """
+
+    def __init__(self, width: int, dropout: float, activation: Activation = "gelu") -> None:
+        super().__init__()
+        self.first, self.score = nn.Linear(width, width), nn.Linear(width, 1)
+        self.dropout, self.activation = nn.Dropout(dropout), activation
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        h = self.first(self.dropout(pooled))
+        h = h.tanh() if self.activation == "tanh" else F.gelu(h)
+        scores: Tensor = self.score(self.dropout(h))
+        return scores.squeeze(1)
+
+
+Head: TypeAlias = Classifier | FirstToken
+HeadName = Literal["classifier", "first_gelu", "first_tanh"]
+HEADS: Mapping[HeadName, Callable[[int, float], Head]] = {
+    "classifier": Classifier,
+    "first_gelu": FirstToken,
+    "first_tanh": partial(FirstToken, activation="tanh"),
+}
+"""What a checkpoint calls a head → the head, new, of a width and dropout."""
+
+
+def head_name(head: Head) -> HeadName:
+    """What a checkpoint calls it."""
+    if isinstance(head, Classifier):
+        return "classifier"
+    return "first_tanh" if head.activation == "tanh" else "first_gelu"
+
+
+def classified(classifier: Head, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
     """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
 
     `pooling` None: the encodings are one for each text already [texts, d].
@@ -37,7 +79,7 @@ def classified(classifier: Classifier, hidden: Tensor, tokens: Packed, pooling: 
     return classified_pooled(classifier, pooled)
 
 
-def classified_pooled(classifier: Classifier, pooled: Tensor) -> Tensor:
+def classified_pooled(classifier: Head, pooled: Tensor) -> Tensor:
     """One encoding of each text [texts, d] → logits [texts], as `classified`."""
     with torch.autocast(pooled.device.type, enabled=False):
         logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))

@@ -1,17 +1,19 @@
-"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes. Only this file
-knows their names; ours are those of its modules."""
+"""Reads and writes Hugging Face's `config.json` and weights for the families that `LayeredEncoder` computes, and reads the head
+of their sequence classifiers. Only this file knows their names; ours are those of its modules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor
 
-Family = Literal["bert", "roberta", "electra"]
-_FAMILIES: tuple[Family, ...] = ("bert", "roberta", "electra")
+Family = Literal["bert", "roberta", "xlm-roberta", "camembert", "electra"]
+_FAMILIES: tuple[Family, ...] = get_args(Family)
+_ROBERTAS = ("roberta", "xlm-roberta", "camembert")
+"""Families of one architecture, whose positions count from the padding token's number."""
 
 # Our names → Hugging Face's
 _TABLES = {
@@ -72,7 +74,7 @@ class Shape:
         for key, value in computed.items():
             if config.get(key, value) != value:
                 raise ValueError(f"{key} is {config[key]!r}; only {value!r} is computed here, give another model")
-        offset = int(config.get("pad_token_id", 1)) + 1 if family == "roberta" else 0
+        offset = int(config.get("pad_token_id", 1)) + 1 if family in _ROBERTAS else 0
         width = int(config["hidden_size"])
         embedded = int(config.get("embedding_size") or width)
         return cls(
@@ -114,7 +116,7 @@ class Shape:
 def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     """Hugging Face's names to ours, in fp32. Raises KeyError on a weight that is not there."""
     words = f"{_TABLES['words']}.weight"
-    prefix = next((name.removesuffix(words) for name in weights if name.endswith(words)), f"{shape.family}.")
+    prefix = next((name.removesuffix(words) for name in weights if name.endswith(words)), f"{_prefix(shape.family)}.")
 
     def both(theirs: str) -> Iterator[tuple[str, Tensor]]:
         """(weight or bias, its values); normalisation has older names for them."""
@@ -132,6 +134,26 @@ def translated(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
         for name in ("weight", "bias"):
             translation[f"layers.{n}.attention.{name}"] = torch.cat([part[name] for part in parts])
     return translation
+
+
+def _prefix(family: Family) -> str:
+    """What comes before the names of a whole model's weights."""
+    return "roberta" if family in _ROBERTAS else family
+
+
+Activation = Literal["tanh", "gelu"]
+
+
+def head_activation(family: Family) -> Activation:
+    """What is between the two layers of a sequence classifier's head."""
+    return "gelu" if family == "electra" else "tanh"
+
+
+def head_names(family: Family) -> dict[str, str]:
+    """Our names → Hugging Face's of the two layers of a sequence classifier's head, each with a weight and a bias."""
+    if family == "bert":
+        return {"first": "bert.pooler.dense", "score": "classifier"}
+    return {"first": "classifier.dense", "score": "classifier.out_proj"}
 
 
 def translated_back(weights: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]:

@@ -81,18 +81,19 @@ class Packed:
 
 
 class Tokeniser:
-    """A model's tokenizer, from its folder's tokenizer.json. `limit`: the most tokens of a tuple, special ones included."""
+    """A model's tokenizer, from its folder's tokenizer.json, or as transformers has loaded it. `limit`: the most tokens of a
+    tuple, special ones included."""
 
-    def __init__(self, folder: Path, limit: int = 512) -> None:
+    def __init__(self, folder: Path, limit: int = 512, loaded: Tokenizer | None = None) -> None:
         path = folder / "tokenizer.json"
-        if not path.is_file():
+        if loaded is None and not path.is_file():
             raise ValueError(
                 f"{folder}: no tokenizer.json; write it with transformers: "
                 "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
             )
         self.limit, self.path = limit, path
         try:
-            self._tokenizer = Tokenizer.from_file(str(path))
+            self._tokenizer = Tokenizer.from_file(str(path)) if loaded is None else loaded
         except Exception as e:  # tokenizers raises nothing narrower
             raise ValueError(f"{path}: no tokenizer ({e}); copy the model's folder again") from e
         self._tokenizer.no_truncation()

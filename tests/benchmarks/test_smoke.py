@@ -17,6 +17,7 @@ NO_COMMAND = {
     "corpus",
     "engines",
     "exit_rows",
+    "family_models",
     "flink_machines",
     "harness",
     "label_join",

@@ -37,6 +37,14 @@ def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused() -> 
     assert find("overlap").folder() is None
 
 
+def test_the_checkpoint_of_others_is_a_name_that_is_looked_up() -> None:
+    from pathlib import Path
+
+    assert find("cross_encoder").folder("some/reranker", lambda name: Path("cache", name)) == Path("cache/some/reranker")
+    with pytest.raises(ValueError, match="cross_encoder needs `checkpoint`: the folder, or the hub name, of a CrossEncoder"):
+        find("cross_encoder").folder()
+
+
 def test_the_registry_imports_no_model_before_one_is_used() -> None:
     code = (
         "import sys; from ranking.registry import RERANKERS; "

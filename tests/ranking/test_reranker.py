@@ -137,7 +137,7 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
         find("overlp")
 
 
-@pytest.mark.parametrize("name", sorted(name for name, entry in RERANKERS.items() if entry.checkpoint))
+@pytest.mark.parametrize("name", sorted(name for name, entry in RERANKERS.items() if entry.checkpoint or entry.pretrained))
 def test_its_model_is_where_the_resources_say(name: str, tmp_path: Path) -> None:
     """On the device 'meta' tensors have a shape and no numbers; Cosinet's table, which is read at once, cannot be there."""
     if name.startswith("cosinet"):

@@ -23,8 +23,8 @@ from indexing.shards.dense import (
     find_model,
     load_encoder,
 )
-from indexing.shards.padded import PaddedTransformer
 from pipelines.steps.models import load_transformer
+from ranking.transformer.padded import PaddedTransformer
 from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 from schemas.model_files import ModelDamaged
 from tests.tiny import write_dense

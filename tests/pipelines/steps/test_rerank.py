@@ -257,7 +257,7 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
     monkeypatch.setattr(Entry, "load", load_and_note)
     for name, entry in registry.RERANKERS.items():
         written = checkpoint(name, tmp_path / name)
-        assert (written is None) == (entry.checkpoint is None)
+        assert (written is None) == (entry.checkpoint is entry.pretrained is None)
         stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
         stage += "weights = {bm25 = 1.0}\n" if name in SETTINGS else ""
         job_plan.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)

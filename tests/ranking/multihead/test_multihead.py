@@ -20,7 +20,6 @@ from ranking.cascade.pointwise import Pointwise
 from ranking.lists import ranked_list
 from ranking.multihead.multihead import (
     Average,
-    FirstToken,
     MultiHead,
     MultiHeadModel,
     StudentHead,
@@ -35,6 +34,7 @@ from ranking.reranker import ScoreNotFinite
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import Distillation
 from ranking.training.loop import Dev, Recipe, train
+from ranking.transformer.classifier import FirstToken
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser

@@ -1,0 +1,164 @@
+"""Random sequence classifiers of each family, with tokenizers of the family's kind that are trained on a few texts: no network,
+no weights of others. What a published model of the family is in all but its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+PACKED = ("bert", "roberta", "xlm-roberta", "camembert", "electra")
+"""Families that the packed encoder computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyModel:
+    """How a family is written in transformers."""
+
+    kind: str
+    """What comes before Config and ForSequenceClassification."""
+    words: str
+    """Kind of its tokenizer: 'pieces', 'bytes' or 'unigram'."""
+    first: str = "[CLS]"
+    separator: str = "[SEP]"
+    between: int = 1
+    """Separators between two texts."""
+    types: bool = True
+    """Whether its tokenizer tells the second text from the first."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+_ROBERTA: Mapping[str, Any] = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "type_vocab_size": 1}
+FAMILIES = {
+    "bert": FamilyModel("Bert", "pieces"),
+    "electra": FamilyModel("Electra", "pieces", settings={"embedding_size": 16}),
+    "roberta": FamilyModel("Roberta", "bytes", "<s>", "</s>", 2, False, _ROBERTA),
+    "xlm-roberta": FamilyModel("XLMRoberta", "unigram", "<s>", "</s>", 2, False, _ROBERTA),
+    "camembert": FamilyModel("Camembert", "unigram", "<s>", "</s>", 2, False, _ROBERTA),
+    "deberta-v2": FamilyModel(
+        "DebertaV2",
+        "unigram",
+        settings={
+            "relative_attention": True,
+            "position_buckets": 32,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": ["p2c", "c2p"],
+            "position_biased_input": False,
+            "type_vocab_size": 0,
+            "pad_token_id": 1,
+        },
+    ),
+    "modernbert": FamilyModel(
+        "ModernBert",
+        "bytes",
+        types=False,
+        settings={
+            "pad_token_id": 1,
+            "cls_token_id": 0,
+            "sep_token_id": 2,
+            "bos_token_id": 0,
+            "eos_token_id": 2,
+            "local_attention": 16,
+            "global_attn_every_n_layers": 2,
+        },
+    ),
+    "mpnet": FamilyModel("MPNet", "pieces", "<s>", "</s>", 2, False, {"pad_token_id": 1}),
+    "distilbert": FamilyModel("DistilBert", "pieces", types=False),
+    "albert": FamilyModel("Albert", "unigram", settings={"embedding_size": 16, "pad_token_id": 1}),
+}
+
+
+def write_classifier(
+    folder: Path,
+    family: str,
+    texts: Sequence[str],
+    *,
+    classes: int = 1,
+    layers: int = 2,
+    width: int = 32,
+    positions: int = 64,
+    words: int = 400,
+    seed: int = 0,
+) -> Path:
+    """A model folder as `save_pretrained` writes it; its scores spread, as those of freshly drawn weights do not."""
+    model = FAMILIES[family]
+    tokenizer = tokenizer_of(model, texts, words)
+    offset = 2 if family in ("roberta", "xlm-roberta", "camembert", "mpnet") else 0
+    sizes = {"hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 4, "intermediate_size": 2 * width}
+    if family == "distilbert":
+        sizes = {"dim": width, "n_layers": layers, "n_heads": 4, "hidden_dim": 2 * width}
+    config = getattr(transformers, f"{model.kind}Config")(
+        vocab_size=len(tokenizer), max_position_embeddings=positions + offset, num_labels=classes, **sizes, **model.settings
+    )
+    torch.manual_seed(seed)
+    classifier = getattr(transformers, f"{model.kind}ForSequenceClassification")(config)
+    with torch.no_grad():
+        for parameter in classifier.parameters():
+            parameter.mul_(4 if parameter.dim() > 1 else 1).add_(0.02 * torch.randn_like(parameter))
+        tokens = tokenizer(list(texts), padding=True, truncation=True, max_length=positions, return_tensors="pt")
+        logits = classifier.eval()(**tokens).logits  # [texts, classes]
+        head = [each for each in classifier.modules() if isinstance(each, torch.nn.Linear) and each.out_features == classes][-1]
+        head.weight.div_(logits.std(0)[:, None])
+        head.bias.sub_(logits.mean(0)).div_(logits.std(0))
+    classifier.save_pretrained(folder)
+    tokenizer.backend_tokenizer.no_padding()
+    tokenizer.backend_tokenizer.no_truncation()
+    tokenizer.model_max_length = positions
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> Any:
+    """A tokenizer of the family's kind, with pairs as the family has them."""
+    first, separator = model.first, model.separator
+    padding, unknown = ("<pad>", "<unk>") if first == "<s>" else ("[PAD]", "[UNK]")
+    special = [first, padding, separator, unknown, "[MASK]"]
+    if model.words == "pieces":
+        tokenizer = Tokenizer(models.WordPiece(unk_token=unknown))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer: Any = trainers.WordPieceTrainer(vocab_size=words, special_tokens=special, show_progress=False)
+    elif model.words == "bytes":
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        alphabet = pre_tokenizers.ByteLevel.alphabet()
+        trainer = trainers.BpeTrainer(vocab_size=words, special_tokens=special, initial_alphabet=alphabet, show_progress=False)
+    else:
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizers.NFKC()
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        tokenizer.decoder = decoders.Metaspace()
+        trainer = trainers.UnigramTrainer(vocab_size=words, special_tokens=special, unk_token=unknown, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    second = 1 if model.types else 0
+    between = " ".join([f"{separator}:0"] + [f"{separator}:{second}"] * (model.between - 1))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"{first} $A {separator}",
+        pair=f"{first} $A {between} $B:{second} {separator}:{second}",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, separator)],
+    )
+    inputs = ["input_ids", *(["token_type_ids"] if model.types else []), "attention_mask"]
+    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token=padding,
+        unk_token=unknown,
+        cls_token=first,
+        sep_token=separator,
+        model_input_names=inputs,
+    )
+
+
+def change_json(file: Path, **changes: Any) -> None:
+    """Set keys of a model's file; a key that is None goes."""
+    content = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    content |= changes
+    kept = {key: value for key, value in content.items() if value is not None}
+    file.write_text(json.dumps(kept), encoding="utf-8")
