@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from ranking.cascade.schedule import check
 from ranking.context import Reading
-from ranking.transformer.classifier import Classifier, classified
+from ranking.transformer.classifier import HEADS, Classifier, FirstToken, Head, HeadName, classified, head_name
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
@@ -34,8 +34,8 @@ SENTENCE = Reading()
 class CascadeModel(nn.Module):
     """An encoder and its partial classifiers, one after layer ρ(i) for each of `exits`; the last one after its last layer."""
 
-    def __init__(self, encoder: LayeredEncoder, exits: Sequence[int]) -> None:
-        """Raises ValueError where the exits do not increase or do not end at the encoder's depth."""
+    def __init__(self, encoder: LayeredEncoder, exits: Sequence[int], head: HeadName = "classifier") -> None:
+        """`head`: of the last exit. Raises ValueError where the exits do not increase or do not end at the encoder's depth."""
         super().__init__()
         self.exits = tuple(exits)
         check(self.exits, [0.0] * (len(self.exits) - 1))
@@ -45,7 +45,8 @@ class CascadeModel(nn.Module):
             )
         self.encoder = encoder
         self.reading = SENTENCE
-        self.classifiers = nn.ModuleList(Classifier(encoder.shape.width, encoder.shape.dropout) for _ in exits)
+        size = encoder.shape.width, encoder.shape.dropout
+        self.classifiers = nn.ModuleList([*(Classifier(*size) for _ in self.exits[:-1]), HEADS[head](*size)])
 
     def body(self) -> LayeredEncoder:
         """The whole transformer, for another model to begin with."""
@@ -89,7 +90,7 @@ class CascadeModel(nn.Module):
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
-        return [classified(cast(Classifier, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
+        return [classified(cast(Head, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """What `run` gives at an exit [n, d] → scores [texts]."""
@@ -109,6 +110,13 @@ class CascadeModel(nn.Module):
         return scorer.requires_grad_(False).eval()
 
 
+def published(encoder: LayeredEncoder, head: FirstToken) -> CascadeModel:
+    """The monolithic model that a published sequence classifier is: its head reads the first token."""
+    model = CascadeModel(encoder, [encoder.shape.layers])
+    model.classifiers[-1], model.reading = head, Reading(pooling="first")
+    return model
+
+
 def grown(monolithic: CascadeModel, exits: Sequence[int]) -> CascadeModel:
     """A cascade that begins with a monolithic model's body and classifier; the other classifiers are new."""
     cascade = CascadeModel(monolithic.encoder, exits)
@@ -126,7 +134,8 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
-    details = {"exits": model.exits, **model.reading.details(SENTENCE)}
+    head = head_name(cast(Head, model.classifiers[-1]))
+    details = {"exits": model.exits, **model.reading.details(SENTENCE)} | ({} if head == "classifier" else {"head": head})
     save_transformer(folder, name, details, model, tokeniser, store, words)
 
 
@@ -146,6 +155,6 @@ def load(folder: Path, name: str, source: Callable[[str], Path] = Path) -> tuple
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> CascadeModel:
-    model = CascadeModel(encoder, config["exits"])
+    model = CascadeModel(encoder, config["exits"], config.get("head", "classifier"))
     model.reading = Reading.of(config, SENTENCE)
     return model

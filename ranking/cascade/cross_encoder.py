@@ -1,7 +1,7 @@
 """Export: a checkpoint of `pointwise`, or of `cascade` up to one of its exits, becomes a folder that sentence-transformers
 loads as a cross-encoder, without code of ours.
 
-The encoder takes Hugging Face's names back; the mean over all tokens, the two layers with tanh and the one that gives the
+The encoder takes Hugging Face's names back; the mean over all tokens, the layers of the head and the one that gives the
 score are modules of sentence-transformers. `CrossEncoder(folder).predict(pairs)` gives our scores, logits, but for the last
 digits: it pads, and works in fp32. It cuts a pair that is too long where we do, without counting, and it drops no candidate.
 
@@ -27,7 +27,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from ranking.cascade.cascade_model import CascadeModel, load
-from ranking.transformer.classifier import Classifier
+from ranking.transformer.classifier import FirstToken, Head
 from ranking.transformer.packing import Tokeniser
 from schemas.atomic_files import replace_folder
 from schemas.model_files import write_sums
@@ -73,7 +73,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [
             Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
-            *_head(cast(Classifier, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
+            *_head(cast(Head, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
         ]
         exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
         unfinished = out.with_name(f".{out.name}.tmp")
@@ -86,13 +86,14 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
     return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
 
 
-def _head(classifier: Classifier, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
+def _head(classifier: Head, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
-    linears = [(classifier.first, nn.Tanh(), None), (classifier.second, nn.Tanh(), None)]
+    activation: nn.Module = nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()
+    hidden = [classifier.first] if isinstance(classifier, FirstToken) else [classifier.first, classifier.second]
     modules: list[nn.Module] = [Pooling(width, pooling)]
-    for linear, activation, name in [*linears, (classifier.score, nn.Identity(), "scores")]:
-        dense = Dense(width, linear.out_features, activation_function=activation, module_output_name=name)
+    for linear, function, name in [*((each, activation, None) for each in hidden), (classifier.score, nn.Identity(), "scores")]:
+        dense = Dense(width, linear.out_features, activation_function=function, module_output_name=name)
         dense.linear.load_state_dict(linear.state_dict())
         modules.append(dense)
     return modules

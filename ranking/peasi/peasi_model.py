@@ -14,7 +14,7 @@ E is the first token's encoding. What PR reads of a passage, and another E(q, p)
 Our choices. Two classes' softmax is one number's sigmoid: PR has one row of W, and its score is the logit. EASI has k slots
 (a setting).
 
-Not the paper's, and only where a checkpoint says so: PR's head is a cross-encoder's classifier C (`head`), so that it can begin
+Not the paper's, and only where a checkpoint says so: PR's head is that of a cross-encoder, C (`head`), so that it can begin
 as one that ranks sentences ends. In the joint variant its logit is then C(E(q, p)) + V · tanh(E(q, c1 … ck)). Or EASI reads
 the whole passage, and its title if PR does, and scores each sentence's vector, the mean of its own tokens, by a classifier
 (`extractor` 'span'): the softmax goes over all sentences of the passage, and no k is fixed. PR ⊕ EASI then reads the vector of
@@ -27,7 +27,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 import torch.nn.functional as F
@@ -36,7 +36,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ranking.context import Pooling, Reading
 from ranking.peasi.calibration import Calibration
-from ranking.transformer.classifier import Classifier, classified_pooled
+from ranking.transformer.classifier import HEADS, Classifier, Head, HeadName, classified_pooled
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Packed, Tokeniser
 from ranking.transformer.pooling import pool, pool_stretches
@@ -46,7 +46,7 @@ PASSAGE = Reading(("passage",), "first")
 """What PR reads unless its checkpoint says otherwise: the passage alone, by the first token."""
 
 Variant = Literal["pr", "easi", "mtl0", "mtl1", "joint"]
-Head = Literal["linear", "classifier"]
+PassageHead: TypeAlias = Literal["linear"] | HeadName
 Extractor = Literal["slots", "span"]
 
 
@@ -59,7 +59,7 @@ class PeasiModel(nn.Module):
         encoder: LayeredEncoder,
         variant: Variant,
         slots: int,
-        head: Head = "linear",
+        head: PassageHead = "linear",
         extractor: Extractor = "slots",
     ) -> None:
         """`encoder`: PR's, and EASI's where they share it or EASI is alone; else EASI's is new, of the same shape.
@@ -70,7 +70,7 @@ class PeasiModel(nn.Module):
         super().__init__()
         if slots < 1:
             raise ValueError(f"{slots} slots; EASI needs at least one")
-        for key, value, known in (("head", head, get_args(Head)), ("extractor", extractor, get_args(Extractor))):
+        for key, value, known in (("head", head, ("linear", *HEADS)), ("extractor", extractor, get_args(Extractor))):
             if value not in known:
                 raise ValueError(f"{key} = {value!r}: unknown; known: {', '.join(known)}")
         self.variant, self.slots, self.head, self.extractor = variant, slots, head, extractor
@@ -78,10 +78,12 @@ class PeasiModel(nn.Module):
         width = encoder.shape.width
         self.encoder = encoder
         self.easi_encoder = LayeredEncoder(encoder.shape) if variant in ("mtl1", "joint") else None
-        linear, classifier = (variant != "easi" and head == name for name in get_args(Head))
+        linear = variant != "easi" and head == "linear"
         self.passage = nn.Linear(2 * width if variant == "joint" else width, 1) if linear else None
-        self.classifier = Classifier(width, encoder.shape.dropout) if classifier else None
-        self.beside = nn.Linear(width, 1, bias=False) if classifier and variant == "joint" else None
+        self.classifier: Head | None = None
+        if variant != "easi" and head != "linear":
+            self.classifier = HEADS[head](width, encoder.shape.dropout)
+        self.beside = nn.Linear(width, 1, bias=False) if self.classifier is not None and variant == "joint" else None
         slotted, span = (variant != "pr" and extractor == name for name in get_args(Extractor))
         self.sentence = nn.Linear(width, slots, bias=False) if slotted else None
         self.span = Classifier(width, encoder.shape.dropout) if span else None
@@ -103,7 +105,7 @@ class PeasiModel(nn.Module):
                 self.passage.weight.zero_()[:, :known] = other.passage.weight[:, : self.passage.weight.shape[1]]
                 self.passage.bias.copy_(other.passage.bias)
 
-    def take_classifier(self, classifier: Classifier) -> None:
+    def take_classifier(self, classifier: Head) -> None:
         """Begin PR with a cross-encoder's classifier; what reads EASI's embedding beside it is 0."""
         assert self.classifier is not None
         self.classifier.load_state_dict(classifier.state_dict())

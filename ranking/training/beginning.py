@@ -1,7 +1,8 @@
 """What a training of a transformer begins with: a transformer in Hugging Face's format, or a checkpoint of ours.
 
-Which checkpoints can be begun with is said by their registry entries (`Training.start`); which of them a method takes over,
-and how, by its builder.
+A sequence classifier in Hugging Face's format, such as TANDA's, is a body and a head: it is begun with as a checkpoint of
+`pointwise` is. Which checkpoints can be begun with is said by their registry entries (`Training.start`); which of them a method
+takes over, and how, by its builder.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import nn
 
+from ranking.cascade.cascade_model import published
 from ranking.checkpoint import kind_of
 from ranking.entry import resolve
 from ranking.registry import trainings
@@ -23,6 +25,7 @@ from ranking.training.state import HISTORY, STATE
 from ranking.transformer.body_settings import BodySettings
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Tokeniser
+from ranking.transformer.published import load_with_head
 from ranking.transformer.transformer_checkpoint import WordSource, word_source
 
 
@@ -47,7 +50,7 @@ class Start:
     """As the training file writes it; of a checkpoint the folder's name."""
     description: str
     format: str | None
-    """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format."""
+    """The checkpoint's format, as `Entry.checkpoint`; None for a transformer in Hugging Face's format without a head."""
     model: Trained | None
     """The checkpoint's; None for a transformer in Hugging Face's format."""
     encoder: LayeredEncoder
@@ -84,17 +87,22 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
     folder = inputs.path(name)
     if not is_checkpoint(folder):
         source = inputs.model(str(folder) if folder.is_dir() else name)
-        encoder = LayeredEncoder.load(source, layers)
+        encoder, head = load_with_head(source, layers)
         description = f"body {name}, {encoder.shape.layers} layers of {encoder.shape.width}"
-        return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
+        if head is None:
+            return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
+        model = published(encoder, head)
+        return Start(name, f"{description}, and its head", "pointwise", model, encoder, source, WordSource.read(name, source))
     kind = kind_of(folder)
     training = trainings().get(kind)
     if training is None or training.start is None:
         raise ValueError(f"{folder} is a checkpoint of {kind}, which has no transformer to begin with")
     load: Callable[[Path, Callable[[str], Path]], tuple[Trained, Tokeniser]] = resolve(training.start)
-    model, tokeniser = load(folder, inputs.model)
+    of_checkpoint, tokeniser = load(folder, inputs.model)
     description = f"begun with {folder.name}"
-    return Start(folder.name, description, kind, model, model.encoder, tokeniser.path.parent, word_source(folder))
+    return Start(
+        folder.name, description, kind, of_checkpoint, of_checkpoint.encoder, tokeniser.path.parent, word_source(folder)
+    )
 
 
 def is_checkpoint(folder: Path) -> bool:

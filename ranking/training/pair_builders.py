@@ -69,7 +69,7 @@ def build_multihead(inputs: TrainingInputs[StudentSettings]) -> Built:
         model = split_model(whole, *form)
     else:
         model = split(start.encoder, *form)
-    if settings.pooling not in (None, "first") and model.form == "first" and len(model.exits) == 1:
+    if settings.pooling not in (None, "first") and model.form != "mean" and len(model.exits) == 1:
         raise ValueError(
             f"transformer.pooling = {settings.pooling!r}: heads that begin with a transformer read its first token; leave it "
             "out, or begin with a checkpoint of pointwise or cascade"

@@ -27,13 +27,13 @@ from ranking.peasi import peasi_model
 from ranking.peasi.passage_reader import Reader
 from ranking.peasi.passage_settings import PassageSettings
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
-from ranking.peasi.peasi_model import Extractor, Head, PeasiModel, side_by_side
+from ranking.peasi.peasi_model import Extractor, PassageHead, PeasiModel, side_by_side
 from ranking.peasi.windows import Windows, read_windows
 from ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
 from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev, Ranks
-from ranking.transformer.classifier import Classifier
+from ranking.transformer.classifier import Head, head_name
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Packed, Tokeniser
 from schemas.labels import LabelledPassage
@@ -211,7 +211,7 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
     over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the classifier of a cross-encoder whose
-    pooling the settings name.
+    pooling the settings name, and the head of a published one.
 
     Raises ValueError if the settings do not fit each other or what the training begins with.
     """
@@ -231,7 +231,7 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         model.take_passage_head(start.model)
         model.reading = start.model.reading
     elif model.classifier is not None and (of_sentences := _cross_encoder(start)):
-        model.take_classifier(cast(Classifier, of_sentences.classifiers[-1]))
+        model.take_classifier(cast(Head, of_sentences.classifiers[-1]))
     if model.reads_passages or (extractor == "span" and not settings.pooling):
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
@@ -264,12 +264,14 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}")
 
 
-def _head(settings: PassageSettings, start: Start) -> Head:
-    """PR's: as in a checkpoint of `peasi`, or the classifier of a cross-encoder whose pooling the settings name."""
+def _head(settings: PassageSettings, start: Start) -> PassageHead:
+    """PR's: as in a checkpoint of `peasi`; or a cross-encoder's whose pooling the settings name, or that was published."""
     if isinstance(start.model, PeasiModel):
         return start.model.head
     of_sentences = _cross_encoder(start)
-    return "classifier" if of_sentences and of_sentences.reading.pooling == settings.pooling else "linear"
+    head = head_name(cast(Head, of_sentences.classifiers[-1])) if of_sentences else "classifier"
+    pooling = settings.pooling or (None if head == "classifier" else "first")
+    return head if of_sentences and of_sentences.reading.pooling == pooling else "linear"
 
 
 def _extractor(settings: PassageSettings, start: Start) -> Extractor:
