@@ -203,7 +203,7 @@ def _agreement(report: RunReport) -> Html:
                 continue
             upper = (a, b) in same
             value = same[a, b] if upper else rho[a, b]
-            shown = percent(value) if upper else NOTHING if value is None else f"{value:.2f}"
+            shown = percent(value) if upper else NOTHING if value is None else f"{round(value, 2) + 0.0:.2f}"
             shade = f"--shade:{max(0.0, value or 0.0):.2f}"
             cells.append(element("td", shown, class_="upper" if upper else "lower", style=shade))
         rows.append(element("tr", *cells))

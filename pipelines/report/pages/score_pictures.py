@@ -17,7 +17,7 @@ def score_section(report: RunReport) -> Html:
         "scores",
         element("div", *map(_histogram, report.stages), class_="figures"),
         about="Above the line: candidates that went on. Below: those that left in the stage. Each side is scaled to its own "
-        "tallest bar. Scores of one stage say little about those of another.",
+        "tallest bar. Passages that a plan made of sentences have the scores of their best ones, and are counted too.",
     )
 
 
