@@ -139,6 +139,11 @@ class Entry:
     training: Training | None = None
 
     @property
+    def stores_vectors(self) -> bool:
+        """Whether what is stored of sentences are an encoder's vectors, and no codes of its checkpoint."""
+        return self.uses_encoder or self.pretrained is not None
+
+    @property
     def reranker(self) -> type[Reranker]:
         """The reranker's class; its module is imported now."""
         reranker: type[Reranker] = resolve(self.location)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ranking.entry import Entry, StageBefore, Training, resolve
-from ranking.reranker import Reranker, Resources, SentenceEncoder
+from ranking.reranker import LoadEncoder, Reranker, Resources, SentenceEncoder, no_encoder_of
 
 PACKAGES = (
     "ranking.baselines",
@@ -61,6 +61,7 @@ def load_reranker(
     *,
     encoder: Callable[[], SentenceEncoder] = no_encoder,
     model: Callable[[str], Path] = Path,
+    encoder_of: LoadEncoder = no_encoder_of,
     device: str = "cpu",
     before: Sequence[StageBefore] = (),
     **settings: Any,
@@ -71,5 +72,13 @@ def load_reranker(
     """
     entry = find(name)
     return entry.load(
-        Resources(entry.stage(**settings), entry.folder(checkpoint, model), encoder, model, device, tuple(before))
+        Resources(
+            entry.stage(**settings),
+            entry.folder(checkpoint, model),
+            encoder,
+            model,
+            device,
+            tuple(before),
+            encoder_of=encoder_of,
+        )
     )

@@ -42,6 +42,19 @@ class SentenceEncoder(Protocol):
         ...
 
 
+class LoadEncoder(Protocol):
+    """Loads a published encoder of sentences."""
+
+    def __call__(self, name: str, *, max_tokens: int, precision: Literal["auto", "fp32", "bf16"]) -> SentenceEncoder:
+        """By folder or hub name; `max_tokens`: after which a text is cut, at most what the model takes. Raises RuntimeError if
+        it cannot be had."""
+        ...
+
+
+def no_encoder_of(name: str, *, max_tokens: int, precision: str) -> SentenceEncoder:
+    raise ValueError(f"the reranker needs the sentence encoder {name!r}, and nothing is given that loads it")
+
+
 class StoredCode(Protocol):
     """A sentence that was encoded when it was indexed."""
 
@@ -107,6 +120,8 @@ class Resources:
     """Those that were searched for the candidates, of 'bm25' and 'dense'; None if it is not known."""
     path: Callable[[str], Path] = Path
     """A file's name, as the settings have it, to where it is."""
+    encoder_of: LoadEncoder = no_encoder_of
+    """Loads an encoder that is the stage's own."""
 
     def stage(self, kind: type[Settings]) -> Settings:
         """The settings, as those of a reranker with further keys. Raises TypeError if they are another reranker's."""

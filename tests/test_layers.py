@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "ranking.multihead": "schemas ranking ranking.transformer ranking.cascade",
     "ranking.hashing": "schemas ranking ranking.transformer",
     "ranking.peasi": "schemas ranking ranking.transformer ranking.evaluation",
-    "ranking.pretrained": "schemas ranking ranking.transformer",
+    "ranking.pretrained": "schemas ranking ranking.baselines ranking.transformer",
     "ranking.training": "schemas ranking ranking.evaluation ranking.word_vectors ranking.transformer ranking.cosinet "
     "ranking.cascade ranking.multihead ranking.hashing ranking.peasi",
     # Commands: the ground, then what files hold, then steps, then what is made of their output, then the command line.

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from indexing.shards.dense import DEFAULT, find_model
@@ -50,6 +52,17 @@ SETTINGS: dict[str, dict[str, Any]] = {name: {"weights": {"overlap": 1.0}} for n
 """What a stage of the reranker cannot do without, in a plan where one of `overlap` comes before."""
 
 
+def stage_settings(name: str, folder: Path) -> dict[str, Any]:
+    """SETTINGS, and for `scores` a table that knows the question q1 and a few sentences."""
+    if name != "scores":
+        return SETTINGS.get(name, {})
+    texts = ["Rome is old.", "It lies on the Tiber.", "Paris is the capital of France."]
+    folder.mkdir(exist_ok=True)
+    rows = {"question_id": ["q1"] * len(texts), "text": texts, "score": [0.5, 2.0, -1.0]}
+    pq.write_table(pa.table(rows), folder / "scores.parquet")
+    return {"table": str(folder / "scores.parquet")}
+
+
 def write_body(folder: Path, seed: int = 0, **shape: int) -> str:
     """A transformer with the default's tokenizer, as a folder that a training can begin with; returns the folder."""
     torch.manual_seed(seed)
@@ -58,7 +71,7 @@ def write_body(folder: Path, seed: int = 0, **shape: int) -> str:
     return str(folder)
 
 
-def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int = 0, **settings: int) -> Path:
+def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int = 0, **settings: float) -> Path:
     """A dense encoder of this kind (BertModel, DPRContextEncoder, …), as its library saves it, with the default's tokenizer."""
     import transformers
 
@@ -102,6 +115,8 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
         hashing_model.save(folder, enlarged(HashingModel(LayeredEncoder(SHAPE), "has", 8)), tokeniser())
     elif name == "cross_encoder":
         write_dense(folder, "BertForSequenceClassification", num_labels=1)
+    elif name == "bi_encoder":
+        write_dense(folder)
     elif name.startswith("peasi"):
         peasi_model.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
     else:

@@ -17,7 +17,7 @@ from pipelines.errors import SETTINGS, USAGE, JobError
 from pipelines.evaluate.candidate_values import SureValue
 from pipelines.execution.progress import print_line
 from pipelines.steps.missing_context import check_context
-from pipelines.steps.models import dense_encoder, device_of
+from pipelines.steps.models import dense_encoder, device_of, encoder_loader
 from ranking.baselines.overlap import RULES, WORDS, Rule, rule_scores
 from ranking.entry import StageSettings
 from ranking.lists import ranked_list
@@ -110,7 +110,13 @@ def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
     try:
         find(name).stage(**settings).check_scores(())
         reranker = load_reranker(
-            name, options.checkpoint, encoder=dense_encoder, model=find_model, device=device_of("auto"), **settings
+            name,
+            options.checkpoint,
+            encoder=dense_encoder,
+            model=find_model,
+            encoder_of=encoder_loader(),
+            device=device_of("auto"),
+            **settings,
         )
         return reranker, find(name).folder(options.checkpoint, find_model)
     except ValidationError as e:

@@ -12,7 +12,7 @@ from pipelines.config.job_file import Job, Rerank
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.steps import sentence_codes
-from pipelines.steps.models import device_of, encoder_inputs, passage_encoder, shared
+from pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
 from ranking.entry import Entry, file_keys, file_names
 from ranking.plan import Stage, check_plan, stages_before
 from ranking.registry import find
@@ -62,6 +62,7 @@ def load_stages(
                 models[stage.key],
                 indexes,
                 job.file,
+                encoder_loader(job.folder, job.workers.device),
             )
             plan.append(Stage(stage.key, _load(entry, resources, run if codes is not None else None), stage.keep, folder))
         except ValueError as e:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Hashable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import RLock
 from typing import Any, Literal, TypeVar, cast
@@ -137,6 +137,11 @@ def dense_encoder(
             precision=kind,
         ),
     )
+
+
+def encoder_loader(beside: Path | None = None, device: Device = "auto") -> Callable[..., Encoder]:
+    """Loads the encoders that stages have of their own, each once in this process; `beside` as `find_model`'s."""
+    return partial(dense_encoder, beside=beside, device=device)
 
 
 def passage_encoder(job: Job) -> Encoder:

@@ -19,7 +19,7 @@ from indexing.shards.shard import stored_codes
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.manifests.manifest import fetch_shard, read_manifest
-from pipelines.steps.models import device_of, encoder_inputs, folder_digest, passage_encoder, shared
+from pipelines.steps.models import device_of, encoder_inputs, encoder_loader, folder_digest, passage_encoder, shared
 from ranking.entry import StageSettings
 from ranking.registry import find
 from ranking.reranker import Resources, SentenceEncoder, naming
@@ -53,8 +53,10 @@ def codes_digest(job: Job, stage: StageSettings) -> str | None:
     """
     entry, folder = find(stage.reranker), checkpoint_folder(job, stage)
     decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
-    if decisive is None or not entry.uses_encoder:
+    if decisive is None or not entry.stores_vectors:
         return None if decisive is None else checkpoint_digest(job, stage)
+    if not entry.uses_encoder:
+        return hashlib.sha256(json.dumps([checkpoint_digest(job, stage), *decisive]).encode()).hexdigest()[:32]
     encoder = {**encoder_inputs(job, questions=False), "tokens": job.index.encoder_tokens, "precision": job.index.precision}
     return hashlib.sha256(json.dumps([encoder, *decisive]).encode()).hexdigest()[:32]
 
@@ -79,7 +81,7 @@ def inputs(job: Job) -> dict[str, str]:
     """What the fingerprint of index holds of the codes: the digests of each reranker's checkpoints, or of its vectors."""
     digests: dict[str, list[str]] = {}
     for digest, stage in sorted(planned(job).items()):
-        what = "sentence vectors" if find(stage.reranker).uses_encoder else "checkpoints"
+        what = "sentence vectors" if find(stage.reranker).stores_vectors else "checkpoints"
         digests.setdefault(f"{what} of {stage.reranker}", []).append(digest)
     return {what: ", ".join(of_reranker) for what, of_reranker in sorted(digests.items())}
 
@@ -94,7 +96,10 @@ class Coder:
         device = device_of(job.workers.device)
         self._stage, self._folder = stage.key, checkpoint_folder(job, stage)
         encoder = partial(passage_encoder, job) if entry.uses_encoder else _no_encoder
-        resources = Resources(stage, self._folder, encoder, partial(find_model, beside=job.folder), device)
+        encoder_of = encoder_loader(job.folder, job.workers.device)
+        resources = Resources(
+            stage, self._folder, encoder, partial(find_model, beside=job.folder), device, encoder_of=encoder_of
+        )
         self._coder = entry.coder.load(resources)
         self.model, self.width = digest, self._coder.width
         self.form, self.precision = self._coder.form, self._coder.precision
@@ -133,7 +138,7 @@ def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> Se
         fetch_shard(run / "shards" / part.file, part.sha256, lambda name: name.startswith(f"{FOLDER}/"))
         for part in manifest.parts
     ]
-    return stored_codes(folders, digest, verify, digests, vectors=find(stage.reranker).uses_encoder)
+    return stored_codes(folders, digest, verify, digests, vectors=find(stage.reranker).stores_vectors)
 
 
 def check_stored(job: Job, run: Path | None = None) -> None:

@@ -1,13 +1,14 @@
-"""Rerankers whose models others have published: by folder or by name, as they are."""
+"""Rerankers whose models others have published, by folder or by name, as they are; and scores that were computed elsewhere."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from ranking.baselines import SimilarityStage
 from ranking.context import Part, Reading
-from ranking.entry import ContextStage, Entry
+from ranking.entry import ContextStage, Entry, FileName, StageSettings
 
 
 class CrossEncoderStage(ContextStage):
@@ -43,11 +44,44 @@ class CrossEncoderStage(ContextStage):
         return context
 
 
+class BiEncoderStage(SimilarityStage):
+    """A stage of a published encoder of sentences, with the keys of `similarity`."""
+
+    limit: int | None = Field(
+        None, ge=8, description="tokens of a text, after which it is cut; the model's own, and at most that, if absent"
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="arithmetic; 'auto' is bf16 on CUDA and on processors with AMX, else fp32"
+    )
+
+
+class ScoresStage(StageSettings):
+    """A stage whose scores were computed elsewhere."""
+
+    table: Annotated[str, FileName(required=True)] = Field(
+        description="Parquet of question_id, candidate_id or text, and the scores; relative to the job file"
+    )
+    column: str = Field("score", description="the table's column of scores, higher is better")
+    missing: Literal["count", "refuse"] = Field(
+        "count",
+        description="a candidate that the table does not have: 'count' gives it the lowest score of its list and counts it, "
+        "'refuse' ends with an error (65)",
+    )
+
+
 ENTRIES = (
+    Entry(
+        "bi_encoder",
+        "ranking.pretrained.bi_encoder:BiEncoder",
+        settings=BiEncoderStage,
+        pretrained="an encoder of sentences, such as a sentence-transformers model",
+        sentence_codes="ranking.pretrained.bi_encoder:PublishedVectorCoder",
+    ),
     Entry(
         "cross_encoder",
         "ranking.pretrained.sequence_classifier:CrossEncoder",
         settings=CrossEncoderStage,
         pretrained="a CrossEncoder, or another model whose architecture ends in ForSequenceClassification",
     ),
+    Entry("scores", "ranking.pretrained.stored_scores:StoredScores", settings=ScoresStage),
 )

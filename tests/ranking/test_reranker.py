@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from pipelines.steps.models import encoder_loader
 from ranking.baselines.overlap import Overlap
 from ranking.entry import StageBefore
 from ranking.plan import Stage, StageWork, check_plan, run_stages, to_passages, to_sentences
@@ -18,7 +19,7 @@ from ranking.registry import RERANKERS, find, load_reranker
 from ranking.reranker import Reranker, Resources, ScoreNotFinite, left_at, order_by
 from schemas.corpus import Passage, Question, Sentence
 from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
-from tests.tiny import SETTINGS, checkpoint
+from tests.tiny import checkpoint, stage_settings
 
 TEXTS = {
     "d1": ["Rome is the capital of Italy.", "It lies on the Tiber.", "Rome is old."],
@@ -71,9 +72,13 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.fixture
-def loaded(written: tuple[str, str | None]) -> Reranker:
+def loaded(written: tuple[str, str | None], tmp_path: Path) -> Reranker:
     return load_reranker(
-        *written, encoder=LetterEncoder, before=[StageBefore("overlap", "overlap")], **SETTINGS.get(written[0], {})
+        *written,
+        encoder=LetterEncoder,
+        encoder_of=encoder_loader(),
+        before=[StageBefore("overlap", "overlap")],
+        **stage_settings(written[0], tmp_path),
     )
 
 
@@ -137,7 +142,9 @@ def test_an_unknown_reranker_is_refused_with_the_nearest_name() -> None:
         find("overlp")
 
 
-@pytest.mark.parametrize("name", sorted(name for name, entry in RERANKERS.items() if entry.checkpoint or entry.pretrained))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, entry in RERANKERS.items() if entry.checkpoint or name == "cross_encoder")
+)
 def test_its_model_is_where_the_resources_say(name: str, tmp_path: Path) -> None:
     """On the device 'meta' tensors have a shape and no numbers; Cosinet's table, which is read at once, cannot be there."""
     if name.startswith("cosinet"):

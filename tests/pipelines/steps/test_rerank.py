@@ -25,7 +25,7 @@ from ranking.reranker import Reranker, Resources
 from schemas.corpus import Document, Question
 from schemas.model_files import write_sums
 from schemas.ranked import Answer, ScoredCandidate
-from tests.tiny import SETTINGS, checkpoint
+from tests.tiny import SETTINGS, checkpoint, stage_settings
 
 TOY = {
     "toy/__init__.py": """
@@ -260,6 +260,7 @@ def test_the_device_of_the_job_reaches_every_reranker(tmp_path, monkeypatch) -> 
         assert (written is None) == (entry.checkpoint is entry.pretrained is None)
         stage = f'reranker = "{name}"\n' + (f"checkpoint = '{written}'\n" if written else "")
         stage += "weights = {bm25 = 1.0}\n" if name in SETTINGS else ""
+        stage += f"table = '{stage_settings(name, tmp_path)['table']}'\n" if name == "scores" else ""
         job_plan.load_stages(load(job_of(tmp_path, stage, more='[workers]\ndevice = "cpu"\n')), lambda: None)
     assert devices == dict.fromkeys(registry.RERANKERS, "cpu")
 
