@@ -25,7 +25,8 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _META_CHARSET = re.compile(
     rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I
 )
-_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Burmese, Khmer, CJK
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # Thai, Lao, Burmese, Khmer, CJK
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
 _SAMPLE = 10_000  # characters that the language is detected in
 _SURE = 400  # distance up to which Resiliparse's fast detector is right on every page tried; py3langid, 30 times slower, beyond

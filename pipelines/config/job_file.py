@@ -35,6 +35,16 @@ class Ingest(Section):
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
     require_title: bool = Field(True, description="refuse HTML pages without a title")
+    near_duplicates: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="0.8 or more: of pages whose runs of five words have this Jaccard similarity, only the one with the "
+        "smallest id is kept; 0 = only pages of equal text are duplicates",
+    )
+    since: str | None = Field(
+        None, description="folder of an earlier run; pages near one of its documents, or equal to it, are near duplicates"
+    )
     passages: Literal["sentences", "dpr"] = Field(
         "sentences", description="'sentences' packs whole sentences; 'dpr' cuts blocks of exactly passage_words words"
     )
@@ -48,6 +58,16 @@ class Ingest(Section):
     comments: bool = Field(True, description="readers' comments and the posts of a forum are main text")
     page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
     max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
+
+    @model_validator(mode="after")
+    def _near_enough(self) -> Self:
+        if 0 < self.near_duplicates < 0.8:
+            raise ValueError(
+                f"near_duplicates is 0 or from 0.8 to 1, not {self.near_duplicates:g}: fewer would be found of less similar"
+            )
+        if self.since is not None and not self.near_duplicates:
+            raise ValueError("since needs near_duplicates, the similarity from which pages are refused; 0.8, say")
+        return self
 
 
 class Index(Section):

@@ -26,7 +26,7 @@ from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest import domain_filter
+from pipelines.ingest import domain_filter, near_duplicates
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
@@ -68,7 +68,9 @@ def step_of(job: Job, run: Path) -> Step:
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
         inputs["domain_list"] = sha256(domain_list)
-    settings = job.ingest.model_dump(exclude={"input", "domain_list", "max_reject_share"})
+    if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
+        inputs["since"] = earlier.digest()
+    settings = job.ingest.model_dump(exclude={"input", "domain_list", "max_reject_share", "since"})
     return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
 
 
@@ -101,7 +103,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             naming_what_is_missing(step, len(files)),
             pipeline(beam_options, job.workers.processes, len(files)) as root,
         ):
-            define(root, len(files), settings, step)
+            define(root, len(files), settings, step, near_duplicates.earlier_run(job, settings, run))
     outcome = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(files))
@@ -119,7 +121,7 @@ def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
     return {file.name: "" for file in files if file.number in counted} | digests
 
 
-def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step) -> None:
+def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step, earlier: Folder[Document] | None = None) -> None:
     """The pipeline: parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
     units = root | "Files" >> Units(files)
     keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work))  # (bucket, FileKeys)
@@ -128,8 +130,13 @@ def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step) -> Non
         | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
         | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
     )
+    near = [near_duplicates.near(root, duplicates, files, settings, earlier, step)] if settings.near_duplicates else []
     (
-        (duplicates, root | "Pending files" >> Units(files, but=step.reports) | "Without any" >> beam.Map(_without_duplicates))
+        (
+            duplicates,
+            *near,
+            root | "Pending files" >> Units(files, but=step.reports) | "Without any" >> beam.Map(_without_duplicates),
+        )
         | "And those without any" >> beam.Flatten()
         | "By file" >> beam.GroupByKey()  # (unit, its Duplicates in any order, and None if it is pending)
         | "Cut passages" >> beam.ParDo(CutPassages(settings, step))

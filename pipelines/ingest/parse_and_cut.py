@@ -39,8 +39,8 @@ Bucket: TypeAlias = tuple[str, int]
 """(reason, number below BUCKETS)."""
 FileKeys: TypeAlias = tuple[int, str, Rows, Keys]
 """A bucket's keys of one file: (unit, SHA-256 of its part of documents, rows in that part, keys [rows, 2])."""
-Duplicates: TypeAlias = tuple[str, str, Rows]
-"""(SHA-256 of a part of documents, reason, rows in that part)."""
+Duplicates: TypeAlias = tuple[str, str, Rows, Sequence[str]]
+"""(SHA-256 of a part of documents, reason, rows in that part; of near duplicates the id that is kept for each row)."""
 
 
 def document_rules(settings: Ingest, domains: Set[str] | None = None) -> DocumentRules:
@@ -134,7 +134,7 @@ def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tup
     members = sorted(members, key=lambda member: member[0])
     lost = exact_duplicates.losers([(unit, keys) for unit, _, _, keys in members])
     for unit, documents, rows, _ in members:
-        yield unit, (documents, bucket[0], rows[lost[unit]])
+        yield unit, (documents, bucket[0], rows[lost[unit]], ())
 
 
 def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
@@ -144,12 +144,13 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
     Raises JobError (74) if the duplicates are rows of other documents than those of the parsed file.
     """
     parsed = parsed_files(step.work).read_one(file.number)
-    searched = {documents for documents, _, _ in duplicates}
+    searched = {documents for documents, *_ in duplicates}
     if parsed is None or searched != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
         what = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {what}", IO)
-    by_reason = sorted(((reason, rows) for _, reason, rows in duplicates), key=lambda pair: pair[0], reverse=True)
+    by_reason = sorted(((reason, rows) for _, reason, rows, _ in duplicates), key=lambda pair: pair[0], reverse=True)
     reason_of = {int(row): reason for reason, rows in by_reason for row in rows}
+    kept_for = {int(row): doc_id for _, _, rows, kept in duplicates if kept for row, doc_id in zip(rows, kept, strict=True)}
     counts = Counter(parsed.counts)
     documents = PartWriter(step.run / "documents", Document, file.number)
     passages = PartWriter(step.run / "passages", Passage, file.number)
@@ -165,7 +166,7 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
             reason = reason_of.get(row)
             if reason is not None:
                 counts[f"rejected.{reason}"] += 1
-                rejects.write([_duplicate(document, reason)])
+                rejects.write([_duplicate(document, reason, kept_for.get(row, ""))])
                 continue
             cut = cutter.split(document)
             if passages.rows >= ROWS_OF_PART:
@@ -210,7 +211,9 @@ def _rejects_of_failed(file: InputFile, parsed: Report | None, why: str, step: S
         yield _rejected(document, REASON, why)
 
 
-def _duplicate(document: Document, reason: str) -> Rejected:
+def _duplicate(document: Document, reason: str, kept: str) -> Rejected:
+    if kept:
+        return _rejected(document, reason, f"its text is nearly that of {kept}, which is kept")
     what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
     return _rejected(document, reason, f"{what} came before in the input")
 

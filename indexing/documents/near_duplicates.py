@@ -1,0 +1,106 @@
+"""Near duplicates by MinHash and locality-sensitive hashing (Broder 1997; Leskovec et al., Mining of Massive Datasets, 3).
+
+A text is the set of its runs of five words; two texts are near if the Jaccard similarity of their sets reaches a threshold. A
+document is a signature of 128 bytes here: what is compared is the share of equal bytes. Only documents whose signatures are
+equal in all rows of one of the bands are compared.
+
+Who stays is decided by ids alone: a document goes if one with a smaller rank is near it, whatever the order in which files
+were read. Rensa computes the signatures, from hashes that are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+from rensa import RMinHash
+
+from indexing.documents.parse import UNSPACED
+
+Signatures: TypeAlias = npt.NDArray[np.uint8]  # [documents, SIZE]
+Bands: TypeAlias = npt.NDArray[np.uint64]  # [documents, BANDS]
+Rank: TypeAlias = tuple[int, str]
+"""(0 for a document of an earlier run, else 1; Document.doc_id): of near documents the one with the smallest stays."""
+
+SIZE, BANDS = 128, 16
+"""Numbers of a signature, and the bands that they are cut into: with eight rows, texts of similarity 0.8 meet in one of the
+bands with probability 0.95, texts of 0.9 with 0.9998."""
+_ROWS = SIZE // BANDS
+_RUN = 5  # words
+_SEED = 1
+_WORDS = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def runs_of_words(text: str) -> npt.NDArray[np.uint64]:
+    """Hashes of the runs of five words, each once; of a shorter text one. In scripts without blanks each character is a word;
+    letter case and punctuation do not count."""
+    words = _WORDS.findall(text.casefold())
+    hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64, len(words))
+    runs = hashes[: max(1, len(hashes) - _RUN + 1)].copy()
+    for n in range(1, min(_RUN, len(hashes))):
+        runs = runs * _MIX ^ hashes[n : n + len(runs)]
+    return np.unique(runs)
+
+
+def signatures(texts: Iterable[str]) -> tuple[Signatures, Bands]:
+    """The signature of each text, and a hash of each of its bands."""
+    sets = [runs_of_words(text).tolist() for text in texts]
+    if not sets:
+        return np.zeros((0, SIZE), np.uint8), np.zeros((0, BANDS), np.uint64)
+    minima = np.array(RMinHash.digest_matrix_from_token_hash_sets(sets, SIZE, _SEED).to_rows(), dtype="<u4")
+    rows = minima.reshape(-1, BANDS, _ROWS)
+    bands = [[xxhash.xxh3_64_intdigest(band.tobytes()) for band in document] for document in rows]
+    return (minima & 0xFF).astype(np.uint8), np.array(bands, np.uint64)
+
+
+def near_pairs(
+    ranks: Sequence[Rank], band: npt.NDArray[np.uint64], rows: Signatures, similarity: float
+) -> Iterator[tuple[int, int]]:
+    """(document, the one that stays for it) of those that are near in one band, whose hashes are `band` [documents].
+
+    In the order of their ranks, each is compared with those that stay before it; the first that is near stays for it.
+    """
+    order = sorted(range(len(ranks)), key=lambda n: ranks[n])
+    hashes = band[order]
+    grouped = np.argsort(hashes, kind="stable")  # within equal hashes still in the order of the ranks
+    starts = np.flatnonzero(np.r_[True, hashes[grouped][1:] != hashes[grouped][:-1], True])
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        if end - start > 1:
+            yield from _near([order[n] for n in grouped[start:end]], ranks, rows, similarity)
+
+
+def _near(members: Sequence[int], ranks: Sequence[Rank], rows: Signatures, similarity: float) -> Iterator[tuple[int, int]]:
+    """The pairs of `near_pairs` among documents with one hash, the smallest rank first."""
+    stay: list[int] = []
+    for member in members:
+        equal = (rows[stay] == rows[member]).mean(axis=1) if stay else np.zeros(0)
+        near = np.flatnonzero(_jaccard(equal) >= similarity)
+        if len(near):
+            if ranks[member][0]:  # a document of the earlier run stays
+                yield member, stay[int(near[0])]
+        else:
+            stay.append(member)
+
+
+def _jaccard(equal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The similarity, estimated from the share of equal bytes; one byte in 256 is equal by chance."""
+    return (equal - 1 / 256) / (1 - 1 / 256)
+
+
+def kept(pairs: Iterable[tuple[Rank, Rank]]) -> Mapping[Rank, Rank]:
+    """Each document that goes → the one that is kept for it, from pairs (goes, stays) of all bands.
+
+    One that stays in one band may go in another: what was to stay for others then hands them on, to a smaller rank each time.
+    """
+    stays: dict[Rank, Rank] = {}
+    for goes, smaller in pairs:
+        stays[goes] = min(smaller, stays.get(goes, smaller))
+    final: dict[Rank, Rank] = {}
+    for rank in sorted(stays):  # a smaller rank was resolved before
+        final[rank] = final.get(stays[rank], stays[rank])
+    return final
