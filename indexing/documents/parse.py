@@ -18,6 +18,8 @@ from resiliparse.parse.lang import detect_fast
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.domains import domain_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
+from indexing.documents.personal_data import MaskName, masked
+from indexing.documents.quality import PresetName, refusal
 from indexing.passages.text import fold, normalise, one_line, visible
 from schemas.corpus import Document, Rejected
 
@@ -27,6 +29,9 @@ _META_CHARSET = re.compile(
 )
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # Thai, Lao, Burmese, Khmer, CJK
 _UNSPACED = re.compile(f"[{UNSPACED}]")
+_META = re.compile(r"<meta\b[^>]{1,1000}>", re.I)
+_ROBOTS = re.compile(r"\bname\s*=\s*[\"']?\s*robots\b", re.I)
+_CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.I)
 _UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
 _SAMPLE = 10_000  # characters that the language is detected in
 _SURE = 400  # distance up to which Resiliparse's fast detector is right on every page tried; py3langid, 30 times slower, beyond
@@ -40,6 +45,9 @@ class DocumentRules:
     min_words: int = 30
     max_characters: int = 1_000_000
     require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
+    quality: tuple[PresetName, ...] = ()  # presets of rules about the text
+    masks: tuple[MaskName, ...] = ()  # what is masked in the text before anything is counted in it
+    refuse_noindex: bool = False  # HTML pages that ask robots not to index them
     domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
 
 
@@ -55,12 +63,14 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         text = decode(page.body, page.charset, page.content_type)
         if text is None:
             return _rejected(page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
+    if is_html and rules.refuse_noindex and (robots := noindex(text)):
+        return _rejected(page, "noindex", robots)
     if is_html:
         try:
             title, text = extractor.extract(text)
         except ExtractionFailed as e:
             return _rejected(page, e.reason, e.detail)
-    title, text = one_line(title), normalise(text)
+    title, text = one_line(title), masked(normalise(text), rules.masks)
     if not text:
         return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
     if is_html and rules.require_title and not title:
@@ -73,6 +83,8 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
     language = language_of(text, page.language)
     if rules.language and language != rules.language:
         return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
+    if refused := refusal(text, language, rules.quality):
+        return _rejected(page, *refused)
     return Document(
         doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
         url=page.url,
@@ -122,6 +134,17 @@ def _readable(text: str) -> str | None:
     """The text; None if too much of it is replacement characters and NULs."""
     unreadable = text.count("\ufffd") + text.count("\0")
     return None if unreadable > _UNREADABLE * len(text) else text
+
+
+def noindex(html: str) -> str:
+    """The <meta name="robots"> of a page that asks not to be indexed ('noindex' or 'none'); '' if there is none."""
+    for meta in _META.finditer(html):
+        tag = meta[0]
+        if _ROBOTS.search(tag) and (content := _CONTENT.search(tag)):
+            words = re.split(r"[\s,]+", (content[1] or content[2] or content[3] or "").lower())
+            if {"noindex", "none"} & set(words):
+                return " ".join(tag.split())[:200]
+    return ""
 
 
 def word_count(text: str) -> int:

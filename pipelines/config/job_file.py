@@ -35,6 +35,14 @@ class Ingest(Section):
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
     require_title: bool = Field(True, description="refuse HTML pages without a title")
+    quality: list[Literal["c4", "gopher", "fineweb"]] = Field(
+        [],
+        description="presets of rules about a page's text, by the corpora that they cleaned; each rule is a reason of its own",
+    )
+    refuse_noindex: bool = Field(False, description="refuse HTML pages whose robots meta tag says noindex or none")
+    mask: list[Literal["email", "phone"]] = Field(
+        [], description="what is replaced by [email] or [phone] in the text of pages, before anything is counted in it"
+    )
     near_duplicates: float = Field(
         0.0,
         ge=0,

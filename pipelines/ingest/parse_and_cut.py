@@ -50,6 +50,9 @@ def document_rules(settings: Ingest, domains: Set[str] | None = None) -> Documen
         min_words=settings.min_words,
         max_characters=settings.max_characters,
         require_title=settings.require_title,
+        quality=tuple(settings.quality),
+        masks=tuple(settings.mask),
+        refuse_noindex=settings.refuse_noindex,
         domains=domains,
     )
 

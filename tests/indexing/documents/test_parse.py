@@ -206,3 +206,29 @@ def test_english_pages_are_told_from_others(extractor: Extractor) -> None:
     english, others = counts.values()
     assert english["language"] <= 4  # four of these pages are German, under an English frame
     assert others["document"] == 0 and others["language"] >= 57
+
+
+@pytest.mark.parametrize(
+    ("meta", "refused"),
+    [
+        ('<meta name="robots" content="noindex, nofollow">', True),
+        ("<META CONTENT='none' NAME=ROBOTS>", True),
+        ("<meta name=robots content=noindex>", True),
+        ('<meta name="robots" content="index,follow">', False),
+        ('<meta name="robots" content="max-image-preview:large">', False),
+        ('<meta name="description" content="noindex">', False),
+    ],
+)
+def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(meta: str, refused: bool, extractor: Extractor) -> None:
+    raw = html(page(ENGLISH, f"<title>The Moon</title>{meta}"))
+    assert isinstance(parse(raw, RULES, extractor), Document)
+    result = parse(raw, DocumentRules(refuse_noindex=True), extractor)
+    assert (isinstance(result, Rejected) and result.reason == "noindex") == refused
+
+
+def test_presets_and_masks_of_the_rules_are_applied(extractor: Extractor) -> None:
+    raw = html(page(f"{ENGLISH} Write to moon@example.org."))
+    document = parse(raw, DocumentRules(masks=("email",)), extractor)
+    assert isinstance(document, Document) and document.text.endswith("Write to [email].")
+    refused = parse(raw, DocumentRules(quality=("gopher",)), extractor)
+    assert isinstance(refused, Rejected) and refused.reason == "gopher_words"

@@ -1,0 +1,180 @@
+"""Rules about a page's text by which corpora were cleaned, as presets; a page that breaks one is refused with the rule's name.
+
+- `c4`: Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, JMLR 2020, section 2.2
+- `gopher`: Rae et al., Scaling Language Models, 2021, appendix A.1: quality filtering, and repetition removal (table A1)
+- `fineweb`: Penedo et al., The FineWeb Datasets, 2024, section 3.5: what is added to the two above
+
+Lines, words and characters are those of the text that is stored, whose lines are its paragraphs. C4 removes lines as well: here
+they are left out where its rule about whole pages counts sentences, but the text stays as it is. Its list of bad words is not
+applied.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+PresetName: TypeAlias = Literal["c4", "gopher", "fineweb"]
+_TERMINAL = (".", "?", "!", '"', "”", "'", "’")
+_SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
+_BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
+_ELLIPSES = ("...", "…")
+_STOP_WORDS = frozenset(("the", "be", "to", "of", "and", "that", "have", "with"))
+_TOP_RUNS = {2: 0.20, 3: 0.18, 4: 0.16}  # words of a run: share of the characters that the most frequent one may have
+_REPEATED_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}  # the same for all runs that come twice
+
+
+class PageText:
+    """A text with what the rules count in it."""
+
+    def __init__(self, text: str, language: str) -> None:
+        self.text, self.language = text, language
+
+    @cached_property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @cached_property
+    def words(self) -> list[str]:
+        return self.text.split()
+
+    def share_of_lines(self, holds: Callable[[str], object]) -> float:
+        return sum(bool(holds(line)) for line in self.lines) / max(1, len(self.lines))
+
+    @cached_property
+    def repeated_lines(self) -> tuple[int, int]:
+        """(lines that came before in the text, their characters)."""
+        seen: set[str] = set()
+        count = characters = 0
+        for line in self.lines:
+            count, characters = (count + 1, characters + len(line)) if line in seen else (count, characters)
+            seen.add(line)
+        return count, characters
+
+    @cached_property
+    def letters(self) -> int:
+        """Characters of all words."""
+        return sum(map(len, self.words))
+
+    def share_of_top_run(self, size: int) -> float:
+        """The share of the characters in the run of words that takes most of them, if it comes twice."""
+        counts = Counter(tuple(self.words[n : n + size]) for n in range(len(self.words) - size + 1))
+        most = max((sum(map(len, run)) * count for run, count in counts.items() if count > 1), default=0)
+        return most / max(1, self.letters)
+
+    def share_of_repeated_runs(self, size: int) -> float:
+        """The share of the characters in runs of words that came before; none counts twice."""
+        seen: set[tuple[str, ...]] = set()
+        characters = n = 0
+        while n + size <= len(self.words):
+            run = tuple(self.words[n : n + size])
+            characters, n = (characters + sum(map(len, run)), n + size) if run in seen else (characters, n + 1)
+            seen.add(run)
+        return characters / max(1, self.letters)
+
+
+Rule: TypeAlias = Callable[[PageText], str]
+"""What is wrong with a text, with the figure; '' if nothing is."""
+
+
+def _least(value: float, bound: float, what: str) -> str:
+    return f"{value:.4g} {what}; at least {bound:g}" if value < bound else ""
+
+
+def _most(value: float, bound: float, what: str) -> str:
+    return f"{value:.4g} {what}; at most {bound:g}" if value > bound else ""
+
+
+def _c4_sentences(page: PageText) -> str:
+    kept = (
+        line for line in page.lines if line.endswith(_TERMINAL) and len(line.split()) >= 5 and "javascript" not in line.lower()
+    )
+    return _least(
+        sum(len(_SENTENCE_END.findall(line)) or 1 for line in kept), 3, "sentences in lines that end as a sentence does"
+    )
+
+
+def _gopher_stop_words(page: PageText) -> str:
+    if page.language != "en":
+        return ""
+    return _least(len(_STOP_WORDS & {word.lower() for word in page.words}), 2, "of eight frequent English words")
+
+
+def _gopher_words(page: PageText) -> str:
+    return _least(len(page.words), 50, "words") or _most(len(page.words), 100_000, "words")
+
+
+def _gopher_word_length(page: PageText) -> str:
+    mean = page.letters / max(1, len(page.words))
+    return _least(mean, 3, "characters in a word on average") or _most(mean, 10, "characters in a word on average")
+
+
+def _gopher_symbols(page: PageText) -> str:
+    symbols = page.text.count("#") + sum(map(page.text.count, _ELLIPSES))
+    return _most(symbols / max(1, len(page.words)), 0.1, "hash signs and ellipses for a word")
+
+
+def _gopher_repeated_runs(page: PageText) -> str:
+    top = (_most(page.share_of_top_run(n), most, f"of the characters in one run of {n} words") for n, most in _TOP_RUNS.items())
+    repeated = (
+        _most(page.share_of_repeated_runs(n), most, f"of the characters in repeated runs of {n} words")
+        for n, most in _REPEATED_RUNS.items()
+    )
+    return next((wrong for shares in (top, repeated) for wrong in shares if wrong), "")
+
+
+def _alphabetic(page: PageText) -> str:
+    words = sum(any(map(str.isalpha, word)) for word in page.words)
+    return _least(words / max(1, len(page.words)), 0.8, "of the words have a letter")
+
+
+PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
+    "c4": {
+        "lorem_ipsum": lambda page: "'lorem ipsum' is in it" if "lorem ipsum" in page.text.lower() else "",
+        "curly_bracket": lambda page: "'{' is in it" if "{" in page.text else "",
+        "sentences": _c4_sentences,
+    },
+    "gopher": {
+        "words": _gopher_words,
+        "word_length": _gopher_word_length,
+        "symbols": _gopher_symbols,
+        "bullets": lambda page: _most(
+            page.share_of_lines(lambda line: line.startswith(_BULLETS)), 0.9, "of the lines have a bullet"
+        ),
+        "ellipses": lambda page: _most(
+            page.share_of_lines(lambda line: line.endswith(_ELLIPSES)), 0.3, "of the lines end with …"
+        ),
+        "alphabetic": _alphabetic,
+        "stop_words": _gopher_stop_words,
+        "repeated_lines": lambda page: (
+            _most(page.repeated_lines[0] / max(1, len(page.lines)), 0.3, "of the lines came before")
+            or _most(page.repeated_lines[1] / max(1, len(page.text)), 0.2, "of the characters in lines that came before")
+        ),
+        "repeated_runs": _gopher_repeated_runs,
+    },
+    "fineweb": {
+        "line_ends": lambda page: _least(
+            page.share_of_lines(lambda line: line.endswith(_TERMINAL)), 0.12, "of the lines end as a sentence does"
+        ),
+        "repeated_lines": lambda page: _most(
+            page.repeated_lines[1] / max(1, len(page.text)), 0.1, "of the characters in lines that came before"
+        ),
+        "short_lines": lambda page: _most(page.share_of_lines(lambda line: len(line) < 30), 0.67, "of the lines are short"),
+    },
+}
+"""Preset -> its rules, in the order in which they are asked."""
+
+
+def refusal(text: str, language: str, presets: Sequence[PresetName]) -> tuple[str, str] | None:
+    """(reason, detail) of the first rule that a page breaks, such as ('gopher_words', '12 words; at least 50'); else None."""
+    return next(_broken(PageText(text, language), presets), None)
+
+
+def _broken(page: PageText, presets: Sequence[PresetName]) -> Iterator[tuple[str, str]]:
+    for preset in presets:
+        for name, rule in PRESETS[preset].items():
+            if wrong := rule(page):
+                yield f"{preset}_{name}", wrong
