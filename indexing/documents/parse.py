@@ -16,6 +16,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from resiliparse.parse.lang import detect_fast
 
 from indexing.crawl.raw_page import RawPage
+from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
 from indexing.documents.personal_data import MaskName, masked
@@ -48,6 +49,7 @@ class DocumentRules:
     quality: tuple[PresetName, ...] = ()  # presets of rules about the text
     masks: tuple[MaskName, ...] = ()  # what is masked in the text before anything is counted in it
     refuse_noindex: bool = False  # HTML pages that ask robots not to index them
+    blocked: BlockList | None = None  # hosts and addresses whose pages are refused
     domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
 
 
@@ -57,6 +59,8 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
     domain = domain_of(page.url)
     if rules.domains is not None and domain not in rules.domains:
         return _rejected(page, "domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
+    if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
+        return _rejected(page, "blocked", f"{entry!r} is on the block list")
     is_html = page.text is None and page.content_type != "text/plain"
     title, text = page.title, page.text
     if text is None:

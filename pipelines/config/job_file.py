@@ -31,6 +31,9 @@ class Ingest(Section):
     domain_list: str = Field(
         "", description="keep pages of the domains of this file: one a line, or the first column but ranks of TSV or CSV"
     )
+    block_list: str = Field(
+        "", description="refuse pages of this file's hosts and addresses, one a line: 'example.org', 'example.org/shop'"
+    )
     language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")

@@ -26,7 +26,7 @@ from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest import domain_filter, near_duplicates
+from pipelines.ingest import blocked, domain_filter, near_duplicates
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
@@ -68,9 +68,11 @@ def step_of(job: Job, run: Path) -> Step:
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
         inputs["domain_list"] = sha256(domain_list)
+    if (block_list := blocked.list_file(job, job.ingest)) is not None:
+        inputs["block_list"] = sha256(block_list)
     if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
         inputs["since"] = earlier.digest()
-    settings = job.ingest.model_dump(exclude={"input", "domain_list", "max_reject_share", "since"})
+    settings = job.ingest.model_dump(exclude={"input", "domain_list", "block_list", "max_reject_share", "since"})
     return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
 
 
@@ -94,6 +96,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if not (step.work / INPUTS).is_file():
         write_dates(step.work, files)
     FileList.write(files, step.work)
+    blocked.write(job, settings, step.work)
     domains = domain_filter.choose(job, settings, len(files), step.work, beam_options)
     sizes = [file.path.stat().st_size for file in files]
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
@@ -159,7 +162,7 @@ class ParsePages(UnitDoFn):
 
     def load(self) -> None:
         self._files = FileList(self._work)
-        self._rules = document_rules(self._settings, domain_filter.kept(self._work))
+        self._rules = document_rules(self._settings, domain_filter.kept(self._work), blocked.read(self._work))
         self._extractor = extractor_of(self._settings)
 
     def teardown(self) -> None:

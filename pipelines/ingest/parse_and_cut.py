@@ -13,6 +13,7 @@ import numpy.typing as npt
 from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
 from indexing.documents import exact_duplicates
+from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
 from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
@@ -43,8 +44,8 @@ Duplicates: TypeAlias = tuple[str, str, Rows, Sequence[str]]
 """(SHA-256 of a part of documents, reason, rows in that part; of near duplicates the id that is kept for each row)."""
 
 
-def document_rules(settings: Ingest, domains: Set[str] | None = None) -> DocumentRules:
-    """The rules of an [ingest] section; `domains` are those that are kept, None = all."""
+def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None) -> DocumentRules:
+    """The rules of an [ingest] section; `domains` are those that are kept, None = all; pages of `blocked` are refused."""
     return DocumentRules(
         language=settings.language,
         min_words=settings.min_words,
@@ -54,6 +55,7 @@ def document_rules(settings: Ingest, domains: Set[str] | None = None) -> Documen
         masks=tuple(settings.mask),
         refuse_noindex=settings.refuse_noindex,
         domains=domains,
+        blocked=blocked,
     )
 
 

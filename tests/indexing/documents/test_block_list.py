@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import pytest
+
+from indexing.documents.block_list import BlockList
+
+LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "127.0.0.1", "co.uk/x"]
+
+
+@pytest.mark.parametrize(
+    ("url", "entry"),
+    [
+        ("https://spam.example/a", "spam.example"),
+        ("http://user@www.SPAM.example.:8080/", "spam.example"),
+        ("https://notspam.example/", ""),
+        ("https://news.example/shop", "news.example/shop"),
+        ("https://news.example/shop/1?q=2", "news.example/shop"),
+        ("https://news.example/shopping", ""),
+        ("https://news.example/", ""),
+        ("http://127.0.0.1/a", "127.0.0.1"),
+        ("https://b.co.uk/x/y", "co.uk/x"),
+        ("", ""),
+        ("http://[broken", ""),
+        ("urn:isbn:1", ""),
+    ],
+)
+def test_a_host_blocks_all_below_it_and_a_path_the_addresses_below_it(url: str, entry: str) -> None:
+    blocked = BlockList(LINES)
+    assert len(blocked) == 4
+    assert blocked.entry(url) == entry
+    assert BlockList([]).entry(url) == ""
+
+
+@pytest.mark.parametrize("line", ["/only/a/path", "two words", "http://"])
+def test_a_line_without_a_host_is_named(line: str) -> None:
+    with pytest.raises(ValueError, match="line 2: no host in"):
+        BlockList(["ok.example", line])
