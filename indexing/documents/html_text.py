@@ -2,7 +2,7 @@
 
 Of both, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of a row
 stand beside each other. Navigation, footers, forms and scripts are left out. Trafilatura removes more of what surrounds
-an article, and takes about ten times as long; `python -m benchmarks.extraction` measures both.
+an article, and takes more than eight times as long; `python -m benchmarks.extraction` measures both.
 """
 
 from __future__ import annotations

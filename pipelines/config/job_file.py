@@ -40,7 +40,7 @@ class Ingest(Section):
     require_title: bool = Field(True, description="refuse HTML pages without a title")
     quality: list[Literal["c4", "gopher", "fineweb"]] = Field(
         [],
-        description="presets of rules about a page's text, by the corpora that they cleaned; each rule is a reason of its own",
+        description="presets of rules about a page's text, by the corpora they cleaned; each rule is a reject reason",
     )
     refuse_noindex: bool = Field(False, description="refuse HTML pages whose robots meta tag says noindex or none")
     mask: list[Literal["email", "phone"]] = Field(
@@ -64,7 +64,7 @@ class Ingest(Section):
     extractor: Literal["resiliparse", "trafilatura"] = Field(
         "resiliparse",
         description="what extracts main text from HTML: 'resiliparse' is fast; 'trafilatura' leaves more of what surrounds an "
-        "article out, takes about ten times as long, and needs `pip install 'answermill[trafilatura]'`",
+        "article out, takes more than eight times as long, and needs `pip install 'answermill[trafilatura]'`",
     )
     comments: bool = Field(True, description="readers' comments and the posts of a forum are main text")
     page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
