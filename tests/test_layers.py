@@ -66,13 +66,15 @@ MAY_IMPORT = {
     "pipelines.config pipelines.inputs",
     "pipelines.ask": f"{GROUND} indexing.passages indexing.shards ranking pipelines.config pipelines.retrieve pipelines.steps",
     "pipelines.explain": f"{GROUND} indexing.passages ranking",
+    "pipelines.planning": f"{GROUND} indexing.crawl indexing.shards pipelines.ask pipelines.config pipelines.ingest "
+    "pipelines.retrieve pipelines.steps",
     "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate",
     "pipelines.jobs": GROUND,
     "pipelines.verify": f"{GROUND} indexing.labels pipelines.config",
     "pipelines.sample": f"{GROUND} pipelines.steps",
     "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate pipelines.ask "
-    "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.publish pipelines.report pipelines.sample "
-    "pipelines.steps pipelines.train pipelines.verify",
+    "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.planning pipelines.publish "
+    "pipelines.report pipelines.sample pipelines.steps pipelines.train pipelines.verify",
     "pipelines.__main__": "pipelines.cli",
     "answermill": f"{GROUND} indexing.passages ranking pipelines.config pipelines.datasets pipelines.evaluate pipelines.steps "
     "pipelines.train",

@@ -1,18 +1,21 @@
-"""Commands that look at single questions of a run."""
+"""Commands beside a run: what it will take, what it answers to another question, and why an answer is what it is."""
 
 from __future__ import annotations
 
 import json as json_format
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import JobFile, Overrides, Run, write_lines
+from pipelines.cli.parameters import PLACE, JobFile, Overrides, Run, write_lines
+from pipelines.config.step_registry import STEPS
 from pipelines.errors import USAGE, JobError
 
-GROUP = Group("Questions", sort_key=1)
+GROUP = Group("Plan, ask, explain", sort_key=1)
 
 
 def explain(
@@ -49,6 +52,51 @@ def explain(
         write_lines([json_format.dumps(explanation.json(first, all), ensure_ascii=False)])
     else:
         write_lines(explanation.lines(first, all))
+
+
+def plan(
+    job: JobFile,
+    *,
+    out: Annotated[
+        Path | None,
+        PLACE,
+        Parameter(help="Folder of the run to be: the plan is written there, as plan.json, to be compared with what comes."),
+    ] = None,
+    rates: Annotated[
+        Path | None,
+        Parameter(help="Throughputs of the machine that will run the job, from --save-rates, in place of this one's."),
+    ] = None,
+    save_rates: Annotated[Path | None, Parameter(help="Write this machine's throughputs into this file.")] = None,
+    price_per_hour: Annotated[
+        float | None, Parameter(help="Price of an hour of the machine, for what the run will cost.")
+    ] = None,
+    json: Annotated[bool, Parameter(negative=(), help="Print one JSON object in place of the tables.")] = False,
+    settings: Overrides = (),
+) -> None:
+    """Say what a job will take before it is started: counts, hours by step, bytes by folder, memory of a worker, money.
+
+    Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, for about a minute of
+    one core. What they became is scaled to the whole input, and what they cost to `workers.processes`. It says what it assumes:
+
+    answermill plan JOB.toml --price-per-hour 0.40
+
+    For another machine: run it there with --save-rates FILE, and here with --rates FILE.
+    """
+    from pipelines.config.input_files import check_files
+    from pipelines.config.job_file import load
+
+    checked = load(job, settings)
+    check_files(checked, list(STEPS))
+    from pipelines.execution.runner import configure_logging
+    from pipelines.planning.plan import plan_of
+
+    configure_logging()
+    predicted, measured = plan_of(checked, rates, price_per_hour)
+    if save_rates is not None:
+        measured.save(save_rates)
+    if out is not None:
+        predicted.save(out)
+    write_lines([json_format.dumps(asdict(predicted))] if json else predicted.lines())
 
 
 def ask(
@@ -97,4 +145,4 @@ def question_lines(stream: TextIO) -> Iterator[str]:
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [ask, explain]
+    return [plan, ask, explain]

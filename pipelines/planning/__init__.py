@@ -1,0 +1,1 @@
+"""Planning: what a job will take, before it is started."""

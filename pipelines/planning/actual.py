@@ -1,0 +1,44 @@
+"""Predicted against actual: what the plan of a run said, and what the manifests say that came."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.execution.manifests.manifest import Manifest, read_manifest
+from pipelines.planning.prediction import Plan, compared
+
+
+def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
+    """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan.
+
+    Counts are named as in `Plan.counts`; 'bytes of FOLDER'; 'seconds of STEP' for index and rerank, whose manifests count them.
+    """
+    plan = Plan.read(run)
+    return {} if plan is None else compared(plan, actual(run))
+
+
+def actual(run: Path) -> dict[str, float]:
+    """What the manifests of a run say."""
+    values: dict[str, float] = {}
+    for folder in ("documents", "passages", "rejects", "shards", "questions", "retrieved", "scored", "answers"):
+        manifest = read_manifest(run / folder)
+        if manifest is not None:
+            values[f"bytes of {folder}"] = sum(part.bytes for part in manifest.parts)
+            values |= _counts(folder, manifest)
+    return values
+
+
+def _counts(folder: str, manifest: Manifest) -> dict[str, float]:
+    counts = manifest.counts
+    if folder == "passages":
+        return {name: counts[name] for name in ("pages", "documents", "passages")}
+    if folder == "shards":
+        milliseconds = sum(count for name, count in counts.items() if name.endswith("_ms"))
+        return {"shards": len(manifest.parts), "seconds of index": milliseconds / 1e3}
+    if folder == "retrieved":
+        return {name: counts[name] for name in ("questions", "hits") if name in counts}
+    if folder == "scored":
+        microseconds = sum(count for name, count in counts.items() if name.endswith("_microseconds"))
+        layer_tokens = sum(n for name, n in counts.items() if name.endswith("_layer_tokens") and "_full_" not in name)
+        return {"candidates": counts["candidates"], "layer_tokens": layer_tokens, "seconds of rerank": microseconds / 1e6}
+    return {}

@@ -1,0 +1,45 @@
+"""`answermill plan`: a sample of the input is drawn, the steps are measured on it, and the whole job is computed from that."""
+
+from __future__ import annotations
+
+import hashlib
+import resource
+import sys
+from pathlib import Path
+
+from pipelines.config.job_file import Job
+from pipelines.errors import SETTINGS, JobError
+from pipelines.planning.input_sample import draw
+from pipelines.planning.measure import measure
+from pipelines.planning.prediction import Plan, Size, predict
+from pipelines.planning.rates import Rates
+from pipelines.retrieve.retrieve import choose_questions
+from schemas.corpus import Question
+
+PAGES, QUESTIONS = 200, 64
+"""That are drawn at the most."""
+
+
+def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[Plan, Rates]:
+    """What a run of the job will take, and the rates of this machine. `rates_file`: of another machine, in place of these.
+
+    Raises JobError: 78 if the job does not begin with pages, 65 or 66 as the steps do.
+    """
+    if job.ingest is None:
+        raise JobError("the job has no [ingest] section, so there are no pages to plan from; add one with `input`", SETTINGS)
+    other = Rates.read(rates_file) if rates_file is not None else None
+    sample = draw(job, job.ingest, PAGES)
+    asked = list(choose_questions(job).questions) if job.retrieve is not None else []
+    measured = measure(job, sample, sorted(asked, key=_hash)[:QUESTIONS])
+    size = Size(sample.files, sample.pages, len(asked), _peak_bytes())
+    return predict(job, size, measured.volumes, other or measured.rates, price_per_hour), measured.rates
+
+
+def _hash(question: Question) -> bytes:
+    return hashlib.sha256(question.question_id.encode()).digest()
+
+
+def _peak_bytes() -> int:
+    """Highest resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,162 @@
+"""`answermill plan`: what a job will take, from a sample of its input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indexing.crawl.input_formats import read_pages
+from indexing.crawl.raw_page import RawPage
+from pipelines.__main__ import main
+from pipelines.config.job_file import Ingest, Job, load
+from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS
+from pipelines.planning import input_sample, measure, plan
+from pipelines.planning.actual import predicted_and_actual
+from pipelines.planning.input_sample import draw, write_pages
+from pipelines.planning.prediction import Size, predict
+from pipelines.planning.rates import Rates, Volumes
+from pipelines.sample import copy_to
+from tests.tiny import write_job
+
+RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
+COUNTS = {"candidates": 600, "first_in": 600, "first_out": 50, "second_in": 50, "second_out": 50, "second_layer_tokens": 5_000}
+VOLUMES = Volumes(10, 8, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 8_000, "shards": 40_000, "scored": 60_000})
+SIZE = Size(files=4, pages=1_000, questions=100, peak_bytes=10**9)
+
+
+@pytest.fixture
+def sample_job(tmp_path: Path) -> Job:
+    return load(copy_to(tmp_path / "sample"))
+
+
+def job_of(**retrieve: Any) -> Job:
+    stages = [{"reranker": "overlap", "name": "first", "keep": 10}, {"reranker": "overlap", "name": "second"}]
+    sections = {
+        "index": {"shards": 5},
+        "retrieve": {"questions": "q.tsv", "depth": 12, **retrieve},
+        "rerank": {"stages": stages},
+    }
+    return Job.model_validate({"ingest": {"input": ["x"]}, **sections, "workers": {"processes": 2}})
+
+
+def section(job: Job) -> Ingest:
+    assert job.ingest is not None
+    return job.ingest
+
+
+def test_the_same_pages_are_drawn_each_time_and_fewer_of_them_are_the_first_of_more(sample_job: Job) -> None:
+    few, many = draw(sample_job, section(sample_job), 5), draw(sample_job, section(sample_job), 30)
+    assert len(few.drawn) == 5 and many.drawn[:5] == few.drawn
+    assert few.pages == many.pages == few.pages_read == 70 and few.unread > 0
+    assert few.drawn != tuple(sorted(few.drawn, key=lambda page: page.source_offset))
+
+
+def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_sample, "BYTES_READ", 60_000)
+    sample = draw(sample_job, section(sample_job), 30)
+    assert sample.bytes_read < 70_000 < sample.bytes and sample.pages_read < 50
+    assert sample.pages == pytest.approx(70, rel=0.25)
+
+
+def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path) -> None:
+    fetched = draw(sample_job, section(sample_job), 10).drawn
+    texts = tuple(
+        replace(page, text="A text.", title="T", body=b"", content_type="text/plain", charset="") for page in fetched[:3]
+    )
+    files = write_pages((*fetched, *texts), tmp_path / "drawn")
+    assert [Path(file).suffixes for file in files] == [[".warc", ".gz"], [".jsonl"]]
+    pages = [page for file in files for page in read_pages(Path(file), "x", Counter()) if isinstance(page, RawPage)]
+    assert [(p.url, p.body, p.charset, p.content_type) for p in pages[:10]] == [
+        (p.url, p.body, p.charset, p.content_type) for p in fetched
+    ]
+    assert [(p.url, p.text, p.title) for p in pages[10:]] == [(p.url, p.text, p.title) for p in texts]
+
+
+def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, ten = (predict(job_of(), replace(SIZE, pages=pages), VOLUMES, RATES) for pages in (1_000, 10_000))
+    assert (one.counts["passages"], ten.counts["passages"]) == (4_000, 40_000)
+    assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"])
+    assert ten.counts["candidates"] == one.counts["candidates"] and ten.stage_seconds == one.stage_seconds
+    assert ten.bytes["shards"] == 10 * one.bytes["shards"] == 40_000_000
+    assert ten.seconds["retrieve"] - one.seconds["retrieve"] == pytest.approx(100 * 36_000 * 1e-6)
+
+
+def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behind_keep() -> None:
+    shallow, deep = (predict(job_of(depth=depth), SIZE, VOLUMES, RATES) for depth in (12, 24))
+    assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40  # 20 a question of the sample, at depth 12
+    assert deep.stage_seconds["first"] == pytest.approx(2 * shallow.stage_seconds["first"])
+    assert deep.stage_seconds["second"] == shallow.stage_seconds["second"] == pytest.approx(100 * 10 * 0.01)
+    assert deep.counts["layer_tokens"] == shallow.counts["layer_tokens"] == 100 * 1_000
+
+
+def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid() -> None:
+    plan_of_two = predict(job_of(), SIZE, VOLUMES, RATES, price_per_hour=3.6)
+    assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
+    assert plan_of_two.seconds["ingest"] == pytest.approx(2 * 2.0 + 1_000 * 0.01)
+    assert plan_of_two.dollars == pytest.approx(sum(plan_of_two.hours.values()) * 3.6)
+    alone = predict(job_of(block=100), SIZE, VOLUMES, RATES)  # all questions in one unit
+    assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds.values())) / 3600)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job file of a job with small models and few questions."""
+    return write_job(tmp_path_factory.mktemp("tiny") / "job", every=9)
+
+
+def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
+    tiny: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The small run asks 30 questions, and the plan sees 10 of them, and half of the pages."""
+    monkeypatch.setattr(plan, "PAGES", 34)
+    monkeypatch.setattr(measure, "STEP_S", 30.0)
+    shutil.copytree(small_run, tmp_path / "run")
+    shutil.copytree(small_run.parent, tmp_path / "job", ignore=shutil.ignore_patterns("run"))
+    rates = tmp_path / "rates.json"
+    words = ["plan", str(tmp_path / "job" / "job.toml"), "--out", str(tmp_path / "run"), "--save-rates", str(rates), "--json"]
+    with pytest.raises(SystemExit) as e:
+        main([*words, "--price-per-hour", "0.5"])
+    printed = json.loads(capsys.readouterr().out)
+    assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
+    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).page > 0
+    compared = predicted_and_actual(tmp_path / "run")
+    assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
+    for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):
+        predicted, came = compared[name]
+        assert predicted == pytest.approx(came, rel=0.3), name
+    assert compared.keys() >= {"seconds of index", "seconds of rerank", "layer_tokens"}
+    assert not list(Path(tmp_path).glob("answermill-plan-*"))
+
+
+def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
+    assert predicted_and_actual(small_run) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--rates", "absent.json"], INPUT_MISSING, "--rates absent.json: no such file"),
+        (["--rates", "BAD"], BAD_DATA, "writes such a file"),
+        (["--set", "ingest.input=['absent.warc']"], INPUT_MISSING, "no such file"),
+    ],
+)
+def test_wrong_use_is_refused_with_what_to_type(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(SystemExit) as e:
+        main(["plan", str(tiny), *(str(tmp_path / "bad.json") if word == "BAD" else word for word in words)])
+    assert e.value.code == code and message in capsys.readouterr().err
+
+
+def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.toml").write_text('[[rerank.stages]]\nreranker = "overlap"\n', encoding="utf-8")
+    with pytest.raises(SystemExit) as e:
+        main(["plan", str(tmp_path / "job.toml")])
+    assert e.value.code == SETTINGS and "no [ingest] section" in capsys.readouterr().err
