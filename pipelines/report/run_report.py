@@ -6,7 +6,6 @@ bytes: nothing of the machine or the time of the report is in it, but the last t
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -26,9 +25,10 @@ from pipelines.report.manifest_figures import RunManifests, dollars, stage_secon
 from pipelines.report.pages.run_page import run_page
 from pipelines.report.scored_blocks import Block, blocks
 from pipelines.report.shown_questions import Choice, Choices, Reader
-from schemas.atomic_files import whole_text, write_text
+from schemas.atomic_files import sha256, whole_text
 from schemas.ranked import ScoredCandidate
 from schemas.storage.remote import as_path
+from schemas.storage.sealed_json import write_sealed
 
 PAGE, FIGURES = "report.html", "report.json"
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -45,10 +45,10 @@ def write_report(
     """
     report = read_report(as_path(run), labels, price_per_hour, seed)
     folder = out or as_path(run)
-    write_text(folder / FIGURES, json.dumps(asdict(report), indent=1, ensure_ascii=False) + "\n")
     with whole_text(folder / PAGE) as write:
         for piece in run_page(report):
             write(piece)
+    write_sealed(folder / FIGURES, asdict(report) | {"digests": {PAGE: sha256(folder / PAGE)}})
     missing = f"; not complete: {', '.join(each.step for each in report.missing)}" if report.missing else ""
     return f"report     {folder / PAGE}{missing}"
 

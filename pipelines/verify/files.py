@@ -23,8 +23,9 @@ from schemas.storage.store import blocks_of
 
 INPUTS, PACKS, AGREEMENT = "inputs.json", "packs/packs.json", "collected/agreement.json"
 COLLECTED_PACK = "collected/adjudication.csv"
-SEALED = {INPUTS: "ingest", PACKS: "annotate"}
-"""Sealed files that no manifest names → the steps that write them."""
+REPORT, REPORT_PAGE = "report.json", "report.html"
+SEALED = {INPUTS: "ingest", PACKS: "annotate", REPORT: ""}
+"""Sealed files that no manifest names → the steps that write them; a report is written at the end of a run."""
 Read = Callable[[int], object]
 """Hears how many bytes were read."""
 
@@ -133,6 +134,8 @@ class RunFiles:
         """Files that name others, or are none of a manifest's."""
         if "documents" in self.manifests and self.manifests["documents"].step == "ingest" and INPUTS not in self.sizes:
             yield Finding(INPUTS, "is missing", "ingest", Remedy.REWRITE)
+        if REPORT_PAGE in self.sizes and REPORT not in self.sizes:
+            yield Finding(REPORT, "is missing", "", Remedy.REWRITE)
         for path, step in SEALED.items():
             if path not in self.sizes:
                 continue

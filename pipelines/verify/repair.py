@@ -60,17 +60,17 @@ class Repair:
             repair(step, self.run, option="").removesuffix(" makes it again") for step in self.again if step not in STEPS
         ]
         redo = [repair(step, self.run, option="redo").removesuffix(" makes it again") for step in self.redo]
-        again = (
-            [f"`answermill run JOB.toml --out {self.run}`"] if any(step in STEPS for step in self.again) and not redo else []
-        )
+        runs = {finding.step for finding in self.findings if finding.remedy in (Remedy.AGAIN, Remedy.REWRITE)}
+        again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*STEPS, ""} and not redo else []
         return [*redo, *again, *by_hand]
 
     def carry_out(self) -> Iterator[str]:
         """Remove the files; yields a line for each. Raises JobError (73) if another process is writing into the run."""
         with claimed(self.run):
             for path in self.removed:
-                (self.run / path).unlink(missing_ok=True)
-                yield f"removed    {path}"
+                if not (self.run / path).is_dir():  # of a folder that lacks its manifest nothing stays in the way
+                    (self.run / path).unlink(missing_ok=True)
+                    yield f"removed    {path}"
 
 
 def _removed(path: str) -> str:

@@ -73,6 +73,20 @@ def test_harm_to_any_file_is_noticed_and_named(run: Path, harm: Callable[[bytes]
     assert wrong(run) == []
 
 
+def test_harm_to_a_report_is_noticed(run: Path) -> None:
+    from pipelines.report.run_report import write_report
+
+    write_report(run)
+    assert wrong(run) == []
+    for name in ("report.html", "report.json"):
+        content = (run / name).read_bytes()
+        (run / name).write_bytes(flipped(content))
+        assert wrong(run) == [f"{name} was changed since it was written (SHA-256)"]
+        (run / name).write_bytes(content)
+    (run / "report.json").unlink()
+    assert wrong(run) == ["report.json is missing"]
+
+
 @pytest.mark.parametrize("place", ["scored/part-9.parquet", "shards/notes", "labels/windows/.x.tmp"])
 def test_a_file_that_no_manifest_names_is_noticed(run: Path, place: str) -> None:
     (run / place).write_text("?")
