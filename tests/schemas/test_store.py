@@ -177,13 +177,15 @@ def test_a_bucket_that_is_not_there_is_named(s3: ObjectStore) -> None:
 
 
 def test_nothing_is_streamed_to_its_name() -> None:
-    """Only `put` hands anything to a store's library that writes; nobody opens an object."""
+    """Only `put` hands anything to a store's library that writes; an object is opened to be read alone."""
     writers = {"put_file", "put", "pipe", "pipe_file", "open", "touch", "mv", "cp_file", "copy", "upload"}
     calls = set()
     for top in ("schemas", "indexing", "ranking", "pipelines", "answermill"):
         for file in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 match node:
+                    case ast.Call(func=ast.Attribute(attr="open"), args=[_, ast.Constant(value="rb")]):
+                        pass
                     case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem"))) if method in writers:
                         calls.add((file.relative_to(ROOT).as_posix(), method))
                     case ast.ImportFrom(module=str(name)) if name.split(".")[0] in ("s3fs", "gcsfs", "adlfs", "cloudpathlib"):

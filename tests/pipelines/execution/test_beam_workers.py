@@ -35,7 +35,7 @@ def listening(process: int) -> set[str]:
         for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes:
-                addresses.add(fields[1].partition(":")[0][-8:])  # an IPv4 address may be written as the end of an IPv6 one
+                addresses.add(fields[1][-13:])  # ADDRESS:PORT; an IPv4 address may be written as the end of an IPv6 one
     return addresses
 
 
@@ -58,13 +58,15 @@ class Die(beam.DoFn):
 @pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets")
 @pytest.mark.parametrize(("options", "address"), [((), "127.0.0.1"), (("--listen_address=0.0.0.0",), "0.0.0.0")])
 def test_a_job_with_two_workers_listens_on_loopback_alone(options, address):
+    before = listening(os.getpid())  # a server of other tests
     with tempfile.TemporaryDirectory() as folder:
         with pipeline(options, 2, units=4) as root:
             _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteSockets(folder))
         lines = [path.read_text().split(" ") for path in Path(folder).iterdir()]
     assert len(lines) == 4
     expected = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}"
-    assert {command for _, command, _ in lines} == {expected}
+    opened = {place for _, command, _ in lines for place in command.split(",")} - before
+    assert {place.partition(":")[0] for place in opened} == {expected}
     assert {worker for _, _, worker in lines} == {""}
     for process in {int(process) for process, _, _ in lines}:
         assert not Path(f"/proc/{process}").exists()

@@ -157,7 +157,7 @@ def test_every_line_of_a_log_is_an_object(as_json: None, capsys) -> None:
     assert lines[1]["step"] == "index" and lines[1]["items_done"] == 3
 
 
-def test_an_error_is_an_object_too(tmp_path: Path, capsys) -> None:
+def test_an_error_is_an_object_too(as_json: None, tmp_path: Path, capsys) -> None:
     assert call("run", tmp_path / "no.toml", "--out", tmp_path / "run", "--log-format", "json") == INPUT_MISSING
     line = json.loads(capsys.readouterr().err)
     assert (line["level"], line["code"]) == ("error", INPUT_MISSING) and "no.toml" in line["message"]
