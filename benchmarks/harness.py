@@ -126,7 +126,17 @@ def seconds(into: list[float]) -> Iterator[None]:
 
 def peak_gb() -> float:
     """Highest resident memory so far of this process or, if larger, of one of its children."""
-    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
+    return max(_own_peak_kb(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1e6
+
+
+def _own_peak_kb() -> int:
+    """Of this program alone: Linux begins `ru_maxrss` with what the process held before it became this program, which is what
+    the process that started it holds."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (line,) = (line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1])
 
 
 def run_command(*words: str | Path, inline: bool = False) -> float:
