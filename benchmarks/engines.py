@@ -29,6 +29,8 @@ from schemas.atomic_files import sha256
 ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
 ROOT = Path(__file__).resolve().parents[1]
 FLINK_PORTS, SPARK_PORTS = (6123, 8081, 8098, 8099, 50000), (8096, 8097)
+CLOSING_S = 30.0
+"""Until an engine that was stopped has closed its ports."""
 JOB_SERVER = ("--job_server_timeout=600",)
 """On a busy machine Beam's minute is short."""
 
@@ -143,7 +145,10 @@ def one_at_a_time(ports: Sequence[int] = ()) -> Iterator[None]:
     except Timeout:
         raise EngineMissing("another process runs Flink or Spark on this machine") from None
     try:
-        if taken := [port for port in ports if _answers(port)]:
+        patience = time.monotonic() + CLOSING_S
+        while (taken := [port for port in ports if _answers(port)]) and time.monotonic() < patience:
+            time.sleep(0.5)
+        if taken:
             raise EngineMissing(f"another program listens on port {taken[0]}, which the engine needs")
         yield
     finally:
