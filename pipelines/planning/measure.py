@@ -202,14 +202,18 @@ def _least(work: Callable[[], object], times: int = 3) -> float:
 
 
 def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, searched: _Searched) -> Rates:
-    """What each page, passage, question and candidate costs, and what it takes to begin."""
+    """What each page, passage, question and candidate costs, and what it takes to begin.
+
+    Where the larger run of a step was no slower, as can be with runs below a second, all of its time is that of its items:
+    too much, but not nothing.
+    """
     items = {"ingest": ("ingest", "pages"), "index": ("index", "passages"), "retrieve": ("retrieve", "questions")}
     each: dict[str, float] = {}
     startup: dict[str, float] = {}
     for step in large.seconds:
         writer, name = items.get(step, ("rerank", "questions"))
         less, more = warm.counts[writer][name], large.counts[writer][name]
-        each[step] = max(0.0, large.seconds[step] - warm.seconds[step]) / max(1, more - less)
+        each[step] = _each(large.seconds[step] - warm.seconds[step], more - less) or large.seconds[step] / max(1, more)
         startup[step] = max(0.0, cold.seconds[step] - each[step] * less)
     stages = {}
     if "rerank" in large.counts:
@@ -227,6 +231,11 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, searched: _Searched)
         candidate=stages,
         startup=startup,
     )
+
+
+def _each(more: float, items: int) -> float:
+    """What each of so many items adds; 0 if it cannot be seen."""
+    return max(0.0, more) / max(1, items)
 
 
 def _volumes(warm: _StepRun, large: _StepRun, depth: int, dimension: int) -> Volumes:
@@ -253,5 +262,5 @@ def _part_bytes(folder: str, warm: _StepRun, large: _StepRun) -> float:
     """What a part without a row would have, by the sizes of a smaller and a larger one."""
     step, item = ROWS_OF[folder]
     less, more = warm.counts[step][item], large.counts[step][item]
-    each = max(0.0, (large.bytes[folder] - warm.bytes[folder]) / max(1, more - less))
+    each = _each(large.bytes[folder] - warm.bytes[folder], more - less)
     return max(0.0, warm.bytes[folder] - each * less)

@@ -177,17 +177,18 @@ def test_a_bucket_that_is_not_there_is_named(s3: ObjectStore) -> None:
 
 
 def test_nothing_is_streamed_to_its_name() -> None:
-    """Only `put` hands anything to a store's library that writes; an object is opened to be read alone."""
+    """Only `put` hands anything to a store's library that writes; one place opens objects, to read them."""
     writers = {"put_file", "put", "pipe", "pipe_file", "open", "touch", "mv", "cp_file", "copy", "upload"}
     calls = set()
     for top in ("schemas", "indexing", "ranking", "pipelines", "answermill"):
         for file in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 match node:
-                    case ast.Call(func=ast.Attribute(attr="open"), args=[_, ast.Constant(value="rb")]):
-                        pass
-                    case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem"))) if method in writers:
-                        calls.add((file.relative_to(ROOT).as_posix(), method))
+                    case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem")), args=given) if (
+                        method in writers
+                    ):
+                        modes = [argument.value for argument in given[1:] if isinstance(argument, ast.Constant)]
+                        calls.add((file.relative_to(ROOT).as_posix(), " ".join([method, *map(str, modes)])))
                     case ast.ImportFrom(module=str(name)) if name.split(".")[0] in ("s3fs", "gcsfs", "adlfs", "cloudpathlib"):
                         calls.add((file.relative_to(ROOT).as_posix(), name))
-    assert calls == {("schemas/storage/store.py", "put_file")}
+    assert calls == {("schemas/storage/store.py", "put_file"), ("schemas/storage/store.py", "open rb")}

@@ -145,7 +145,7 @@ def test_at_a_terminal_each_question_is_asked_for(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["absent", "a?"], INPUT_MISSING, "absent; `answermill run JOB.toml --out "),
+        (["absent", "a?"], INPUT_MISSING, f"no folder {Path.cwd() / 'absent'}; `answermill run JOB.toml --out "),
         (["RUN", "a?", "--answers", "0"], USAGE, "--answers 0: give 1 or more"),
         (["RUN", "a?", "--set", "retrieve.dept=3"], SETTINGS, "did you mean 'depth'?"),
         (["RUN", "a?", "--job", "absent.toml"], INPUT_MISSING, "absent.toml: no such file"),

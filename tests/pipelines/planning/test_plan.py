@@ -124,7 +124,7 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
         main([*words, "--price-per-hour", "0.5"])
     printed = json.loads(capsys.readouterr().out)
     assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
-    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).question > 0
+    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).page > 0
     compared = predicted_and_actual(tmp_path / "run")
     assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
     for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):

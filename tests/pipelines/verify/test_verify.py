@@ -80,10 +80,12 @@ def test_harm_to_a_report_is_noticed(run: Path) -> None:
     assert wrong(run) == []
     for name in ("report.html", "report.json"):
         content = (run / name).read_bytes()
-        (run / name).write_bytes(flipped(content))
-        (finding,) = wrong(run)
-        assert finding.startswith(f"{name} ") and ("SHA-256" in finding or "Invalid JSON" in finding)
+        (run / name).write_bytes(content.replace(b"1", b"3", 1))  # JSON still
+        assert wrong(run) == [f"{name} was changed since it was written (SHA-256)"]
         (run / name).write_bytes(content)
+    (run / "report.json").write_bytes(flipped(content)[:-1])
+    (finding,) = wrong(run)
+    assert finding.startswith("report.json Invalid JSON: ")
     (run / "report.json").unlink()
     assert wrong(run) == ["report.json is missing"]
 

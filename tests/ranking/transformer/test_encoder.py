@@ -505,7 +505,10 @@ def test_a_shape_survives_json_and_makes_a_random_encoder() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model_type": "deberta-v2"}, "model of type 'deberta-v2'; give one of bert, roberta, xlm-roberta, camembert"),
+        (
+            {"model_type": "deberta-v2"},
+            "model of type 'deberta-v2'; give one of bert, roberta, xlm-roberta, camembert, electra",
+        ),
         ({"auto_map": {"AutoModel": "theirs.Model"}}, "auto_map"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'; only 'gelu'"),
         ({"num_hidden_layers": 4}, "lacks 'encoder.layer.3"),
