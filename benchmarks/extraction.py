@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import arguments, finish, say, shrink
+from benchmarks.harness import arguments, finish, installed, say, shrink
 from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
 from indexing.documents import html_text
@@ -109,19 +109,6 @@ EXTRACTORS: dict[str, Callable[[], Extract]] = {
 }
 
 
-def extractors() -> tuple[dict[str, Extract], list[str]]:
-    """Those that are installed, and the names of the others."""
-    installed: dict[str, Extract] = {}
-    missing = []
-    for name, load in EXTRACTORS.items():
-        try:
-            installed[name] = load()
-        except ImportError as e:
-            say(f"{name} is not installed ({e}); it is left out")
-            missing.append(name)
-    return installed, missing
-
-
 def timed(extract: Extract, pages: Sequence[GoldPage]) -> tuple[list[str], int, float]:
     """(the texts, how many pages raised an error, CPU seconds); the text of a page with an error is empty."""
     texts, errors, began = [], 0, time.process_time()
@@ -181,12 +168,12 @@ def main() -> None:
     sets = {name: gold_pages(folder, files) for name, files in SETS.items()}
     mb = sum(page.size for pages in sets.values() for page in pages) / 1e6
     result: dict[str, float | int | str] = {f"{name}_pages": len(pages) for name, pages in sets.items()} | {"mb": mb}
-    installed, missing = extractors()
+    extractors, missing = installed(EXTRACTORS)
     if missing:
         result["not_installed"] = ", ".join(missing)
-    times: dict[str, list[float]] = {name: [] for name in installed}
+    times: dict[str, list[float]] = {name: [] for name in extractors}
     for n in range(options.rounds):
-        for name, extract in installed.items():
+        for name, extract in extractors.items():
             outputs = {set_name: timed(extract, pages) for set_name, pages in sets.items()}
             times[name].append(sum(cpu for _, _, cpu in outputs.values()))
             say(f"round {n + 1}: {name} {mb / times[name][-1]:.1f} MB/s")

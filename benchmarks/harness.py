@@ -124,6 +124,19 @@ def seconds(into: list[float]) -> Iterator[None]:
     into.append(time.perf_counter() - began)
 
 
+def installed(loaders: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], list[str]]:
+    """What those libraries give that are installed, and the names of the others."""
+    loaded: dict[str, T] = {}
+    missing = []
+    for name, load in loaders.items():
+        try:
+            loaded[name] = load()
+        except ImportError as e:
+            say(f"{name} is not installed ({e}); it is left out")
+            missing.append(name)
+    return loaded, missing
+
+
 def peak_gb() -> float:
     """Highest resident memory so far of this process or, if larger, of one of its children."""
     return max(_own_peak_kb(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1e6

@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import spacy
 
-from benchmarks.harness import arguments, finish, say, seconds
+from benchmarks.harness import arguments, finish, installed, say, seconds
 from indexing.passages.sentences import sentence_spans
 
 SplitText = Callable[[str], list[str]]
@@ -92,38 +92,25 @@ LIBRARIES: dict[str, Callable[[], SplitText]] = {
 }
 
 
-def splitters() -> tuple[dict[str, SplitText], list[str]]:
-    """Those that are installed, and the names of the others."""
-    installed: dict[str, SplitText] = {}
-    missing = []
-    for name, load in LIBRARIES.items():
-        try:
-            installed[name] = load()
-        except ImportError as e:
-            say(f"{name} is not installed ({e}); it is left out")
-            missing.append(name)
-    return installed, missing
-
-
 def main() -> None:
     options = arguments("sentences", __doc__ or "")
     reference = documents(options.data)
     texts = [" ".join(sentences) for sentences in reference]
     known = [ends_of(sentences) for sentences in reference]
     result: dict[str, float | int | str] = {"documents": len(reference), "sentences": sum(map(len, reference))}
-    installed, missing = splitters()
+    splitters, missing = installed(LIBRARIES)
     if missing:
         result["not_installed"] = ", ".join(missing)
-    for name, split in installed.items():
+    for name, split in splitters.items():
         predicted = [ends_of(split(text)) for text in texts]
         right = sum(len(a & b) for a, b in zip(predicted, known, strict=True))
         all_predicted, all_known = sum(map(len, predicted)), sum(map(len, known))
         result |= {f"{name}_precision": right / all_predicted, f"{name}_recall": right / all_known}
         result[f"{name}_f1"] = 2 * right / (all_predicted + all_known)
         say(f"{name}: F1 {result[f'{name}_f1']:.4f}")
-    times: dict[str, list[float]] = {name: [] for name in installed}
+    times: dict[str, list[float]] = {name: [] for name in splitters}
     for _ in range(options.rounds):
-        for name, split in installed.items():
+        for name, split in splitters.items():
             with seconds(times[name]):
                 for text in texts:
                     split(text)
