@@ -3,7 +3,13 @@
 Three sources, each of questions that share no words with a test question, and without a candidate that answers one:
 SQuAD v1.1 train's own, with the sentences of their paragraph; FairytaleQA's explicit ones, with those of their section; and
 WikiWhy's, whose right candidate is the cause and whose wrong ones are the effect, which says the question again, and the causes
-of OTHERS other questions. `draw` takes as many as SOURCES says, by hash.
+of OTHERS other questions. SOURCES says how many of each are drawn, by hash, to learn from.
+
+    python -m benchmarks.reason_lists --data ../shared/data [--against FOLDER]
+
+ranks the lists of SQuAD and FairytaleQA that are not drawn by the last exit of the cascade that ships, and of one in FOLDER.
+Keys: `reasons_questions`; metrics in percent; `…_shipped_over_against`: the difference in P@1 and in MRR, its 95 % interval
+(`_low`, `_high`) and `_p` of a paired randomisation test.
 """
 
 from __future__ import annotations
@@ -18,10 +24,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from benchmarks import exit_rows
+from benchmarks.harness import arguments, finish, shrink
 from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.learnable import Questions, learnable
+from benchmarks.smoke_data import small_checkpoint
 from pipelines.datasets import by_question, read_dataset
+from ranking.entry import SHIPPED
 from schemas.labels import LabelledCandidate
 
 SOURCES = {"squad": 3_000, "fairytaleqa": 1_500, "wikiwhy": 2_500}
@@ -39,13 +49,23 @@ LICENCE = "Apache 2.0 (FairytaleQA), MIT (WikiWhy)"
 
 
 def reason_lists(data: Path) -> Questions:
-    """A list a question, by question id."""
+    """What is learnt from: a list a question, by question id."""
     of_source = {"squad": squad(data), "fairytaleqa": fairytales(data), "wikiwhy": wikiwhy(data)}
-    lists = []
-    for name, members in of_source.items():
-        apart = {rows[0].question_id: rows for rows in learnable(data, members)}
-        lists += [apart[key] for key in drawn(apart, SOURCES[name])]
+    lists = [rows for name, members in of_source.items() for rows in parted(data, name, members)[0]]
     return sorted(lists, key=lambda rows: rows[0].question_id)
+
+
+def held_out(data: Path) -> Questions:
+    """The lists that nothing learns from, of the sources whose candidates stand in a text."""
+    of_source = {"squad": squad(data), "fairytaleqa": fairytales(data)}
+    return [rows for name, members in of_source.items() for rows in parted(data, name, members)[1]]
+
+
+def parted(data: Path, name: str, members: Questions) -> tuple[Questions, Questions]:
+    """Of a source's lists that may be learnt from: those that are drawn, and the others."""
+    apart = {rows[0].question_id: rows for rows in learnable(data, members)}
+    chosen = set(drawn(apart, SOURCES[name]))
+    return [apart[key] for key in sorted(chosen)], [rows for key, rows in apart.items() if key not in chosen]
 
 
 def squad(data: Path) -> Questions:
@@ -87,3 +107,25 @@ def wikiwhy_rows(pairs: list[dict[str, str]], n: int) -> Iterator[LabelledCandid
     for position, text in enumerate((pair["effect"], pair["cause"], *others)):
         place = f"{key}-{position}", f"{key}-{position}", "", position
         yield LabelledCandidate(key, pair["question"], *place, text.strip(), int(position == 1), previous="", next="")
+
+
+def main() -> None:
+    options = arguments("reason_lists", __doc__ or "", paths={"against": "folder of a cascade to compare with"})
+    shipped = SHIPPED / "cascade"
+    if options.smoke:
+        shrink(globals(), SOURCES=dict.fromkeys(SOURCES, 1))
+        shipped = options.against = Path(small_checkpoint("cascade"))
+    lists = held_out(options.data)
+    folders = {"shipped": shipped} | ({"against": options.against} if options.against else {})
+    rows = {name: [exit_rows.row(exit_rows.exit_scores(folder, lists))] for name, folder in folders.items()}
+    result: dict[str, float | int | str] = {"reasons_questions": len(lists)}
+    for name, seeds in rows.items():
+        result |= exit_rows.figures("reasons", name, seeds)
+    if options.against:
+        for metric in ("p1", "mrr"):
+            result |= exit_rows.compared(f"reasons_{metric}", "shipped", "against", rows, metric)
+    finish("reason_lists", result, options.save)
+
+
+if __name__ == "__main__":
+    main()

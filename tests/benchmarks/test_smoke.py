@@ -25,7 +25,6 @@ NO_COMMAND = {
     "multihead_trainings",
     "peasi_data",
     "peasi_trainings",
-    "reason_lists",
     "simulation",
     "smoke_data",
     "tiny_job",
