@@ -179,10 +179,11 @@ def main() -> None:
             say(f"round {n + 1}: {name} {mb / times[name][-1]:.1f} MB/s")
             if n:
                 continue
-            pages_of_texts = [q for s in ("readability", "newspaper") for q in by_text(outputs[s][0], sets[s])]
-            qualities = {s: mean(by_text(outputs[s][0], sets[s])) for s in ("readability", "newspaper")}
-            qualities["strings"] = by_strings(outputs["strings"][0], sets["strings"])
-            for prefix, quality in {"": mean(pages_of_texts), **{f"{s}_": q for s, q in qualities.items()}}.items():
+            of_pages = {s: by_text(outputs[s][0], sets[s]) for s in ("readability", "newspaper")}
+            qualities = {f"{s}_": mean(pages) for s, pages in of_pages.items()}
+            qualities["strings_"] = by_strings(outputs["strings"][0], sets["strings"])
+            qualities[""] = mean([page for pages in of_pages.values() for page in pages])
+            for prefix, quality in qualities.items():
                 for figure, value in zip(("precision", "recall", "f1"), quality, strict=True):
                     result[f"{prefix}{figure}_{name}"] = value
             if errors := sum(errors for _, errors, _ in outputs.values()):

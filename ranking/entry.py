@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from ranking.context import Part, Reading
 from schemas.section import Section
 
 if TYPE_CHECKING:
@@ -63,6 +64,25 @@ class ContextStage(StageSettings):
         description="if it reads titles, or neighbours, and no candidate of all the data has any: 'count' ranks without them "
         "and counts the candidates, 'refuse' ends with an error (65)",
     )
+
+
+class OneTextStage(ContextStage):
+    """A stage that reads a candidate's parts as one text."""
+
+    context: list[Literal["sentence", "title", "previous", "next"]] = Field(["sentence"])
+
+    @property
+    def reading(self) -> Reading:
+        """What is read as the candidate's text."""
+        return Reading(tuple(self.context))
+
+    @field_validator("context")
+    @classmethod
+    def _check_context(cls, context: list[Part]) -> list[Part]:
+        Reading(tuple(context))
+        if "title" in context[1:]:
+            raise ValueError(f"context = {context}: the title comes first, as in an indexed passage")
+        return context
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,25 +12,32 @@ class BlockList:
 
     def __init__(self, lines: Iterable[str]) -> None:
         """Raises ValueError with the number of a line that has no host."""
+        self._hosts: set[str] = set()
         self._paths: dict[str, set[str]] = {}
+        """Host → the paths of its entries that have one."""
         for number, line in enumerate(lines, 1):
             entry = line.removeprefix("\ufeff").strip()
             if not entry or entry.startswith("#"):
                 continue
             host, path = _parts(entry)
-            if not host or " " in entry:
+            if not host or len(entry.split()) > 1:
                 raise ValueError(f"line {number}: no host in {entry!r}; give one such as example.org or example.org/shop")
-            self._paths.setdefault(host, set()).add(path)
+            if path:
+                self._paths.setdefault(host, set()).add(path)
+            else:
+                self._hosts.add(host)
 
     def __len__(self) -> int:
-        return sum(map(len, self._paths.values()))
+        return len(self._hosts) + sum(map(len, self._paths.values()))
 
     def entry(self, url: str) -> str:
         """The entry that blocks a URL, that of the longest host and shortest path; '' if none does."""
         host, path = _parts(url)
-        while host and self._paths:
+        while host:
+            if host in self._hosts:
+                return host
             for blocked in sorted(self._paths.get(host, ())):
-                if not blocked or path == blocked or path.startswith(blocked + "/"):
+                if path == blocked or path.startswith(blocked + "/"):
                     return host + blocked
             host = host.partition(".")[2]
         return ""

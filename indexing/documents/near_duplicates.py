@@ -4,8 +4,9 @@ A text is the set of its runs of five words; two texts are near if the Jaccard s
 document is a signature of 128 bytes here: what is compared is the share of equal bytes. Only documents whose signatures are
 equal in all rows of one of the bands are compared.
 
-Who stays is decided by ids alone: a document goes if one with a smaller rank is near it, whatever the order in which files
-were read. Rensa computes the signatures, from hashes that are ours.
+Who stays is decided by ids alone, whatever the order in which files were read: in each band a document goes if one that stays
+before it there is near it, and what goes in a band is gone. So the document that is kept for one may be near it only through
+another that went. Rensa computes the signatures, from hashes that are ours.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 def runs_of_words(text: str) -> npt.NDArray[np.uint64]:
     """Hashes of the runs of five words, each once; of a shorter text one. In scripts without blanks each character is a word;
     letter case and punctuation do not count."""
-    words = _WORDS.findall(text.casefold())
+    folded = text.casefold()
+    words = _WORDS.findall(folded) or folded.split()  # of a text of symbols alone
     hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64, len(words))
     runs = hashes[: max(1, len(hashes) - _RUN + 1)].copy()
     for n in range(1, min(_RUN, len(hashes))):

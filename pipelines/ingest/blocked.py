@@ -31,12 +31,12 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
 
 
 def write(job: Job, settings: Ingest, work: Path) -> None:
-    """Write the list for the workers."""
-    if (path := list_file(job, settings)) is not None:
-        write_text(work / _BLOCKED, "".join(f"{text}\n" for _, text in lines(path)))
+    """Write the list, which `list_file` has checked, for the workers."""
+    if settings.block_list:
+        write_text(work / _BLOCKED, "".join(f"{text}\n" for _, text in lines(job.path(settings.block_list))))
 
 
 def read(work: Path) -> BlockList:
     """What `write` has written, for a worker; an empty list if the job has none."""
     path = work / _BLOCKED
-    return BlockList(path.read_text(encoding="utf-8").splitlines() if path.is_file() else ())
+    return BlockList((text for _, text in lines(path)) if path.is_file() else ())

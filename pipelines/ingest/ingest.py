@@ -138,16 +138,14 @@ def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step, earlie
         (
             duplicates,
             *near,
-            root | "Pending files" >> Units(files, but=step.reports) | "Without any" >> beam.Map(_without_duplicates),
+            root
+            | "Pending files" >> Units(files, but=step.reports)
+            | "Without any" >> beam.Map(near_duplicates.without_duplicates),
         )
         | "And those without any" >> beam.Flatten()
         | "By file" >> beam.GroupByKey()  # (unit, its Duplicates in any order, and None if it is pending)
         | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
     )
-
-
-def _without_duplicates(unit: tuple[int]) -> tuple[int, None]:
-    return unit[0], None
 
 
 class ParsePages(UnitDoFn):

@@ -44,7 +44,7 @@ def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | Non
     if settings.since is None:
         return None
     earlier = job.path(settings.since)
-    if earlier.absolute() == run.absolute():
+    if earlier.resolve() == run.resolve():
         raise JobError(f"ingest.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS)
     return Folder.open(earlier / "documents", Document, "ingest")
 
@@ -59,7 +59,7 @@ def near(
 ) -> PCollection[tuple[int, Duplicates]]:
     """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones."""
     signed = [
-        (exact, root | "Files to sign" >> Units(files) | "Sign all" >> beam.Map(_without_duplicates))
+        (exact, root | "Files to sign" >> Units(files) | "Sign all" >> beam.Map(without_duplicates))
         | "Signed or not" >> beam.Flatten()
         | "Exact ones by file" >> beam.GroupByKey()  # (unit, its exact Duplicates, and None)
         | "Sign documents" >> beam.ParDo(SignDocuments(step))  # (bucket, Signed)
@@ -78,7 +78,7 @@ def near(
     return pairs
 
 
-def _without_duplicates(unit: tuple[int]) -> tuple[int, None]:
+def without_duplicates(unit: tuple[int]) -> tuple[int, None]:
     return unit[0], None
 
 

@@ -234,7 +234,7 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, searched: _Searched)
 
 
 def _each(more: float, items: int) -> float:
-    """What each of so many items adds; 0 if it cannot be seen."""
+    """What one of the items adds; 0 if it cannot be seen."""
     return max(0.0, more) / max(1, items)
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from ranking.context import Part, Reading
-from ranking.entry import ContextStage, Entry
+from ranking.entry import Entry, OneTextStage
 
 
-class SimilarityStage(ContextStage):
+class SimilarityStage(OneTextStage):
     """A stage of `similarity`, which can encode a sentence with its title and neighbours."""
 
     context: list[Literal["sentence", "title", "previous", "next"]] = Field(
@@ -24,19 +23,6 @@ class SimilarityStage(ContextStage):
         description="'fp16' or 'int8': `index` stores a vector of each sentence in this form, and `rerank` encodes questions "
         "only; absent: nothing is stored, and `rerank` encodes the sentences",
     )
-
-    @property
-    def reading(self) -> Reading:
-        """What it encodes as one text."""
-        return Reading(tuple(self.context))
-
-    @field_validator("context")
-    @classmethod
-    def _check_context(cls, context: list[Part]) -> list[Part]:
-        Reading(tuple(context))
-        if "title" in context[1:]:
-            raise ValueError(f"context = {context}: the title comes first, as in an indexed passage")
-        return context
 
 
 ENTRIES = (

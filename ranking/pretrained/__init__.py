@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ranking.baselines import SimilarityStage
-from ranking.context import Part, Reading
-from ranking.entry import ContextStage, Entry, FileName, StageSettings
+from ranking.entry import Entry, FileName, OneTextStage, StageSettings
 
 
-class CrossEncoderStage(ContextStage):
+class CrossEncoderStage(OneTextStage):
     """A stage of a sequence classifier."""
 
     context: list[Literal["sentence", "title", "previous", "next"]] = Field(
@@ -29,19 +28,6 @@ class CrossEncoderStage(ContextStage):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="arithmetic; 'auto' is bf16 on CUDA and on processors that multiply it natively, else fp32"
     )
-
-    @property
-    def reading(self) -> Reading:
-        """What is read as the candidate's text."""
-        return Reading(tuple(self.context))
-
-    @field_validator("context")
-    @classmethod
-    def _check_context(cls, context: list[Part]) -> list[Part]:
-        Reading(tuple(context))
-        if "title" in context[1:]:
-            raise ValueError(f"context = {context}: the title comes first, as in a passage")
-        return context
 
 
 class BiEncoderStage(SimilarityStage):

@@ -71,7 +71,7 @@ class PackedScorer:
 
 
 class PaddedScorer:
-    """Any other family, by transformers."""
+    """Any other family, by transformers: the body in the given precision, the head in fp32."""
 
     def __init__(self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype) -> None:
         """Raises ValueError if the tokenizer cannot pad, or weights are missing."""
@@ -86,14 +86,18 @@ class PaddedScorer:
             raise ValueError(f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model")
         self._tokeniser = Tokeniser(folder, limit, tokenizer.backend_tokenizer)
         model, names = load_pretrained(
-            "AutoModelForSequenceClassification", folder, use_safetensors=True, dtype=precision, output_loading_info=True
+            "AutoModelForSequenceClassification", folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
         )
         if missing := sorted(names["missing_keys"]):
             raise ValueError(f"{folder}: its weights lack {missing[0]}, which would be random; give another model")
         if len(tokenizer) > model.config.vocab_size:
             sizes = f"its tokenizer has {len(tokenizer):,} tokens, its weights {model.config.vocab_size:,}"
             raise ValueError(f"{folder}: {sizes}; copy both from one model")
-        self._model = PaddedModel(model, tokenizer.pad_token_id, device)
+        model.base_model.to(precision)
+        for part in model.children():
+            if part is not model.base_model:
+                part.register_forward_pre_hook(_in_fp32)
+        self._model = PaddedModel(model, tokenizer.pad_token_id, device, limit)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         """In the order of the pairs."""
@@ -103,11 +107,16 @@ class PaddedScorer:
         return Logits(logits, tokenised.lengths, tokenised.cut)
 
 
+def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a part of the head reads."""
+    return tuple(each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs)
+
+
 def _texts(pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
     """(ids, types) of the tokens of each pair."""
     packed = pairs.pack()
-    ends = np.cumsum(packed.lengths)[:-1]
-    ids, types = ([part.tolist() for part in np.split(each.numpy(), ends)] for each in (packed.ids, packed.types))
+    ends = np.cumsum(packed.lengths)
+    ids, types = ([part.tolist() for part in np.split(each.numpy(), ends)[:-1]] for each in (packed.ids, packed.types))
     return ids, types
 
 

@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expit
 
 from ranking.context import Reading
 from ranking.pretrained import CrossEncoderStage
@@ -83,7 +84,7 @@ class CrossEncoder:
     def _scores(self, logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         if self._output == "logit":
             return logits
-        return np.asarray(1 / (1 + np.exp(-np.clip(logits, -700, 700))), np.float64)
+        return np.asarray(expit(logits), np.float64)
 
     def costs(self) -> Counter[str]:
         """Since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and candidates without a

@@ -28,6 +28,7 @@ from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.distillation import LabelLoss
 from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev
+from ranking.transformer.classifier import FirstToken
 
 Settings = TypeVar("Settings", bound=PairSettings)
 Model = TypeVar("Model", bound=CascadeModel)
@@ -112,6 +113,12 @@ def _built(
     inputs.distillation.check(heads)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
     model.reading = settings.reading(model.reading)
+    last = None if isinstance(model, MultiHeadModel) else model.classifiers[-1]
+    if isinstance(last, FirstToken) and model.reading.pooling != "first":
+        raise ValueError(
+            f"transformer.pooling = {model.reading.pooling!r}: the head of a published classifier reads the first token; leave "
+            "it out"
+        )
     options = PairOptions(
         tokens=settings.tokens,
         context_dropout=settings.context_dropout or 0.0,

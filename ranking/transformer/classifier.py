@@ -37,7 +37,8 @@ class Classifier(nn.Module):
 class FirstToken(nn.Module):
     """The head with which BERT, RoBERTa and ELECTRA classify texts: the first token's encoding [texts, d] → a logit [texts].
 
-    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's has GELU.
+    Of two classes it is the second's minus the first's, whose sigmoid is the second's probability. ELECTRA's has GELU. Departs
+    from BERT in training alone: its pooler has no dropout before it, and here all have one.
     """
 
     def __init__(self, width: int, dropout: float, activation: Activation = "gelu") -> None:

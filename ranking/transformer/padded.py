@@ -1,8 +1,8 @@
 """Hugging Face's own forward over padded texts: for transformers that no packed encoder computes, such as MPNet or DeBERTa.
 
-Texts of one length class (a multiple of 16 tokens) are computed together, in batches that are filled up to the class's number
-of rows, so every matrix product has the same shape whatever the other texts are; libraries may choose their kernels by shape,
-in bf16 and on a GPU above all. So what a text gets depends on the text alone.
+Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are filled up to the
+class's number of rows, so every matrix product has the same shape whatever the other texts are; libraries may choose their
+kernels by shape, in bf16 and on a GPU above all. So what a text gets depends on the text alone.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _BATCH_TOKENS = {"cpu": 1_024, "cuda": 32_768}  # rows of a batch = this over th
 class PaddedModel:
     """A model of transformers, run over tokenised texts."""
 
-    def __init__(self, model: Any, pad: int, device: str) -> None:
-        """`pad`: the token that fills a text up."""
-        self._model, self._pad, self._device = model.eval().to(device), pad, device
+    def __init__(self, model: Any, pad: int, device: str, longest: int) -> None:
+        """`pad`: the token that fills a text up. `longest`: tokens of the longest text, which the model has positions for."""
+        self._model, self._pad, self._device, self._longest = model.eval().to(device), pad, device, longest
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
 
     def run(
@@ -44,7 +44,7 @@ class PaddedModel:
         [rows, length], a row a text."""
         by_class: dict[int, list[int]] = {}
         for number, text in enumerate(ids):
-            by_class.setdefault(-(-len(text) // _CLASS) * _CLASS, []).append(number)
+            by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
         values: Floats | None = None
         for length, numbers in sorted(by_class.items()):
             rows = max(1, _BATCH_TOKENS[self._device] // length)
@@ -94,7 +94,7 @@ class PaddedTransformer:
         kind = config["architectures"][0] if self._is_dpr else "AutoModel"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         model = load_pretrained(kind, folder, use_safetensors=True, dtype=dtype)
-        self._model = PaddedModel(model, self._tokenizer.pad_token_id or 0, device)
+        self._model = PaddedModel(model, self._tokenizer.pad_token_id or 0, device, limit)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> Floats:
         """[texts, d], in the order of the texts; all of them have one part, or all have two."""

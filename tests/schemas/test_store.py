@@ -184,10 +184,10 @@ def test_nothing_is_streamed_to_its_name() -> None:
         for file in (ROOT / top).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
                 match node:
-                    case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem")), args=given) if (
+                    case ast.Call(func=ast.Attribute(attr=method, value=ast.Attribute(attr="filesystem")), args=arguments) if (
                         method in writers
                     ):
-                        modes = [argument.value for argument in given[1:] if isinstance(argument, ast.Constant)]
+                        modes = [argument.value for argument in arguments[1:] if isinstance(argument, ast.Constant)]
                         calls.add((file.relative_to(ROOT).as_posix(), " ".join([method, *map(str, modes)])))
                     case ast.ImportFrom(module=str(name)) if name.split(".")[0] in ("s3fs", "gcsfs", "adlfs", "cloudpathlib"):
                         calls.add((file.relative_to(ROOT).as_posix(), name))

@@ -31,7 +31,7 @@ def test_a_host_blocks_all_below_it_and_a_path_the_addresses_below_it(url: str, 
     assert BlockList([]).entry(url) == ""
 
 
-@pytest.mark.parametrize("line", ["/only/a/path", "two words", "http://"])
+@pytest.mark.parametrize("line", ["/only/a/path", "two words", "127.0.0.1\ttab.example", "http://"])
 def test_a_line_without_a_host_is_named(line: str) -> None:
     with pytest.raises(ValueError, match="line 2: no host in"):
         BlockList(["ok.example", line])

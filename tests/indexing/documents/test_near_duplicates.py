@@ -69,6 +69,11 @@ def test_near_texts_go_for_the_smallest_id_and_others_stay() -> None:
     assert pairs(dict(reversed(texts.items()))) == {"b": "a", "c": "a"}
 
 
+def test_texts_of_symbols_alone_are_near_only_if_they_are_the_same() -> None:
+    assert pairs({"a": "★ ☆ ★ ☆ ★ ☆", "b": "♠ ♥ ♦ ♣ ♠ ♥"}) == {}
+    assert pairs({"a": "★ ☆ ★ ☆ ★ ☆", "b": "★ ☆ ★ ☆ ★ ☆"}) == {"b": "a"}
+
+
 def test_a_document_of_an_earlier_run_stays_whatever_its_id() -> None:
     texts = {"a": " ".join(page(1)), "z": " ".join(page(1)), "y": " ".join(page(1))}
     assert pairs(texts, earlier=("z", "y")) == {"a": "y"}

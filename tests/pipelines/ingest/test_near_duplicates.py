@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 import random
 
+import numpy as np
 import pytest
 
+from indexing.documents.near_duplicates import signatures
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.ingest import ingest
+from pipelines.ingest.near_duplicates import compare, resolve
 from schemas.corpus import Document, Passage, Rejected
 
 RECORDS = {"documents": Document, "passages": Passage, "rejects": Rejected}
@@ -30,6 +33,10 @@ def job(folder, files, **settings) -> Job:
 
 def rows(run):
     return {name: list(Folder.open(run / name, record, "ingest").read()) for name, record in RECORDS.items()}
+
+
+def digests(run):
+    return {name: Folder.open(run / name, record, "ingest").digest() for name, record in RECORDS.items()}
 
 
 FILES = {
@@ -56,10 +63,29 @@ def test_the_rows_are_the_same_in_one_file_and_with_two_workers(tmp_path) -> Non
     parallel = parallel.model_copy(update={"workers": parallel.workers.model_copy(update={"processes": 2})})
     ingest.ingest(parallel, tmp_path / "parallel")
     assert rows(tmp_path / "parallel") == rows(tmp_path / "run")
+    assert digests(tmp_path / "parallel") == digests(tmp_path / "run")
     one = job(tmp_path / "one", {"all.jsonl": {**FILES["a.jsonl"], **FILES["b.jsonl"]}})
     ingest.ingest(one, tmp_path / "single")
     kept = [document.doc_id for document in rows(tmp_path / "single")["documents"]]
     assert kept == [document.doc_id for document in rows(tmp_path / "run")["documents"]]
+
+
+def test_the_order_in_which_documents_meet_does_not_matter() -> None:
+    texts = {"c": text(1), "b": text(1) + " Printed on a rainy day.", "a": text(1) + " Shared by a friend.", "z": text(2)}
+    signed = []
+    for unit, (doc_id, each) in enumerate(texts.items()):
+        rows, bands = signatures([each])
+        signed.append((unit, f"part {unit}", np.array([0]), [doc_id], bands[:, 0], rows))
+    signed = [member for member in signed if member[4] == signed[0][4]]  # those of one bucket
+    assert len(signed) > 1
+    once, again = (
+        [
+            (unit, part, gone.tolist(), kept)
+            for unit, (part, _, gone, kept) in resolve("", [pairs for _, pairs in compare((0, 0), members)])
+        ]
+        for members in (signed, signed[::-1])
+    )
+    assert once == again != []
 
 
 def test_a_page_near_one_of_an_earlier_run_is_refused_whatever_its_id(tmp_path) -> None:

@@ -92,6 +92,27 @@ def test_a_pair_is_cut_at_the_limit_and_the_tokens_are_counted(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert"])
+def test_no_pair_has_no_score(family: str, tmp_path: Path) -> None:
+    assert load_scorer(PublishedClassifier.read(write(tmp_path, family)), 64, "cpu", "fp32").score([]).logits.tolist() == []
+
+
+@pytest.mark.parametrize("family", ["distilbert", "deberta-v2", "modernbert", "mpnet", "albert"])
+def test_in_bf16_the_head_is_computed_in_fp32(family: str, tmp_path: Path) -> None:
+    """Of bf16 logits, neighbours would be equal."""
+    classifier = PublishedClassifier.read(write(tmp_path, family))
+    exact, fast = (load_scorer(classifier, 64, "cpu", precision).score(PAIRS).logits for precision in ("fp32", "bf16"))
+    assert np.corrcoef(exact, fast)[0, 1] > 0.95
+    as_bf16 = torch.from_numpy(fast).to(torch.bfloat16).double().numpy()
+    assert np.count_nonzero(as_bf16 != fast) > len(PAIRS) / 2
+
+
+def test_a_limit_may_be_any_number_of_positions(tmp_path: Path) -> None:
+    folder = write(tmp_path, "distilbert")
+    scorer = load_scorer(PublishedClassifier.read(folder), 63, "cpu", "fp32")
+    assert scorer.score(PAIRS).tokens.max() == 63 and scorer._model._longest == 63  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("family", ["bert", "distilbert"])
 @pytest.mark.parametrize(
     ("file", "changes", "says"),
     [

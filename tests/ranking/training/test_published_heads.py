@@ -139,6 +139,19 @@ def test_fewer_layers_or_a_head_of_three_classes_leave_the_body_alone(folder: Pa
     assert ", and its head" not in begun.description
 
 
+@pytest.mark.parametrize("kind", ["pointwise", "cascade"])
+def test_its_head_is_not_given_another_pooling(folder: Path, kind: str) -> None:
+    settings, build_it = {
+        "pointwise": (PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64, pooling="mean"), build_pointwise),
+        "cascade": (
+            CascadeSettings(reranker="cascade", encoder=str(folder), limit=64, exits=[1, 2], pooling="mean"),
+            build_cascade,
+        ),
+    }[kind]
+    with pytest.raises(ValueError, match=r"pooling = 'mean': the head of a published classifier reads the first token"):
+        build_it(inputs(settings))
+
+
 def test_its_first_loss_is_that_of_the_published_scores_and_reaches_body_and_head(folder: Path) -> None:
     task = build_pointwise(inputs(PointwiseSettings(reranker="pointwise", encoder=str(folder), limit=64))).task
     assert isinstance(task, PairTask)
