@@ -69,7 +69,11 @@ class ContextStage(StageSettings):
 class OneTextStage(ContextStage):
     """A stage that reads a candidate's parts as one text."""
 
-    context: list[Literal["sentence", "title", "previous", "next"]] = Field(["sentence"])
+    context: list[Literal["sentence", "title", "previous", "next"]] = Field(
+        ["sentence"],
+        description="what is read as one text, in this order; a title comes first and ends with a full stop for cross_encoder, "
+        "else it stands before the rest as it does before an indexed passage's text",
+    )
 
     @property
     def reading(self) -> Reading:

@@ -12,12 +12,6 @@ from ranking.entry import Entry, OneTextStage
 class SimilarityStage(OneTextStage):
     """A stage of `similarity`, which can encode a sentence with its title and neighbours."""
 
-    context: list[Literal["sentence", "title", "previous", "next"]] = Field(
-        ["sentence"],
-        description="what is encoded as one text, in this order; a title comes first, and stands before the rest as it does "
-        "before an indexed passage's text",
-    )
-
     stored: Literal["fp16", "int8"] | None = Field(
         None,
         description="'fp16' or 'int8': `index` stores a vector of each sentence in this form, and `rerank` encodes questions "

@@ -13,10 +13,6 @@ from ranking.entry import Entry, FileName, OneTextStage, StageSettings
 class CrossEncoderStage(OneTextStage):
     """A stage of a sequence classifier."""
 
-    context: list[Literal["sentence", "title", "previous", "next"]] = Field(
-        ["sentence"],
-        description="what is read as the candidate's one text, in this order; a title comes first, and a full stop follows it",
-    )
     output: Literal["model", "logit", "probability"] = Field(
         "model",
         description="what the score is: what the model's CrossEncoder.predict gives; or the logit, or its sigmoid, whatever "
