@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
 from pipelines.cli.parameters import PLACE, Run, check_there, write_lines
 from pipelines.errors import BAD_DATA, USAGE, JobError, counted
+
+if TYPE_CHECKING:
+    from pipelines.verify.repair import Repair
 
 GROUP = Group("Runs", sort_key=1)
 
@@ -32,38 +36,56 @@ def verify(
     the one that is there now, and is what came in what went out and what was refused? Then the rows: columns, ids that are
     there once and lead somewhere, texts that stand in their documents, ranks from 1 to n.
 
-    A line for each thing that is wrong goes to stdout. Nothing is written without --yes. Memory does not grow with the run. A
+    A line for each thing that is wrong goes to stdout. Nothing is written without --yes, and what people judge, packs/ and
+    collected/, is never removed. After --job the run is verified again. Memory does not grow with the run. A
     run in an object store is read there, and not from the copies on this machine.
     """
     if (yes and not repair) or (job is not None and not yes):
         raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
-    from pipelines.verify.finding import Finding
-    from pipelines.verify.repair import Repair
-    from pipelines.verify.verify import Verification
+    from pipelines.execution.lock import claimed
+    from pipelines.verify.finding import Remedy
 
-    verification, findings = Verification(run), list[Finding]()
-    for finding in verification.findings():
-        findings.append(finding)
-        write_lines([f"wrong      {finding}"])
-    if not findings:
-        write_lines([verification.summary()])
-        return
-    plan = Repair(run, findings)
-    if repair:
-        write_lines(plan.lines())
-    if yes:
-        write_lines(plan.carry_out())
+    with claimed(run) if yes and run.is_dir() else nullcontext():  # what is removed is what is wrong now
+        plan = _looked_at(run)
+        if plan is None:
+            return
+        if repair:
+            write_lines(plan.lines())
+        if yes:
+            write_lines(plan.carry_out())
     if job is not None:
         from pipelines.cli.job_commands import run_job
 
         for step in plan.redo or ("",):
             run_job(job, run, redo=step or None)
-    elif not yes:
-        wrong = f"{run}: {counted(len(findings), 'thing')} wrong"
+        plan = _looked_at(run)
+        if plan is None:
+            return
+    wrong = f"{run}: {counted(len(plan.findings), 'thing')} wrong"
+    if not yes:
         remedy = "the lines above say" if repair else f"`answermill verify {run} --repair` says"
         raise JobError(f"{wrong}; {remedy} what makes it right", BAD_DATA)
-    elif todo := plan.commands():
+    if todo := plan.commands():
         raise JobError(f"{run} is not complete now; {', then '.join(todo)} makes it so", BAD_DATA)
+    if kept := plan.of(Remedy.PEOPLE):
+        paths = ", ".join(dict.fromkeys(finding.path for finding in kept))
+        raise JobError(f"{run}: {paths} {Remedy.PEOPLE.value}; mend or move it by hand", BAD_DATA)
+    if job is not None:
+        raise JobError(f"{wrong} that came meanwhile; `answermill verify {run} --repair` says what makes it right", BAD_DATA)
+
+
+def _looked_at(run: Path) -> Repair | None:
+    """Write a line for each thing that is wrong with a run, or its summary; None if nothing is."""
+    from pipelines.verify.repair import Repair
+    from pipelines.verify.verify import Verification
+
+    verification, findings = Verification(run), []
+    for finding in verification.findings():
+        findings.append(finding)
+        write_lines([f"wrong      {finding}"])
+    if not findings:
+        write_lines([verification.summary()])
+    return Repair(run, findings) if findings else None
 
 
 def clean(

@@ -140,18 +140,17 @@ class RunFiles:
             if path not in self.sizes:
                 continue
             self.named.add(path)
-            remedy = Remedy.PEOPLE if path == PACKS else Remedy.REWRITE
             try:
                 digests = read_sealed(self.run / path, _Sealed).digests
             except WrongShape as e:
-                yield Finding(path, str(e).removeprefix(str(self.run / path)).lstrip(": "), step, remedy)
+                yield Finding(path, str(e).removeprefix(str(self.run / path)).lstrip(": "), step, Remedy.REWRITE)
                 self.named |= {each for each in self.sizes if path == PACKS and each.startswith("packs/")}
                 continue
             for name, digest in digests.items():
                 below = f"{path.rpartition('/')[0]}/{name}".lstrip("/")
                 listed = ListedFile(self.sizes.get(below, 0), digest)
                 if (wrong := self._wrong(below, listed, tell)) is not None:
-                    yield Finding(below, wrong, step, remedy)
+                    yield Finding(below, wrong, step, Remedy.REWRITE)
         if AGREEMENT in self.named and COLLECTED_PACK in self.sizes:
             self.named.add(COLLECTED_PACK)
             try:
@@ -159,16 +158,13 @@ class RunFiles:
             except WrongShape:
                 return  # of which there is a finding
             if self._digest(COLLECTED_PACK, tell) != digest:
-                yield Finding(COLLECTED_PACK, "was filled in, or damaged, since it was written", "collect", Remedy.PEOPLE)
+                yield Finding(COLLECTED_PACK, "was filled in, or damaged, since it was written", "collect", Remedy.AGAIN)
 
     def _strays(self) -> Iterator[Finding]:
         """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet` reads them."""
         places = [*self.manifests, "packs", "collected"]
         for path in sorted(self.sizes.keys() - self.named):
-            folder = next((each for each in places if path.startswith(f"{each}/")), None)
-            if folder in ("packs", "collected"):
-                yield Finding(path, "is named by no manifest", "", Remedy.PEOPLE)
-            elif folder is not None:
+            if path.startswith(tuple(f"{each}/" for each in places)):
                 yield Finding(path, "is named by no manifest", "", Remedy.STRAY)
 
 

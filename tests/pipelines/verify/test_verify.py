@@ -14,12 +14,15 @@ import pytest
 from hypothesis import given, strategies
 
 from pipelines.__main__ import main
-from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE
+from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE
+from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.manifest import MANIFEST
+from pipelines.execution.parquet_folder import Folder
 from pipelines.verify import id_sets, sums
 from pipelines.verify.files import RunFiles
 from pipelines.verify.id_sets import IdSet, files_for
 from pipelines.verify.verify import Verification
+from schemas.annotation import Task
 from schemas.atomic_files import sha256
 from schemas.storage.sealed_json import write_sealed
 from schemas.storage.store import put, remove_tree
@@ -83,7 +86,7 @@ def test_harm_to_a_report_is_noticed(run: Path) -> None:
         (run / name).write_bytes(content.replace(b"1", b"3", 1))  # JSON still
         assert wrong(run) == [f"{name} was changed since it was written (SHA-256)"]
         (run / name).write_bytes(content)
-    (run / "report.json").write_bytes(flipped(content)[:-1])
+    (run / "report.json").write_bytes(content[: len(content) // 2])
     (finding,) = wrong(run)
     assert finding.startswith("report.json Invalid JSON: ")
     (run / "report.json").unlink()
@@ -185,6 +188,76 @@ def test_repair_says_what_it_would_do_and_does_it_when_it_may(run: Path, small_r
     assert call("verify", run, "--repair", "--yes", "--job", small_run.parent / "job.toml") == 0
     assert call("verify", run) == 0
     assert (files(run).keys(), files(run)[name]) == (files(small_run).keys(), files(small_run)[name])
+
+
+def test_a_file_that_is_none_of_a_shard_s_goes_alone(run: Path, small_run: Path) -> None:
+    shard = next((run / "shards").glob("00000*"))
+    (shard / "bm25" / "more").touch()
+    assert call("verify", run, "--repair", "--yes") == 0
+    assert files(run) == files(small_run)
+
+
+def test_a_step_that_follows_from_one_that_is_done_again_is_not_done_twice(run: Path, capsys) -> None:
+    for folder, count in (("documents", "pages"), ("scored", "kept")):
+        manifest = json.loads((run / folder / MANIFEST).read_text())
+        manifest["counts"][count] += 1
+        seal(run / folder, manifest)
+    assert call("verify", run, "--repair") == BAD_DATA
+    commands = [line for line in capsys.readouterr().out.splitlines() if line.startswith("then ")]
+    assert commands == [f"then       `answermill run JOB.toml --out {run} --redo ingest`"]
+
+
+@pytest.fixture
+def judged(small_run: Path, tmp_path: Path) -> Path:
+    """A run whose tasks were judged, and the votes collected."""
+    shutil.copytree(small_run.parent, tmp_path / "small")
+    run = tmp_path / "small" / "run"
+    assert call("annotate", run.parent / "job.toml", "--out", run) == 0
+    export = run.parent / "judged.csv"
+    rows = list(Folder.open(run / "tasks", Task, "annotate").read())[:3]
+    lines = [f"{row.task_id},{row.text_hash},correct,anna\n" for row in rows]
+    export.write_text("task_id,text_hash,label,annotator\n" + "".join(lines), encoding="utf-8")
+    assert call("collect", run, export) == 0
+    return run
+
+
+@pytest.mark.parametrize(
+    "name", ["collected/annotations/part-*", "collected/annotations/_manifest.json", "collected/agreement*"]
+)
+def test_votes_that_were_damaged_are_named_and_never_removed(judged: Path, capsys, name: str) -> None:
+    (file,) = judged.glob(name)
+    file.write_bytes(flipped(file.read_bytes()))
+    (judged / "collected/annotations/part-of-mine.parquet").write_text("?")
+    before = files(judged)
+    capsys.readouterr()
+    assert call("verify", judged, "--repair", "--yes") == BAD_DATA
+    output = capsys.readouterr()
+    assert files(judged) == before
+    assert f"repair     {file.relative_to(judged)} is left as it is: people may have worked on it\n" in output.out
+    assert f"`answermill collect {judged} EXPORT` makes it so" in output.err
+    assert call("collect", judged, judged.parent / "judged.csv") == (OUTPUT_EXISTS if "agreement" in name else 0)
+
+
+def test_a_repair_that_leaves_something_wrong_ends_with_65_and_says_what(judged: Path, capsys) -> None:
+    (judged / "packs/mine").write_text("?")
+    part = next((judged / "scored").glob("part-*"))
+    part.write_bytes(flipped(part.read_bytes()))
+    assert call("verify", judged, "--repair", "--yes") == BAD_DATA
+    assert f"`answermill run JOB.toml --out {judged}` makes it so" in capsys.readouterr().err
+    assert call("verify", judged, "--repair", "--yes", "--job", judged.parent / "job.toml") == BAD_DATA
+    output = capsys.readouterr()
+    assert "packs/mine is left as it is: people may have worked on it; mend or move it by hand" in output.err
+    assert output.out.splitlines()[-1] == "wrong      packs/mine is named by no manifest"
+    (judged / "packs/mine").unlink()
+    assert call("verify", judged) == 0
+
+
+def test_what_is_removed_is_what_is_wrong_when_nobody_else_writes(run: Path, capsys) -> None:
+    (run / "scored/part-9.parquet").write_text("?")
+    with claimed(run):
+        assert call("verify", run, "--repair", "--yes") == OUTPUT_EXISTS
+    assert capsys.readouterr().out == "", "nothing is looked at before the run is this command's"
+    assert (run / "scored/part-9.parquet").is_file()
 
 
 @pytest.mark.parametrize(
