@@ -23,11 +23,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, JobError
-from pipelines.execution.manifests.manifest import TABLE, Manifest, check_part, read_manifest, repair
+from pipelines.execution.manifests.manifest import TABLE, Manifest, checked_once, read_manifest, repair
 from pipelines.execution.manifests.manifest import Part as Part
 from schemas.atomic_files import replacing, sha256
 from schemas.record import Record
-from schemas.storage.remote import Remote
 from schemas.storage.store import creating, put, remove_tree
 
 R = TypeVar("R", bound=Record)
@@ -246,8 +245,8 @@ def digest_of(manifest: Manifest) -> str:
 
 
 def read_batches(folder: Path, part: Part, columns: Sequence[str] | None = None, rows: int = 512) -> Iterator[pa.RecordBatch]:
-    """The batches of a part that a manifest names. Compares its checksum first; raises JobError (65) if it is wrong."""
-    with pq.ParquetFile(check_part(folder, part), page_checksum_verification=True) as file:
+    """The batches of a part that a manifest names. Raises JobError (65) as `checked_once`."""
+    with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(columns) if columns else None)
 
 
@@ -258,10 +257,8 @@ def read_part(folder: Path, part: Part, record: type[R]) -> Iterator[R]:
 
 
 def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) -> Iterator[R]:
-    """The rows [start, stop) of one part, counted from 0. Row groups without any of them are not read.
-
-    The part's checksum is compared once in a process, however many ranges are read. Raises JobError (65) if it differs.
-    """
+    """The rows [start, stop) of one part, counted from 0. Row groups without any of them are not read. Raises as
+    `read_batches`."""
     with pq.ParquetFile(checked_once(folder, part), page_checksum_verification=True) as file:
         first = 0
         for group in range(file.num_row_groups):
@@ -272,18 +269,6 @@ def read_rows(folder: Path, part: Part, record: type[R], start: int, stop: int) 
                 for batch in inside.to_batches(max_chunksize=512):
                     yield from record.rows(batch)
             first += rows
-
-
-def checked_once(folder: Path, part: Part) -> Path:
-    """As `check_part`, but the bytes of a part are read once in a process."""
-    path = folder / part.file
-    if isinstance(path, Remote) or _sound.get(path) != part.sha256:
-        path = check_part(folder, part)
-        _sound[path] = part.sha256
-    return path
-
-
-_sound: dict[Path, str] = {}  # a part whose checksum this process has compared → that checksum
 
 
 def sweep(folder: Path, named: Collection[str]) -> None:

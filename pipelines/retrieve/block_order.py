@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipelines.execution.manifests.manifest import checked_once
 from pipelines.execution.meter import Meter
-from pipelines.execution.parquet_folder import Part, PartWriter, checked_once, read_batches
+from pipelines.execution.parquet_folder import Part, PartWriter, read_batches
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.retrieve.asked_questions import AskedQuestions
 from pipelines.retrieve.passes import Pass, PlacedPart

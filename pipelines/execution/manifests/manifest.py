@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -230,6 +230,20 @@ def check_part(folder: Path, part: Part) -> Path:
         is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
         raise JobError(f"{wrong}; {repair(step, run, option='' if is_noticed else 'verify')}", BAD_DATA)
     return folder / part.file
+
+
+def checked_once(folder: Path, part: Part) -> Path:
+    """As `check_part`, but the bytes of a part are read once in a process, unless its size or time changes."""
+    path = folder / part.file
+    if isinstance(path, Remote) or not path.is_file():
+        return check_part(folder, part)
+    stat = path.stat()
+    return _check(folder, part, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4_096)
+def _check(folder: Path, part: Part, size: int, time: int) -> Path:
+    return check_part(folder, part)
 
 
 def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:

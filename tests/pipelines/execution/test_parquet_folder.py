@@ -14,6 +14,7 @@ from pipelines.execution.parquet_folder import (
     Folder,
     PartWriter,
     read_part,
+    read_rows,
     sweep,
     whole_file,
 )
@@ -93,6 +94,17 @@ def test_one_flipped_bit_is_noticed(tmp_path):
     with pytest.raises(JobError, match="was changed since it was written") as e:
         list(read_part(tmp_path, part, Question))
     assert e.value.code == BAD_DATA
+
+
+def test_a_part_that_changes_after_it_was_read_is_compared_again(tmp_path):
+    part = write(tmp_path, QUESTIONS)
+    assert list(read_part(tmp_path, part, Question)) == list(read_rows(tmp_path, part, Question, 0, 5_000)) == QUESTIONS
+    content = bytearray((tmp_path / part.file).read_bytes())
+    content[100] ^= 1
+    (tmp_path / part.file).write_bytes(content)
+    for read in (read_part(tmp_path, part, Question), read_rows(tmp_path, part, Question, 0, 1)):
+        with pytest.raises(JobError, match="was changed since it was written"):
+            next(read)
 
 
 def test_a_missing_part_is_noticed(tmp_path):
