@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -17,6 +18,7 @@ from schemas.corpus import Question, Rejected
 
 NEAREST = 3
 _COLUMNS = ("question_id", "text")
+_SCORE = re.compile(r"^[\d.e+-]+: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,12 @@ def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
 
 
 def _reject(run: Path, wanted: str) -> Rejected | None:
-    """The question among those that retrieve refused or left out of its sample."""
+    """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or 'SCORE: TEXT'."""
+    text = fold(wanted)
     for _, batch in WrittenParts.of(run, "questions_rejects", Rejected, "retrieve").batches():
         for reject in Rejected.rows(batch):
-            if reject.source_record == wanted or fold(reject.detail).endswith(fold(wanted)):
+            detail = fold(reject.detail)
+            if reject.source_record == wanted or text in (detail, _SCORE.sub("", detail)):
                 return reject
     return None
 

@@ -42,6 +42,8 @@ def stage_views(stages: Sequence[Mapping[str, Any]], rows: Sequence[ScoredCandid
 
 def _view(name: str, reranker: str, rows: Sequence[ScoredCandidate]) -> StageView:
     reads: Unit = RERANKERS[reranker].reranker.reads if reranker in RERANKERS else "sentence"
+    if any(row.unit == "passage" and row.dropped_by == name for row in rows):
+        reads = "passage"  # of a plan that no manifest has yet, what a stage is called may say nothing
     view = StageView(name, reranker, reads, {}, 0, None)
     scores = [(row, score_by(row, name)) for row in rows]
     # A passage has the scores of its best sentence, of a stage that read sentences before it.

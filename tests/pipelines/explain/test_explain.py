@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipelines.__main__ import main
+from pipelines.config.outputs import RETRIEVE
 from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.execution.manifests.manifest import MANIFEST, read_manifest
 from pipelines.execution.manifests.reports import Report, Reports
-from pipelines.execution.parquet_folder import Folder
+from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.explain.explain import Explanation, explain
-from schemas.corpus import Passage, Question
+from schemas.corpus import Passage, Question, Rejected
 from schemas.ranked import Hit, ScoredCandidate
 from schemas.storage.remote import Remote
 from schemas.storage.store import put, remove_tree
 from tests.object_store import ObjectStore
+from tests.pipelines.report.written_run import commit, passage, write_run
 
 
 def questions_of(run: Path) -> list[Question]:
@@ -174,6 +178,30 @@ def test_of_a_stopped_rerank_the_units_that_are_done_are_read(copy: Path) -> Non
     Reports(work, copy).write(Report(0, {"scored": manifest.parts}))
     stopped = explain(copy, asked)
     assert stopped.candidates.rows == whole.candidates.rows and not stopped.missing
+
+
+def test_a_passage_stage_of_an_unfinished_rerank_may_have_any_name(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("Because."), stages=("reader",), unit="passage")
+    (row,) = scored(run)
+    shutil.rmtree(run / "scored")
+    with PartWriter(run / "scored", ScoredCandidate, 0) as writer:
+        writer.write([replace(row, rank=None, fate="dropped", dropped_by="reader")])
+    Reports(run / "_work/rerank-0123abcd", run).write(Report(0, {"scored": writer.parts}))
+    (loss,) = explain(run, "q", gold="because").losses
+    assert (loss.where, loss.stage, loss.place, loss.entered, loss.kept) == ("dropped", "reader", 1, 1, 0)
+
+
+@pytest.mark.parametrize("detail", ["Why is the sky blue?", "0.25: Why is the sky blue?"])
+def test_of_a_question_that_was_refused_the_reason_is_named(tmp_path: Path, detail: str) -> None:
+    asked = [Question("q1", "Why is the sea salty?")]
+    refused = [Rejected("questions.jsonl", 2, "q2", "", "low_score", detail)]
+    commit(tmp_path, "retrieve", RETRIEVE, {"questions": asked, "questions_rejects": refused}, {})
+    for wanted in ("q2", " why is the SKY blue?"):
+        with pytest.raises(JobError, match=r"question q2 was not asked in .*: low_score"):
+            explain(tmp_path, wanted)
+    for wanted in ("blue?", "the sky blue?", "?"):
+        with pytest.raises(JobError, match=f"has the id or the text '{re.escape(wanted)}'"):
+            explain(tmp_path, wanted)
 
 
 def test_a_run_in_an_object_store_is_explained_alike(small_run: Path, s3: ObjectStore, tmp_path: Path, monkeypatch) -> None:
