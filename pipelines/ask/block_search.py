@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -22,7 +21,9 @@ from schemas.ranked import Hit
 def search_block(block: Block, shards: Sequence[Shard], encoder: Encoder | None, settings: Retrieve) -> Iterator[list[Hit]]:
     """The hits of each question of a block, best first. `encoder`: None where no dense index is searched."""
     vectors = encode(block, encoder) if encoder is not None else None
-    statistics = _statistics(block, shards) if "bm25" in settings.sources else GlobalStatistics()
+    statistics = GlobalStatistics()
+    if "bm25" in settings.sources:
+        statistics = sum((shard.bm25.share(block.texts) for shard in shards), statistics)
     lists: dict[tuple[int, int], list[Best]] = {}
     for number, shard in enumerate(shards):
         for key, best in by_question(search(shard, number, block, vectors, statistics, settings)).items():
@@ -31,17 +32,6 @@ def search_block(block: Block, shards: Sequence[Shard], encoder: Encoder | None,
     for question, fused in zip(block.questions, fuse_block(best_of_all, len(block.questions), settings.fusion_k), strict=True):
         passages = _passages(fused, shards)
         yield [to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(fused, 1)]
-
-
-def _statistics(block: Block, shards: Sequence[Shard]) -> GlobalStatistics:
-    """The size of all shards, and in how many of their passages the words of the questions occur."""
-    documents = tokens = 0
-    frequencies: Counter[str] = Counter()
-    for shard in shards:
-        size = shard.bm25.statistics()
-        documents, tokens = documents + size.documents, tokens + size.tokens
-        frequencies.update(shard.bm25.document_frequencies(block.texts))
-    return GlobalStatistics(documents, tokens, frequencies)
 
 
 def _passages(fused: Sequence[Fused], shards: Sequence[Shard]) -> dict[str, Passage]:

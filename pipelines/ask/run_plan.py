@@ -15,6 +15,7 @@ from pipelines.config import toml_file
 from pipelines.config.job_file import Job, job_type
 from pipelines.errors import INPUT_MISSING, JobError
 from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.retrieve.retrieve import settings_of
 from pipelines.steps.job_plan import file_digests, model_inputs
 from pipelines.steps.models import encoder_inputs
 from ranking.entry import file_keys
@@ -74,7 +75,8 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
 def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
     """Whether the files that the plan names are those of the run, of which `inputs` has the digests."""
     try:
-        present = encoder_inputs(job) | model_inputs(job) | file_digests(job)
+        encoder = encoder_inputs(job) if "dense" in settings_of(job).sources else {}
+        present = encoder | model_inputs(job) | file_digests(job)
     except (JobError, ModelMissing, OSError):
         return False
     return all(present.get(name) == digest for name, digest in inputs.items())

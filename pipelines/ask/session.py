@@ -18,6 +18,7 @@ from pipelines.config.job_file import Job
 from pipelines.retrieve.asked_questions import Block
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.retrieve import settings_of
+from pipelines.steps.answers import answer_of, line_of
 from pipelines.steps.job_plan import load_plan
 from pipelines.steps.models import command_threads, passage_encoder, use_threads
 from pipelines.steps.question_groups import ranked_lists, rerank_lists
@@ -84,11 +85,9 @@ class Asked:
         return [row for row in self.rows if row.rank is not None and row.rank <= answers]
 
     def _answer(self, row: ScoredCandidate) -> dict[str, Any]:
-        names = ("rank", "text", "unit", "title", "url", "candidate_id", "passage_id", "doc_id", "start", "end")
-        passage = self.passages[row.passage_id]
-        source = {name: getattr(passage, name) for name in ("source_file", "source_offset", "source_record")}
-        score = row.stages[-1].score if row.stages else None
-        return {name: getattr(row, name) for name in names} | {"score": score} | (source if passage.source_file else {})
+        values = line_of(answer_of(row, self.passages[row.passage_id]))
+        text = {"rank": row.rank, "text": values.pop("answer")}
+        return text | {name: value for name, value in values.items() if name not in ("question_id", "question")}
 
 
 class Session:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.execution.parquet_folder import Folder, Part, read_part
 from schemas.atomic_files import whole_text
-from schemas.corpus import Question
+from schemas.corpus import Passage, Question
 from schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
 
 ANSWERS = "answers.jsonl"
@@ -36,15 +36,15 @@ def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dic
         for ranked in lists
         for each in ranked.candidates
     }
-    answers = {}
-    for row in rows:
-        if row.rank == 1:
-            passage = passages[row.question_id, row.passage_id]
-            place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
-            score = row.stages[-1].score if row.stages else None
-            page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
-            answers[row.question_id] = Answer(row.question_id, row.question, row.text, row.unit, score, *page, *place)
-    return answers
+    return {row.question_id: answer_of(row, passages[row.question_id, row.passage_id]) for row in rows if row.rank == 1}
+
+
+def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
+    """A candidate as an answer; `passage`: that it is in, which knows its place in the crawl."""
+    place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
+    score = row.stages[-1].score if row.stages else None
+    page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
+    return Answer(row.question_id, row.question, row.text, row.unit, score, *page, *place)
 
 
 def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
@@ -55,11 +55,12 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
     with whole_text(run / ANSWERS) as write:
         for part in parts:
             for answer in read_part(run / "answers", part, Answer):
-                write(json.dumps(_line(answer), ensure_ascii=False) + "\n")
+                write(json.dumps(line_of(answer), ensure_ascii=False) + "\n")
     return Part.of(run, ANSWERS, sum(part.rows for part in parts))
 
 
-def _line(answer: Answer) -> dict[str, Any]:
+def line_of(answer: Answer) -> dict[str, Any]:
+    """An answer as answers.jsonl has it: without what is null for want of an answer, or of a place in the crawl."""
     values = answer.to_dict()
     names = list(values)
     if answer.answer is None:

@@ -16,10 +16,12 @@ from pipelines.ask.ask import answer_questions
 from pipelines.ask.run_plan import job_of
 from pipelines.ask.session import Seconds, Session, opened
 from pipelines.cli.question_commands import question_lines
+from pipelines.config.outputs import INDEX, RERANK, RETRIEVE
 from pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
 from pipelines.execution.parquet_folder import Folder
 from schemas.corpus import Question
 from schemas.ranked import ScoredCandidate
+from tests.pipelines.report.written_run import commit
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,13 @@ def test_a_plan_whose_files_are_not_beside_the_run_is_not_guessed(small_run: Pat
     (tmp_path / "apart" / "checkpoints" / "cosinet" / "config.json").write_text("{}", encoding="utf-8")
     with pytest.raises(JobError, match="as they were when it was made"):
         job_of(tmp_path / "apart" / "run")
+
+
+def test_a_run_that_searched_by_bm25_alone_needs_no_encoder(tmp_path: Path) -> None:
+    commit(tmp_path, "index", INDEX, {}, {"passages": 0}, encoder="absent")
+    commit(tmp_path, "retrieve", RETRIEVE, {}, {"questions": 0}, sources=["bm25"])
+    commit(tmp_path, "rerank", RERANK, {}, {"candidates": 0}, stages=[{"reranker": "overlap"}])
+    assert job_of(tmp_path).index.encoder == "absent"
 
 
 @pytest.mark.parametrize(
