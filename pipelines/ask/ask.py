@@ -10,7 +10,8 @@ from indexing.passages.text import one_line
 from pipelines.ask.run_plan import job_of
 from pipelines.ask.session import Seconds, opened
 from pipelines.config.job_file import load
-from pipelines.errors import INPUT_MISSING, JobError, counted
+from pipelines.errors import counted
+from pipelines.execution.manifests.run_folder import check_run
 from pipelines.execution.progress import print_line
 from schemas.storage.remote import as_path
 
@@ -30,8 +31,7 @@ def answer_questions(
     (66) if the run is not there, as `job_of`, and as retrieve and rerank do.
     """
     run = as_path(run).absolute()  # Java has the working directory of its start
-    if not run.is_dir():
-        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+    check_run(run)
     seconds = Seconds()
     seconds.parts["imports"] = imported
     with seconds("plan"):

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, IO, JobError
-from pipelines.execution.manifests.manifest import TABLE, Manifest, checked_once, read_manifest, repair
+from pipelines.execution.manifests.manifest import MANIFEST, TABLE, Manifest, checked_once, read_manifest, repair
 from pipelines.execution.manifests.manifest import Part as Part
 from schemas.atomic_files import replacing, sha256
 from schemas.record import Record
@@ -188,6 +188,11 @@ class Folder(Generic[R]):
         folder = cls(path, record, made_by)
         _ = folder.manifest
         return folder
+
+    @classmethod
+    def find(cls, path: Path, record: type[R], made_by: str) -> Folder[R] | None:
+        """As `open`; None if there is no manifest."""
+        return cls.open(path, record, made_by) if (path / MANIFEST).is_file() else None
 
     @cached_property
     def manifest(self) -> Manifest:

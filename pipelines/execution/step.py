@@ -18,7 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import IO, OUTPUT_EXISTS, JobError
+from pipelines.errors import IO, OUTPUT_EXISTS, JobError, counted
 from pipelines.execution.manifests.environment import environment
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
@@ -283,3 +283,13 @@ def work_folders(run: Path, step: str) -> list[Path]:
     """The work folders of a step, whatever the settings; the one that was used last comes first."""
     folders = (run / WORK).glob(f"{step}-{'[0-9a-f]' * 8}")
     return sorted(folders, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+
+
+def state_of(run: Path, step: str) -> str:
+    """What a step that is not complete does, for people: 'has not run', 'is running or was stopped, with 3 units done'."""
+    begun = work_folders(run, step)
+    if not begun:
+        return "has not run"
+    failed = len(Failures(begun[0]).read())
+    done = f"is running or was stopped, with {counted(Reports(begun[0]).count(), 'unit')} done"
+    return f"{done}, {failed} failed" if failed else done

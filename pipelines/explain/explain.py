@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import INPUT_MISSING, USAGE, JobError, counted
+from pipelines.errors import USAGE, JobError, counted
 from pipelines.execution.manifests.manifest import read_manifest
+from pipelines.execution.manifests.run_folder import check_run
 from pipelines.explain.gold_answers import GoldAnswers, by_labels, by_text, folded
 from pipelines.explain.losses import CandidateRows, Loss
 from pipelines.explain.question_search import AskedOne, find_question
@@ -164,8 +165,7 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     empty.
     """
     run = as_path(run)
-    if not run.is_dir():
-        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+    check_run(run)
     if gold is not None and not folded(gold):
         raise JobError("--gold: give some words of the right answer", USAGE)
     asked = find_question(run, wanted)

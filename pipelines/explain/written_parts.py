@@ -10,11 +10,10 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.errors import counted
-from pipelines.execution.manifests.manifest import Part, read_manifest
+from pipelines.execution.manifests.manifest import Part
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.parquet_folder import Folder, read_batches
-from pipelines.execution.step import work_folders
+from pipelines.execution.step import state_of, work_folders
 from schemas.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -34,17 +33,16 @@ class WrittenParts(Generic[R]):
     def of(cls, run: Path, name: str, record: type[R], step: str) -> WrittenParts[R]:
         """Of the run's folder `name`, which `step` writes. Raises JobError (65) if another version wrote it."""
         folder = run / name
-        if read_manifest(folder, step) is not None:
+        if (complete := Folder.find(folder, record, step)) is not None:
             by_unit: dict[int, list[Part]] = {}
-            for part in Folder.open(folder, record, step).parts:
+            for part in complete.parts:
                 by_unit.setdefault(part.unit, []).append(part)
             return cls(folder, record, by_unit, "")
+        missing = f"{step} {state_of(run, step)}"
         begun = work_folders(run, step)
-        if not begun:
-            return cls(folder, record, {}, f"{step} has not run")
-        reports = Reports(begun[0]).read()
+        reports = Reports(begun[0]).read() if begun else {}
         parts = {unit: report.parts[name] for unit, report in reports.items() if name in report.parts}
-        return cls(folder, record, parts, f"{step} is running or was stopped, with {counted(len(reports), 'unit')} done")
+        return cls(folder, record, parts, missing)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """(unit, batch) of all that is there."""

@@ -55,6 +55,8 @@ class TwoRuns:
     """A clause for each setting or input that differs."""
     counts: tuple[Amounts, ...]
     seconds: tuple[Amounts, ...]
+    dollars: tuple[Amounts, ...]
+    """What these seconds cost; empty without a price."""
     questions: int
     """Those that both runs have."""
     only_a: int

@@ -77,7 +77,7 @@ class Loss:
     stage: str
     """The one that dropped the last correct candidate, if one did."""
     row: int
-    """Of the block: the correct candidate that went furthest."""
+    """Of the part: the correct candidate that went furthest."""
 
 
 class CorrectAnswers:
@@ -93,7 +93,8 @@ class CorrectAnswers:
         self._keys = _key(self._question_id, self._candidate_id)
         self._sums = np.zeros((len(stages) + 2, 3))  # alive, P@1, MRR of each order
         self._outcomes: Counter[tuple[Fate, str]] = Counter()
-        self.values = QuestionValues({}, {})
+        zeros = dict.fromkeys(self._questions.to_pylist(), 0.0)
+        self.values = QuestionValues(zeros, dict(zeros))
 
     def add(self, block: Block) -> dict[int, Loss]:
         """Add the questions of a block; returns its losses by the question's number in it."""
@@ -128,7 +129,8 @@ class CorrectAnswers:
             if block.rank[row] == 1:
                 continue
             fate: Fate = "not first" if block.rank[row] else "grouped" if block.is_grouped[row] else "dropped"
-            losses[int(number)] = Loss(fate, self._stages[block.dropped_by[row]] if fate == "dropped" else "", row)
+            stage = self._stages[block.dropped_by[row]] if fate == "dropped" else ""
+            losses[int(number)] = Loss(fate, stage, block.first_row + row)
         return losses
 
     @property
@@ -144,9 +146,6 @@ class CorrectAnswers:
 
     def result(self) -> Quality:
         questions = max(1, len(self._questions))
-        for name in self._questions.to_pylist():
-            self.values.p1.setdefault(name, 0.0)
-            self.values.mrr.setdefault(name, 0.0)
         order_names = (RETRIEVAL, *self._stages, PLAN)
         orders = tuple(
             OrderQuality(name, int(alive), float(p1 / questions), float(mrr / questions))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pipelines.config.step_registry import folders
 from pipelines.errors import INPUT_MISSING, JobError, counted
-from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
-from pipelines.execution.manifests.manifest import MANIFEST, Manifest
-from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.manifests.failures import FAILED_UNITS
+from pipelines.execution.manifests.manifest import Manifest
+from pipelines.execution.manifests.run_folder import check_run
 from pipelines.execution.parquet_folder import Folder, read_batches
-from pipelines.execution.step import work_folders
+from pipelines.execution.step import state_of, work_folders
 from pipelines.report.figures import Amount, Missing, Rejects, StepFigures, UnitFigures, Work
+from pipelines.verify.sums import missing as folders_missing
 from schemas.corpus import Rejected
-from schemas.record import Record
 from schemas.storage.remote import listed
 
 MAIN_STEPS = ("ingest", "index", "retrieve", "rerank")
@@ -43,23 +43,28 @@ class RunManifests:
     @classmethod
     def read(cls, run: Path) -> RunManifests:
         """Raises JobError: 66 if there is no such folder, or no run in it; 65 if another version wrote it, or it is damaged."""
-        if not run.is_dir():
-            raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
-        steps: dict[str, dict[str, Manifest]] = {}
-        missing = []
+        check_run(run)
         with listed(run):
-            for step, outputs in folders().items():
-                written = {name: _manifest(run / name, record, step) for name, record in outputs.items()}
-                present = {name: manifest for name, manifest in written.items() if manifest is not None}
-                begun = work_folders(run, step)
-                if present:
-                    steps[step] = present
-                elif begun:
-                    missing.append(Missing(step, _state(begun[0])))
-                elif step in MAIN_STEPS:
-                    missing.append(Missing(step, "not there"))
-        if not steps and all(each.state == "not there" for each in missing):
-            raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
+            written = {
+                name: folder.manifest
+                for step, outputs in folders().items()
+                for name, record in outputs.items()
+                if (folder := Folder.find(run / name, record, step)) is not None
+            }
+            begun = {step for step in folders() if work_folders(run, step)}
+            if not written and not begun:
+                raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
+            lacking = dict(_lacking(written))
+            steps = {
+                step: complete
+                for step, outputs in folders().items()
+                if (complete := {n: written[n] for n in outputs if n in written and written[n].step not in lacking})
+            }
+            missing = [
+                Missing(step, lacking.get(step) or state_of(run, step))
+                for step in dict.fromkeys([*folders(), *lacking])
+                if step in lacking or (step not in steps and (step in begun or step in MAIN_STEPS))
+            ]
         return cls(run, steps, tuple(missing))
 
     def of(self, folder: str) -> Manifest | None:
@@ -71,13 +76,12 @@ class RunManifests:
         return Counter(next((manifest.counts for manifest in self.steps.get(step, {}).values()), {}))
 
 
-def _manifest(path: Path, record: type[Record], step: str) -> Manifest | None:
-    return Folder.open(path, record, step).manifest if (path / MANIFEST).is_file() else None
-
-
-def _state(work: Path) -> str:
-    failed = len(Failures(work).read())
-    return f"running or stopped, {counted(Reports(work).count(), 'unit')} done" + (f", {failed} failed" if failed else "")
+def _lacking(written: Mapping[str, Manifest]) -> Iterator[tuple[str, str]]:
+    """The steps of which some folders are committed and others not, each with a clause that names these."""
+    for step in dict.fromkeys(manifest.step for manifest in written.values()):
+        absent = folders_missing(step, {name: manifest for name, manifest in written.items() if manifest.step == step})
+        if absent:
+            yield step, f"has not committed {', '.join(absent)}"
 
 
 def step_figures(manifests: RunManifests) -> Iterator[StepFigures]:
@@ -105,8 +109,8 @@ def corpus(manifests: RunManifests) -> Iterator[Amount]:
         yield Amount("pages", counts["pages"], f"{counted(counts['rejects'], 'page')} refused")
     for name in ("documents", "passages"):
         if (manifest := manifests.of(name)) is not None:
-            of_all = f", {counted(counts['sentences'], 'sentence')}" if name == "passages" and counts["sentences"] else ""
-            yield Amount(name, manifest.rows, of_all.removeprefix(", "))
+            of_all = counted(counts["sentences"], "sentence") if name == "passages" and counts["sentences"] else ""
+            yield Amount(name, manifest.rows, of_all)
 
 
 def candidates(manifests: RunManifests, dropped: Mapping[str, int]) -> Iterator[Amount]:

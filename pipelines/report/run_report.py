@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ from pipelines.report.histogram import Histogram
 from pipelines.report.manifest_figures import RunManifests, dollars, stage_seconds
 from pipelines.report.pages.run_page import run_page
 from pipelines.report.scored_blocks import Block, blocks
-from pipelines.report.shown_questions import Choice, Choices, Reader
+from pipelines.report.shown_questions import Choices, Reader
 from schemas.atomic_files import sha256, whole_text
 from schemas.ranked import ScoredCandidate
 from schemas.storage.remote import as_path
@@ -55,13 +55,28 @@ def write_report(
 
 def read_report(run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0) -> RunReport:
     """Everything that the report says. Raises as `write_report`."""
-    return read_with_values(run, labels, price_per_hour, seed)[0]
+    report, passed = _read(run, labels, price_per_hour, seed)
+    if passed is None:
+        return report
+    reader = passed.reader(run)
+    return replace(
+        report,
+        questions=tuple(reader.questions(passed.choices.questions)),
+        losses=tuple(reader.losses(passed.choices.losses)),
+    )
 
 
 def read_with_values(
-    run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0
+    run: Path, labels: Path | None = None, price_per_hour: float | None = None
 ) -> tuple[RunReport, QuestionValues | None]:
-    """The report, and P@1 and MRR of the plan question by question; None if there are no labels. Raises as `write_report`."""
+    """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by question; None if
+    there are no labels. Raises as `write_report`."""
+    report, passed = _read(run, labels, price_per_hour, seed=0)
+    return report, passed.correct.values if passed is not None and passed.correct is not None else None
+
+
+def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: int) -> tuple[RunReport, _Pass | None]:
+    """The report without the questions and losses that it shows, and the pass that has chosen these; None without scored/."""
     if price_per_hour is not None and not price_per_hour >= 0:
         raise JobError(f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE)
     manifests = RunManifests.read(run)
@@ -69,9 +84,8 @@ def read_with_values(
     stages = stage_names(scored)
     passed = _Pass(run, stages, labels or own_labels(manifests), seed) if scored is not None else None
     dropped = passed.dropped if passed is not None else {}
-    correct = passed.correct if passed is not None and passed.correct is not None and passed.correct.has_any else None
     report = RunReport(
-        run="/".join(run.parts[-2:]),
+        run="/".join(run.resolve().parts[-2:]),
         steps=tuple(manifest_figures.step_figures(manifests)),
         missing=manifests.missing,
         corpus=tuple(manifest_figures.corpus(manifests)),
@@ -83,13 +97,13 @@ def read_with_values(
         stages=tuple(passed.stage_figures(scored, price_per_hour)) if passed is not None and scored is not None else (),
         answers=passed.answer_figures(manifests) if passed is not None else None,
         agreement=passed.agreements.result() if passed is not None else (),
-        quality=correct.result() if correct is not None else None,
+        quality=passed.correct.result() if passed is not None and passed.correct is not None else None,
         units=manifest_figures.slowest_units(manifests, stages),
         seed=seed,
-        questions=tuple(passed.reader.questions(_by_place(passed.choices.questions))) if passed is not None else (),
-        losses=tuple(passed.reader.losses(_by_place(passed.choices.losses))) if passed is not None else (),
+        questions=(),
+        losses=(),
     )
-    return report, correct.values if correct is not None else None
+    return report, passed
 
 
 def stage_names(scored: Manifest | None) -> tuple[str, ...]:
@@ -116,7 +130,8 @@ def _answer_unit(manifests: RunManifests) -> str:
 
 def _name_of(labels: Path, run: Path) -> str:
     """Labels in the run by their path in it, so that a copy of the run has the same report."""
-    return labels.relative_to(run).as_posix() if labels.is_relative_to(run) else str(labels)
+    here, there = labels.resolve(), run.resolve()
+    return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(labels)
 
 
 class _Pass:
@@ -124,18 +139,17 @@ class _Pass:
 
     def __init__(self, run: Path, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
         scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
-        self._stages = stages
+        self._scored, self._stages = scored, stages
         self._dropped = np.zeros(len(stages), np.int64)
         self._histograms = [Histogram() for _ in stages]
         self._ranks, self._sources = Counter[int](), Counter[str]()
         self.agreements, self.choices = Agreements(stages), Choices(seed)
-        self.correct = CorrectAnswers(labels, _name_of(labels, run), stages) if labels is not None else None
+        correct = CorrectAnswers(labels, _name_of(labels, run), stages) if labels is not None else None
+        self.correct = correct if correct is not None and correct.has_any else None
         for block in blocks(scored, stages):
             self._add(block)
             self.agreements.add(block)
             self.choices.add(block, self.correct.add(block) if self.correct is not None else {})
-        shown = {choice.question_id for choice in (*self.choices.questions, *self.choices.losses)}
-        self.reader = Reader(scored, run, self.correct.pairs(shown) if self.correct is not None else None)
 
     def _add(self, block: Block) -> None:
         dropped = block.dropped_by[block.dropped_by >= 0]
@@ -147,6 +161,12 @@ class _Pass:
         self._ranks.update(block.retrieved_rank[first].tolist())
         for bm25, dense in zip(block.bm25_rank[first] > 0, block.dense_rank[first] > 0, strict=True):
             self._sources["both" if bm25 and dense else "BM25 alone" if bm25 else "dense alone" if dense else "neither"] += 1
+
+    def reader(self, run: Path) -> Reader:
+        """What reads the chosen questions and losses."""
+        chosen = [*self.choices.questions, *(choice for choice, _ in self.choices.losses)]
+        shown = {choice.question_id for choice in chosen}
+        return Reader(self._scored, run, self.correct.pairs(shown) if self.correct is not None else None)
 
     @property
     def dropped(self) -> dict[str, int]:
@@ -193,8 +213,3 @@ def _range(rank: int) -> str:
             return f"{last}" if last == before + 1 else f"{before + 1}–{last}"
         before = last
     return f"over {before}"
-
-
-def _by_place(choices: Iterable[Choice]) -> list[Choice]:
-    """In the order of the run's questions, so that each part is opened once."""
-    return sorted(choices, key=lambda choice: (choice.part, choice.first_row))

@@ -92,7 +92,6 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
     columns = {name: table.column(name).combine_chunks() for name in COLUMNS}
     ids = columns["question_id"]
     begins = np.concatenate([[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))])
-    begins = begins if len(ids) else begins[:0]
     question = np.repeat(np.arange(len(begins)), np.diff([*begins, len(ids)]))
     unit = columns["unit"].dictionary_encode().indices.to_numpy(zero_copy_only=False)
     score, stage_rank = _stage_columns(columns["stages"], stages)

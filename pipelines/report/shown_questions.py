@@ -7,13 +7,13 @@ import hashlib
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.execution.manifests.manifest import MANIFEST
 from pipelines.execution.parquet_folder import Folder, Part, read_batches, read_rows
-from pipelines.report.correct_answers import Fate, Loss
+from pipelines.report.correct_answers import Loss
 from pipelines.report.figures import ShownAnswer, ShownLoss, ShownQuestion
 from pipelines.report.scored_blocks import Block
 from schemas.ranked import Hit, ScoredCandidate
@@ -32,10 +32,6 @@ class Choice:
     part: str
     first_row: int
     kept: int
-    fate: Fate | None = None
-    stage: str = ""
-    correct_row: int = 0
-    """Of the part, if the question is a loss; so are the two before."""
 
 
 class Choices:
@@ -44,7 +40,7 @@ class Choices:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self.questions: list[Choice] = []
-        self.losses: list[Choice] = []
+        self.losses: list[tuple[Choice, Loss]] = []
 
     def add(self, block: Block, losses: dict[int, Loss]) -> None:
         """Consider the questions of a block."""
@@ -56,12 +52,12 @@ class Choices:
                 block.part.file,
                 block.first_row + int(block.begins[n]),
                 int(kept[n]),
-                *((losses[n].fate, losses[n].stage, block.first_row + losses[n].row) if n in losses else ()),
             )
             for n, question_id in enumerate(block.question_ids)
         ]
         self.questions = heapq.nsmallest(QUESTIONS, [*self.questions, *chosen])
-        self.losses = heapq.nsmallest(LOSSES, [*self.losses, *(choice for choice in chosen if choice.fate)])
+        lost = [(chosen[n], loss) for n, loss in losses.items()]
+        self.losses = heapq.nsmallest(LOSSES, [*self.losses, *lost], key=itemgetter(0))
 
 
 class Reader:
@@ -75,21 +71,20 @@ class Reader:
         self._hits = Hits(run)
 
     def questions(self, choices: Iterable[Choice]) -> Iterator[ShownQuestion]:
-        for choice in choices:
+        """In the order of the run's questions, so that each part is opened once."""
+        for choice in sorted(choices, key=_place):
             rows = self._read(choice.part, choice.first_row, max(1, min(choice.kept, ANSWERS)))
             answers = tuple(self._answer(row, self._parts[choice.part]) for row in rows if row.rank is not None)
             yield ShownQuestion(choice.question_id, rows[0].question, answers)
 
-    def losses(self, choices: Iterable[Choice]) -> Iterator[ShownLoss]:
-        for choice in choices:
+    def losses(self, choices: Iterable[tuple[Choice, Loss]]) -> Iterator[ShownLoss]:
+        """In the same order."""
+        for choice, loss in sorted(choices, key=lambda pair: _place(pair[0])):
             part = self._parts[choice.part]
             (first,) = self._read(choice.part, choice.first_row, 1)
-            (correct,) = self._read(choice.part, choice.correct_row, 1)
+            (correct,) = self._read(choice.part, loss.row, 1)
             answer = self._answer(first, part) if first.rank is not None else None
-            if choice.fate is not None:
-                yield ShownLoss(
-                    choice.question_id, first.question, choice.fate, choice.stage, self._answer(correct, part), answer
-                )
+            yield ShownLoss(choice.question_id, first.question, loss.fate, loss.stage, self._answer(correct, part), answer)
 
     def _read(self, file: str, first: int, rows: int) -> list[ScoredCandidate]:
         return list(read_rows(self._scored.path, self._parts[file], ScoredCandidate, first, first + rows))
@@ -123,7 +118,7 @@ class Hits:
     """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any more."""
 
     def __init__(self, run: Path) -> None:
-        self._folder = Folder.open(run / "retrieved", Hit, "retrieve") if (run / "retrieved" / MANIFEST).is_file() else None
+        self._folder = Folder.find(run / "retrieved", Hit, "retrieve")
         self._begins: dict[int, dict[str, int]] = {}
 
     def find(self, unit: int, question_id: str, rank: int) -> Hit | None:
@@ -138,6 +133,10 @@ class Hits:
             return None
         hits = list(read_rows(self._folder.path, part, Hit, begin + rank - 1, begin + rank))
         return hits[0] if hits and (hits[0].question_id, hits[0].rank) == (question_id, rank) else None
+
+
+def _place(choice: Choice) -> tuple[str, int]:
+    return choice.part, choice.first_row
 
 
 def _begins(folder: Path, part: Part) -> dict[str, int]:

@@ -53,7 +53,7 @@ def write_comparison(
 def read_comparison(
     a: Path, b: Path, labels: Path | None = None, price_per_hour: float | None = None, show: int = 50
 ) -> TwoRuns:
-    """What changed from A to B. `labels` as of `read_report`, for both.
+    """What changed from A to B. `labels` and `price_per_hour` as of `read_report`, for both.
 
     Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else as `read_report`.
     """
@@ -72,6 +72,7 @@ def read_comparison(
         settings=tuple(_settings(report_a, report_b)),
         counts=tuple(_paired(_counts(report_a), _counts(report_b))),
         seconds=tuple(_paired(_seconds(report_a), _seconds(report_b))),
+        dollars=tuple(_paired(_dollars(report_a), _dollars(report_b))) if price_per_hour is not None else (),
         questions=pairs.questions,
         only_a=len(pairs.digests) - pairs.questions,
         only_b=pairs.only_b,
@@ -152,6 +153,10 @@ def _counts(report: RunReport) -> dict[str, float | None]:
 
 def _seconds(report: RunReport) -> dict[str, float | None]:
     return {work.what: work.seconds for work in report.work} | {stage.name: stage.seconds for stage in report.stages}
+
+
+def _dollars(report: RunReport) -> dict[str, float | None]:
+    return {work.what: work.dollars for work in report.work} | {stage.name: stage.dollars for stage in report.stages}
 
 
 def _paired(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> Iterator[Amounts]:

@@ -18,7 +18,7 @@ from pipelines.execution.lock import claimed
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
 from pipelines.execution.manifests.reports import Reports
-from pipelines.execution.manifests.run_folder import committed, following
+from pipelines.execution.manifests.run_folder import check_run, committed, following
 from pipelines.execution.monitoring.live import Live, Running
 from pipelines.execution.progress import print_line
 from pipelines.execution.step import work_folders
@@ -185,8 +185,7 @@ def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
     Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is damaged or missing.
     """
     run = as_path(run)
-    if not run.is_dir():
-        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+    check_run(run)
     rows: list[tuple[str, str, str, str]] = []
     remedies: dict[str, None] = {}
     for name, outputs in folders().items():

@@ -8,11 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import JobError
+from pipelines.errors import INPUT_MISSING, JobError
 from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest
 
 SHOWN = 3
 """Clauses, or damaged files, that a message lists; of more it has the number."""
+
+
+def check_run(run: Path) -> None:
+    """Raises JobError (66) if there is no such folder."""
+    if not run.is_dir():
+        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
 
 
 def committed(run: Path) -> dict[str, Manifest]:

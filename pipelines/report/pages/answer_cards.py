@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pipelines.report.figures import RunReport, ShownAnswer
 from pipelines.report.pages.markup import Html, element, link, section
 
@@ -12,14 +14,25 @@ def answer(shown: ShownAnswer, with_passage: bool = True) -> Html:
     words = (f"{shown.before} ", element("mark", shown.text), f" {shown.after}") if with_passage else (shown.text,)
     sentence = element("p", *words, class_="passage", dir="auto")
     score = f", score {shown.score:.3f}" if shown.score is not None else ""
-    place = f"{shown.source_file}, byte {shown.source_offset}" if shown.source_file else ""
     parts = [
-        link(shown.url, shown.title or shown.url or "no title"),
-        *([element("code", place)] if place else []),
+        *place(shown.url, shown.title, shown.source_file, shown.source_offset),
         element("span", f"passage {shown.retrieved_rank} of retrieval{score}"),
         *([element("b", _judged(mark), class_=mark)] if mark else []),
     ]
     return element("div", sentence, element("p", *parts, class_="source"), class_=f"answer {mark or ''}".strip())
+
+
+def place(url: str, title: str, source_file: str, source_offset: int | None) -> Iterator[Html]:
+    """Where an answer is from: a link to its page, and its place in the crawl where it has one."""
+    yield link(url, title or url or "no title")
+    if source_file:
+        yield element("code", f"{source_file}, byte {source_offset}")
+
+
+def card(question: str, question_id: str, *children: Html) -> Html:
+    """What is said of a question, under its text."""
+    heading = element("h3", element("span", question, dir="auto"), " ", element("small", question_id))
+    return element("article", heading, *children)
 
 
 def _judged(mark: str) -> str:
@@ -31,12 +44,11 @@ def loss_section(report: RunReport) -> Html:
     cards = []
     for each in report.losses:
         fate = {"dropped": f"dropped by {each.stage}", "grouped": "another sentence of its passage was taken"}
-        heading = element("h3", element("span", each.question, dir="auto"), " ", element("small", each.question_id))
         sides = [
             element("div", element("h4", f"Correct: {fate.get(each.fate, 'kept, but not first')}"), answer(each.correct)),
             element("div", element("h4", "First answer"), answer(each.first) if each.first else element("p", "none")),
         ]
-        cards.append(element("article", heading, element("div", *sides, class_="columns")))
+        cards.append(card(each.question, each.question_id, element("div", *sides, class_="columns")))
     return section(
         "Lost answers",
         "losses",
@@ -53,8 +65,8 @@ def question_section(report: RunReport) -> Html:
         answers = [answer(shown, with_passage=n == 0) for n, shown in enumerate(each.answers)] or [
             element("p", "No answer was kept.", class_="none")
         ]
-        heading = element("h3", element("span", each.question, dir="auto"), " ", element("small", each.question_id))
-        cards.append(element("article", heading, element("ol", *(element("li", shown) for shown in answers))))
+        listed = element("ol", *(element("li", shown) for shown in answers))
+        cards.append(card(each.question, each.question_id, listed))
     return section(
         f"{len(report.questions)} questions",
         "questions",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from pipelines.report.changes import Amounts, Changed, Kind, Side, TwoRuns
-from pipelines.report.pages.markup import NOTHING, Html, element, link, number, page, section, table, tiles
+from pipelines.report.pages.answer_cards import card, place
+from pipelines.report.pages.markup import NOTHING, Html, element, money, number, page, section, table, tiles
 
 _TITLES: dict[Kind, str] = {
     "lost": "Lost: right in A, not in B",
@@ -81,23 +82,16 @@ def _settings(compared: TwoRuns) -> Html:
 
 
 def _amounts(compared: TwoRuns) -> Html:
-    return section(
-        "Counts and seconds",
-        "counts",
-        element("div", _table("", compared.counts, 0), _table("seconds of workers", compared.seconds, 1), class_="columns"),
-    )
-
-
-def _table(title: str, amounts: Sequence[Amounts], decimals: int) -> Html:
-    rows = [
-        (
-            each.what,
-            number(each.a, decimals),
-            number(each.b, decimals),
-            _change(each),
-        )
-        for each in amounts
+    tables = [
+        _table("", compared.counts, number),
+        _table("seconds of workers", compared.seconds, lambda seconds: number(seconds, 1)),
+        _table("cost", compared.dollars, money),
     ]
+    return section("Counts and seconds", "counts", element("div", *filter(None, tables), class_="columns"))
+
+
+def _table(title: str, amounts: Sequence[Amounts], shown: Callable[[float | None], str]) -> Html:
+    rows = [(each.what, shown(each.a), shown(each.b), _change(each)) for each in amounts]
     return table((title, "A", "B", "change"), rows) if rows else Html()
 
 
@@ -110,9 +104,8 @@ def _change(each: Amounts) -> str:
 def _changed(title: str, kind: Kind, count: int, shown: Sequence[Changed]) -> Html:
     cards = []
     for each in shown:
-        heading = element("h3", element("span", each.question, dir="auto"), " ", element("small", each.question_id))
         sides = (element("div", element("h4", name), _side(side)) for name, side in (("A", each.a), ("B", each.b)))
-        cards.append(element("article", heading, element("div", *sides, class_="columns")))
+        cards.append(card(each.question, each.question_id, element("div", *sides, class_="columns")))
     about = f"{count:,} questions" + (f", the first {len(shown):,} of which are below" if len(shown) < count else "")
     return section(title, kind, *cards, about=f"{about}.")
 
@@ -121,6 +114,5 @@ def _side(side: Side) -> Html:
     if not side.text:
         return element("p", "No answer was kept.", class_="none")
     score = [element("span", f"score {side.score:.3f}")] if side.score is not None else []
-    place = [element("code", f"{side.source_file}, byte {side.source_offset}")] if side.source_file else []
-    source = element("p", link(side.url, side.title or side.url or "no title"), *place, *score, class_="source")
+    source = element("p", *place(side.url, side.title, side.source_file, side.source_offset), *score, class_="source")
     return element("div", element("p", side.text, dir="auto"), source)

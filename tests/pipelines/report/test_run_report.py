@@ -17,6 +17,7 @@ from pipelines.evaluate.evaluate import evaluate
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.parquet_folder import Folder
 from pipelines.report import scored_blocks
+from pipelines.report.correct_answers import CorrectAnswers, QuestionValues
 from pipelines.report.figures import RunReport
 from pipelines.report.run_report import read_report, write_report
 from schemas.corpus import Passage
@@ -147,19 +148,33 @@ def test_a_run_that_is_not_finished_is_reported_as_far_as_it_is(small_run: Path,
     line = write_report(run)
     assert line.endswith("not complete: rerank")
     report = read_report(run)
-    assert [each.state for each in report.missing] == ["not there"] and not report.stages and report.corpus
+    assert [each.state for each in report.missing] == ["has not run"] and not report.stages and report.corpus
     page = (run / "report.html").read_text(encoding="utf-8")
-    assert "not all steps are complete" in page and "<b>rerank</b>: not there" in page
+    assert "not all steps are complete" in page and "<b>rerank</b>: has not run" in page
+
+
+def test_a_step_of_which_a_folder_is_not_committed_is_not_complete(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("Because."))
+    (run / "answers/_manifest.json").unlink()
+    report = read_report(run)
+    missing = {each.step: each.state for each in report.missing}
+    assert missing == {"index": "has not run", "rerank": "has not committed answers"}
+    assert [step.step for step in report.steps] == ["ingest", "retrieve"] and not report.stages and report.answers is None
 
 
 def test_a_step_that_was_stopped_is_named_with_what_is_done(small_run: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     work = run / "_work/rerank-12345678"
-    shutil.copytree(small_run / "documents", run / "documents")
+    for name in ("documents", "passages", "rejects"):
+        shutil.copytree(small_run / name, run / name)
     work.mkdir(parents=True)
     (work / "unit-00000.json").write_text("{}")
     missing = {each.step: each.state for each in read_report(run).missing}
-    assert missing == {"index": "not there", "retrieve": "not there", "rerank": "running or stopped, 1 unit done"}
+    assert missing == {
+        "index": "has not run",
+        "retrieve": "has not run",
+        "rerank": "is running or was stopped, with 1 unit done",
+    }
 
 
 def test_labels_may_be_others_than_the_run_s(small_run: Path, tmp_path: Path, report: RunReport) -> None:
@@ -179,14 +194,35 @@ def test_labels_of_which_none_is_correct_measure_nothing(small_run: Path, tmp_pa
     assert json.loads((tmp_path / "report.json").read_text())["quality"] is None
 
 
-def test_a_plan_that_ends_in_passages_is_measured_by_the_labels_of_passages(tmp_path: Path) -> None:
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    """A run of one question, whose answer is a passage that its labels call correct."""
     run = write_run(tmp_path / "run", "Why?", passage("Because."), unit="passage")
-    nothing = {"labels": 1, "used": 1, "rejects": 0}
     rows = {"labels/sentences": [SentenceLabel("q", "d@7", "d", "Because.", 1)]}
     rows["labels/passages"] = [PassageLabel("q", "d#0", "d", 1, ("d@7",))]
-    commit(run, "propagate", PROPAGATE, rows, nothing)
-    quality = read_report(run).quality
+    commit(run, "propagate", PROPAGATE, rows, {"labels": 1, "used": 1, "rejects": 0})
+    return run
+
+
+def test_a_plan_that_ends_in_passages_is_measured_by_the_labels_of_passages(labelled: Path) -> None:
+    quality = read_report(labelled).quality
     assert quality is not None and quality.labels == "labels/passages" and quality.orders[-1].p1 == 1.0
+
+
+@pytest.mark.parametrize(("folder", "run", "labels"), [(".", "run", None), ("run", ".", None), (".", "run", "labels/passages")])
+def test_the_way_in_which_paths_are_typed_changes_nothing(
+    labelled: Path, monkeypatch: pytest.MonkeyPatch, folder: str, run: str, labels: str | None
+) -> None:
+    expected = read_report(labelled)
+    monkeypatch.chdir(labelled.parent / folder)
+    assert read_report(Path(run), labelled / labels if labels is not None else None) == expected
+    assert expected.run.endswith("/run")
+
+
+def test_questions_that_were_not_reranked_count_with_nothing_from_the_beginning(tmp_path: Path) -> None:
+    (tmp_path / "labels.qrels").write_text("q1 0 d@7 1\nq2 0 d@7 0\n")
+    correct = CorrectAnswers(tmp_path / "labels.qrels", "labels", ())
+    assert correct.values == QuestionValues({"q1": 0.0}, {"q1": 0.0})
 
 
 def edit(run: Path, old: str, new: str) -> None:

@@ -45,6 +45,24 @@ def test_a_changed_answer_has_both_sides_and_the_settings_that_differ(a: Path, b
     }
 
 
+def test_seconds_have_a_price_if_one_is_given(a: Path, b: Path) -> None:
+    assert read_comparison(a, b).dollars == ()
+    write_comparison(a, b, price_per_hour=3600)
+    dollars = json.loads((b / "compared.json").read_text(encoding="utf-8"))["dollars"]
+    assert {(each["what"], each["a"], each["b"]) for each in dollars} == {
+        ("first", 1.0, 1.0),
+        ("last", 2.0, None),
+        ("new", None, 2.0),
+    }
+    assert "$ 2.00" in (b / "compared.html").read_text(encoding="utf-8")
+
+
+def test_a_comparison_reads_no_passage(a: Path, b: Path) -> None:
+    for part in (b / "retrieved").glob("part-*"):
+        part.write_bytes(bytes(part.stat().st_size))
+    assert len(read_comparison(a, b).shown) == 1
+
+
 def test_a_run_and_itself_differ_in_nothing(small_run: Path) -> None:
     compared = read_comparison(small_run, small_run)
     assert compared.questions == compared.unchanged == 30 and not compared.shown and not compared.settings
