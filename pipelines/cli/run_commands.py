@@ -96,18 +96,19 @@ def clean(
     """List what killed commands have left in a run and nothing needs; with --yes remove it.
 
     Half-written files; parts and shards that no manifest names, and no unit of a stopped step; work folders of complete steps;
-    folders that others have replaced. What a stopped step goes on with stays, and so do files that are none of ours. A run that
-    a command works on is refused (73).
+    folders that others have replaced. What a stopped step goes on with stays, and so do votes, and files that are none of ours.
+    A run that a command works on is refused (73), and so is a folder in which no step of a run has begun (66). An object store
+    has no locks: give --yes when no command works there.
     """
     from pipelines.verify.leftovers import clean as cleaned
     from pipelines.verify.leftovers import leftovers
 
-    each = leftovers(run)
-    size = sum(leftover.bytes for leftover in each)
-    for leftover in cleaned(run) if yes else each:
+    number = size = 0
+    for leftover in cleaned(run) if yes else leftovers(run):
         write_lines([f"{'removed' if yes else 'leftover':<10} {leftover.path.relative_to(run)}  ({leftover.why})"])
-    what = f"{counted(len(each), 'leftover')}, {size / 1e6:,.1f} MB"
-    advice = f"; `answermill clean {run} --yes` removes them" if each and not yes else ""
+        number, size = number + 1, size + leftover.bytes
+    what = f"{counted(number, 'leftover')}, {size / 1e6:,.1f} MB"
+    advice = f"; `answermill clean {run} --yes` removes them" if number and not yes else ""
     write_lines([f"{'cleaned' if yes else 'clean':<10} {what}{advice}"])
 
 

@@ -27,11 +27,11 @@ from pipelines.execution.manifests.manifest import MANIFEST, TABLE, Manifest, ch
 from pipelines.execution.manifests.manifest import Part as Part
 from schemas.atomic_files import replacing, sha256
 from schemas.record import Record
-from schemas.storage.store import creating, put, remove_tree
+from schemas.storage.store import creating, is_temporary, put, remove_tree
 
 R = TypeVar("R", bound=Record)
 ROWS_PER_GROUP = 2_048
-_PART, _TEMPORARY = re.compile(r"part-|\d+-of-\d+"), re.compile(r"\..*\.tmp")
+_PART = re.compile(r"part-|\d+-of-\d+")
 
 
 class _RowGroups(Generic[R]):
@@ -281,7 +281,7 @@ def sweep(folder: Path, named: Collection[str]) -> None:
     (shards too) that nothing names."""
     if folder.is_dir():
         for path in folder.iterdir():
-            if _TEMPORARY.fullmatch(path.name) or (is_written_by_a_unit(path.name) and path.name not in named):
+            if is_temporary(path.name) or (is_written_by_a_unit(path.name) and path.name not in named):
                 remove_tree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 

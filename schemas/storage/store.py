@@ -111,6 +111,11 @@ def creating(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file or folder has such a name: what a killed process left half-written."""
+    return name.startswith(".") and name.endswith(".tmp")
+
+
 def put(new: Path, path: Path, replace: bool = True) -> bool:
     """Give a finished file of this machine, from `creating`, its place: whole, or not at all. With `replace` False a file that
     is there stays, and the result is False."""

@@ -14,6 +14,8 @@ import pytest
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS
 from pipelines.execution.monitoring.live import RUNNING
 from pipelines.execution.step import WORK
+from schemas.storage.store import put, remove_tree
+from tests.object_store import ObjectStore
 from tests.pipelines.verify.test_verify import call, files
 
 PART = "scored/part-00077-abcdef12.parquet"
@@ -103,9 +105,56 @@ def test_of_a_process_that_is_gone_the_file_goes_too(run: Path, capsys, values: 
     assert capsys.readouterr().out.startswith("stale: pid ")
     assert call("clean", run, "--yes") == 0
     assert not (run / RUNNING).exists()
+    capsys.readouterr()
     assert call("status", run) == 0
-    assert capsys.readouterr().out.splitlines()[-1]
+    assert capsys.readouterr().out.startswith("complete: all that was begun\n")
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
-    assert call("clean", tmp_path / "nowhere") == INPUT_MISSING
+@pytest.mark.parametrize("words", [(), ("--yes",)])
+def test_a_folder_that_is_no_run_is_refused_and_left_alone(tmp_path: Path, capsys, words: tuple[str, ...]) -> None:
+    assert call("clean", tmp_path / "nowhere", *words) == INPUT_MISSING
+    theirs = ("documents/part-0.parquet", "shards/0-of-1/x", "_work/collect/x", ".draft.tmp", "labels/passages/part-1.parquet")
+    write(tmp_path, *theirs)
+    assert call("clean", tmp_path, *words) == INPUT_MISSING
+    assert f"no run in {tmp_path}: no step of one has begun there" in capsys.readouterr().err
+    assert set(files(tmp_path)) == set(theirs) and not (tmp_path / "nowhere").exists()
+
+
+def test_a_run_whose_first_unit_was_killed_is_one(tmp_path: Path) -> None:
+    write(
+        tmp_path, f"{WORK}/ingest-01234567/fingerprint", "documents/part-00000-abcdef12.parquet", "documents/.part-00001.0.tmp"
+    )
+    assert call("clean", tmp_path, "--yes") == 0
+    assert set(files(tmp_path)) == {f"{WORK}/ingest-01234567/fingerprint"}
+
+
+def test_votes_stay_whatever_is_missing_beside_them(run: Path) -> None:
+    write(run, "collected/annotations/part-00000-abcdef12.parquet", "collected/labels/part-00000-abcdef12.parquet")
+    before = files(run)
+    assert call("clean", run, "--yes") == 0
+    assert {name for name in before if name.startswith("collected/")} <= files(run).keys()
+
+
+def test_what_is_removed_is_listed_once_with_its_size(run: Path, capsys) -> None:
+    others = sum(path.stat().st_size for name in ("scored", "answers") for path in (run / name).iterdir())
+    (run / "scored/.part-00001.0.tmp").write_bytes(bytes(1_500_000))
+    assert call("clean", run, "--yes") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.count("removed    scored/.part-00001.0.tmp  (half-written)") == 1
+    assert lines[-1].startswith(f"cleaned    {len(lines) - 1} leftovers, ") and lines[-1].endswith(
+        f"{(1_500_000 + others) / 1e6:,.1f} MB"
+    )
+
+
+def test_of_a_run_in_a_store_the_same_is_removed(small_run: Path, s3: ObjectStore, tmp_path: Path, capsys) -> None:
+    run = s3.folder("left-over")
+    for name in files(small_run):
+        shutil.copy(small_run / name, tmp_path / "copy")
+        put(tmp_path / "copy", run / name)
+    left = (PART, f"{WORK}/index-01234567/fingerprint", f"shards/00007-of-00009-abcdef12/{PART}")
+    for name in left:
+        put(tmp_path / "copy", run / name)
+    assert call("clean", run, "--yes") == 0
+    assert capsys.readouterr().out.count("removed ") == 3
+    assert {path.relative_to(run).as_posix() for path in run.files()} == files(small_run).keys()
+    remove_tree(run)
