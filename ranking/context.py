@@ -102,6 +102,11 @@ class Reading:
         parts: dict[Part, str] = {"sentence": own, "passage": own, "title": title, "previous": previous, "next": following}
         return tuple(parts[part] for part in self.context)
 
+    def one_text(self, parts: Sequence[str]) -> str:
+        """A candidate's parts as one text, of those that have some; a title that comes first ends with a full stop."""
+        titled = self.context[0] == "title" and parts[0]
+        return " ".join(filter(None, (f"{parts[0]}." if titled else parts[0], *parts[1:])))
+
     def missing(self, tuples: Sequence[tuple[str, ...]]) -> dict[str, int]:
         """'without_<part>' → how many of `tuples` have nothing there, for the parts beside the candidate itself."""
         places = {part: 1 + self.context.index(part) for part in self.around}

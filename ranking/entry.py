@@ -71,8 +71,8 @@ class OneTextStage(ContextStage):
 
     context: list[Literal["sentence", "title", "previous", "next"]] = Field(
         ["sentence"],
-        description="what is read as one text, in this order; a title comes first and ends with a full stop for cross_encoder, "
-        "else it stands before the rest as it does before an indexed passage's text",
+        description="what is read as one text, in this order; a title comes first and ends with a full stop for cross_encoder "
+        "and late_interaction, else it stands before the rest as it does before an indexed passage's text",
     )
 
     @property

@@ -15,6 +15,8 @@ from typing import Any
 from schemas.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
+PYLATE_DENSE = "pylate.models.Dense.Dense"
+"""A module of PyLate's models, in whose place sentence-transformers loads its own."""
 
 
 class ModelDamaged(RuntimeError):
@@ -64,18 +66,23 @@ def code_in(folder: Path) -> str | None:
 
     A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is used.
     """
-    config, tokenizer = (_table(folder / name) for name in ("config.json", "tokenizer_config.json"))
+    config, tokenizer = (json_table(folder / name) for name in ("config.json", "tokenizer_config.json"))
     if "auto_map" in config and not _is_known(config.get("architectures") or [], config.get("model_type")):
         return (
             f"its config.json names Python code (auto_map) for {config.get('model_type')!r}, which transformers does not know"
         )
     if "auto_map" in tokenizer and not _is_known([tokenizer.get("tokenizer_class") or ""]):
         return f"its tokenizer_config.json names Python code (auto_map) for {tokenizer.get('tokenizer_class')!r}"
-    modules = _json(folder / "modules.json")
-    for module in modules if isinstance(modules, list) else ():
-        if not str(module.get("type", "")).startswith("sentence_transformers."):
-            return f"its modules.json names Python code ({module.get('type')!r})"
+    for kind in module_types(folder):
+        if not kind.startswith("sentence_transformers.") and kind != PYLATE_DENSE:
+            return f"its modules.json names Python code ({kind!r})"
     return None
+
+
+def module_types(folder: Path) -> list[str]:
+    """The classes that a folder of sentence-transformers names as its modules; none without modules.json."""
+    modules = _json(folder / "modules.json")
+    return [str(module.get("type", "")) for module in modules] if isinstance(modules, list) else []
 
 
 def _is_known(classes: Sequence[str], model_type: str | None = None) -> bool:
@@ -94,7 +101,8 @@ def _json(file: Path) -> Any:
         return None
 
 
-def _table(file: Path) -> Mapping[str, Any]:
+def json_table(file: Path) -> Mapping[str, Any]:
+    """A file of JSON that holds a table; an empty one if it is not there, or holds something else."""
     values = _json(file)
     return values if isinstance(values, Mapping) else {}
 

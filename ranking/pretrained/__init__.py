@@ -37,6 +37,10 @@ class BiEncoderStage(SimilarityStage):
     )
 
 
+class LateInteractionStage(OneTextStage):
+    """A stage of a model of late interaction."""
+
+
 class ScoresStage(StageSettings):
     """A stage whose scores were computed elsewhere."""
 
@@ -64,6 +68,12 @@ ENTRIES = (
         "ranking.pretrained.sequence_classifier:CrossEncoder",
         settings=CrossEncoderStage,
         pretrained="a CrossEncoder, or another model whose architecture ends in ForSequenceClassification",
+    ),
+    Entry(
+        "late_interaction",
+        "ranking.pretrained.late_interaction:LateInteraction",
+        settings=LateInteractionStage,
+        pretrained="a MultiVectorEncoder of sentence-transformers, or a model of PyLate or ColBERT",
     ),
     Entry("scores", "ranking.pretrained.stored_scores:StoredScores", settings=ScoresStage),
 )

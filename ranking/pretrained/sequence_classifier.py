@@ -56,7 +56,7 @@ class CrossEncoder:
         began = time.perf_counter()
         (reading,) = self.readings
         tuples = reading.tuples(lists)
-        pairs = [self._pair(texts) for texts in tuples]
+        pairs = [(question, reading.one_text(parts)) for question, *parts in tuples]
         number: dict[tuple[str, str], int] = {}  # each different pair is scored once
         rows = [number.setdefault(pair, len(number)) for pair in pairs]
         scored = self._scorer.score(list(number))
@@ -72,14 +72,6 @@ class CrossEncoder:
             reranked.append(order_by(ranked, scores[start : start + len(ranked.candidates)], self.name))
             start += len(ranked.candidates)
         return reranked
-
-    def _pair(self, texts: tuple[str, ...]) -> tuple[str, str]:
-        """(question, the candidate's parts as one text)."""
-        question, *parts = texts
-        (reading,) = self.readings
-        if reading.context[0] == "title" and parts[0]:
-            parts[0] += "."
-        return question, " ".join(filter(None, parts))
 
     def _scores(self, logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         if self._output == "logit":
