@@ -10,7 +10,7 @@ from pydantic import Field
 from ranking.entry import ContextStage, Entry, StageBefore, StageSettings
 from ranking.peasi.passage_settings import TRAINING
 
-PASSAGE_RERANKER, EXTRACTOR = "peasi.pr", "peasi.easi"
+PASSAGE_RERANKER, EXTRACTOR, IN_PLACE = "peasi.pr", "peasi.easi", "peasi"
 
 
 class ExtractorStage(StageSettings):
@@ -47,4 +47,5 @@ ENTRIES = (
         checkpoint="peasi",
         training=TRAINING,
     ),
+    Entry(IN_PLACE, "ranking.peasi.peasi:InPlace", settings=ContextStage, checkpoint="peasi", training=TRAINING),
 )

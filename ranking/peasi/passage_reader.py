@@ -90,6 +90,17 @@ class Extracted(NamedTuple):
     """[passages, d]: E of its window, of 'span' its own vector; E of the passage's first window, or 0, if there is none."""
 
 
+class EverySentence(NamedTuple):
+    """What EASI says of each sentence that it has read, in the order of passages, then of the text: arrays [sentences]."""
+
+    passage: Numbers
+    """Which of the passages, from 0."""
+    number: Numbers
+    """In its passage, from 0."""
+    log_p: Floats
+    """log p(s | p)."""
+
+
 class Reader:
     """Reads passages with a model, and counts what that costs."""
 
@@ -126,10 +137,8 @@ class Reader:
         """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do so."""
         if not self.model.at_once:
             raise ValueError("the model does not read passages and sentences at once")
-        began, windows = time.perf_counter(), self._windows(asked)
-        kinds: list[Pooling | None] = [self.model.reading.pooling, None]
-        of_windows, of_sentences = self._read(self.model.encoder, windows.pairs, kinds, began)
-        return self._of_first_windows(windows, of_windows, len(asked)), self._extracted(asked, windows, of_sentences)
+        logits, windows, embedding = self._at_once(asked)
+        return logits, self._extracted(asked, windows, embedding)
 
     def sentences(self, asked: Sequence[AskedPassage]) -> Extracted:
         """EASI: the best sentence of each passage.
@@ -138,10 +147,30 @@ class Reader:
         [1, 3] and [2, ·] sentence 1 is extracted, with the first window's embedding and log p = 3 − log(e¹ + e³ + e²). If an
         earlier stage has dropped sentence 1, then sentence 2, with log p = 2 − log(e¹ + e³ + e²).
         """
+        return self._extracted(asked, *self._easi(asked))
+
+    def every_sentence(self, asked: Sequence[AskedPassage]) -> tuple[Floats, EverySentence]:
+        """PR's logits of p(q, p) [passages], and log p(s | p) of all their sentences; by one pass if the model can do so."""
+        if self.model.at_once:
+            logits, windows, embedding = self._at_once(asked)
+        else:
+            logits, (windows, embedding) = self.passages(asked), self._easi(asked)
+        scored, log_total = self._scored(len(asked), windows, embedding)
+        return logits, EverySentence(scored.passage, scored.number, scored.logit - log_total[scored.passage])
+
+    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Windows, Tensor]:
+        """PR's logits [passages], and what `_easi` returns, by one pass."""
+        began, windows = time.perf_counter(), self._windows(asked)
+        kinds: list[Pooling | None] = [self.model.reading.pooling, None]
+        of_windows, of_sentences = self._read(self.model.encoder, windows.pairs, kinds, began)
+        return self._of_first_windows(windows, of_windows, len(asked)), windows, of_sentences
+
+    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[Windows, Tensor]:
+        """What EASI reads, and E of each window [windows, d]; of 'span' of each sentence that has tokens."""
         began, windows = time.perf_counter(), self._windows(asked)
         kind: Pooling | None = None if self.model.extractor == "span" else "first"
         (embedding,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [kind], began)
-        return self._extracted(asked, windows, embedding)
+        return windows, embedding
 
     def _windows(self, asked: Sequence[AskedPassage]) -> Windows:
         titles = [each.title for each in asked] if self.model.reads_title else None
@@ -152,29 +181,34 @@ class Reader:
         first = torch.from_numpy(np.searchsorted(windows.passage, np.arange(passages)))
         return _array(self.model.passage_scores(of_windows[first.to(of_windows.device)]))
 
-    def _extracted(self, asked: Sequence[AskedPassage], windows: Windows, embedding: Tensor) -> Extracted:
-        """`embedding`: of each window [windows, d]; of 'span' of each sentence that has tokens."""
+    def _scored(self, passages: int, windows: Windows, embedding: Tensor) -> tuple[_Sentences, Floats]:
+        """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage [passages].
+        `embedding`: that of `_easi`."""
         (passage, numbers, pairs), whole = windows, self.model.extractor == "span"
         logits = _array(self.model.sentence_scores(embedding))  # [windows, k], or [sentences]
-        window, slot = np.nonzero(pairs.filled)  # of the sentences that have tokens, in the order of the text
+        window, slot = np.nonzero(pairs.filled)
         number = np.array([numbers[w][s] for w, s in zip(window.tolist(), slot.tolist(), strict=True)], np.int64)
         row = np.arange(len(window)) if whole else window
         scored = _Sentences(passage[window], number, row, logits if whole else logits[window, slot])
-
-        log_total = np.full(len(asked), -np.inf)  # [passages]: log Σ exp(logit) over all sentences
+        log_total = np.full(passages, -np.inf)
         with np.errstate(invalid="ignore"):  # a logit that is no number stops the stage, which names the candidate
             np.logaddexp.at(log_total, scored.passage, scored.logit)
+        return scored, log_total
+
+    def _extracted(self, asked: Sequence[AskedPassage], windows: Windows, embedding: Tensor) -> Extracted:
+        """The best eligible sentence of each passage. `embedding`: that of `_easi`."""
+        scored, log_total = self._scored(len(asked), windows, embedding)
         pairs_of = zip(scored.passage, scored.number, strict=True)
         best = scored.select(np.array([asked[n].may_answer(i) for n, i in pairs_of], bool)).best()
 
         sentence, log_p = np.full(len(asked), -1), np.zeros(len(asked))
         sentence[best.passage] = best.number
         log_p[best.passage] = best.logit - log_total[best.passage]
-        if whole:
+        if self.model.extractor == "span":
             embedding = torch.cat([embedding, embedding.new_zeros(1, embedding.shape[1])])  # a passage's without sentences
             chosen = np.full(len(asked), len(embedding) - 1)
         else:
-            chosen = np.searchsorted(passage, np.arange(len(asked)))  # the first window, unless another has the best
+            chosen = np.searchsorted(windows.passage, np.arange(len(asked)))  # the first window, unless another has the best
         chosen[best.passage] = best.embedding
         return Extracted(sentence, log_p, embedding[torch.from_numpy(chosen).to(embedding.device)])
 

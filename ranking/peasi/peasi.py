@@ -1,4 +1,5 @@
-"""PEASI (Zhang, Vu & Moschitti 2021) as two stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence of each.
+"""PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence of each, and
+`peasi` scores sentences in place by both, without dropping any.
 
 The model is in `peasi_model.py`, how it reads passages in `passage_reader.py`. EASI can say "none": p(q, p) · p(s | p) is the
 probability that a sentence answers. Its logit, through a logistic regression fitted on dev lists that hold unanswerable
@@ -15,11 +16,11 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from ranking.lists import ranked_passages
-from ranking.peasi import EXTRACTOR, PASSAGE_RERANKER, ExtractorStage
+from ranking.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
 from ranking.peasi.peasi_model import PeasiModel, load
-from ranking.plan import to_sentences
+from ranking.plan import to_passages, to_sentences
 from ranking.reranker import Resources, check_finite, order_by
 from ranking.transformer.packing import Numbers, Tokeniser
 from schemas.labels import LabelledPassage
@@ -145,6 +146,52 @@ class SentenceExtractor:
             )
         probabilities: Floats = np.exp(log_p)
         return probabilities, probabilities
+
+
+class InPlace:
+    """PR and EASI together, on sentences where they stand: score = log p(q, p) + log p(s | p), p the passage that the sentence
+    was retrieved in (§4: the product by which answers of several passages are ranked).
+
+    All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped, so that a `blend`
+    can weigh what the passage says beside what others have said of the sentence alone. A sentence that was cut off, or has no
+    text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(q, p).
+    """
+
+    name: ClassVar[str] = IN_PLACE
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
+        """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
+        if not (model.reads_passages and model.reads_sentences):
+            raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
+        self._reader = Reader(model, tokeniser, device=device)
+        self.readings, self.costs = (model.reading,), self._reader.costs
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls(*load(resources.folder(), resources.model), resources.device)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        passages = [(ranked, passage) for ranked in lists for passage in to_passages(ranked).candidates]
+        logits, read = self._reader.every_sentence([AskedPassage.from_candidate(*each) for each in passages])
+        log_p: list[dict[int, float]] = [{} for _ in passages]
+        for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
+            log_p[n][number] = of_sentence
+        scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
+        for (ranked, candidate), of_passage, known in zip(passages, -np.logaddexp(0.0, -logits), log_p, strict=True):
+            passage, least = candidate.hit.passage, min(known.values(), default=0.0)
+            for number, sentence in enumerate(passage.sentences):
+                key = ranked.question.question_id, passage.passage_id, sentence.sentence_id
+                scores[key] = float(of_passage) + known.get(number, least)
+        return [
+            order_by(
+                ranked,
+                [scores[ranked.question.question_id, c.hit.passage.passage_id, c.candidate_id] for c in ranked.candidates],
+                self.name,
+            )
+            for ranked in lists
+        ]
 
 
 class TopPassage:
