@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
+from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 
 from schemas.atomic_files import replacing, sha256, write_text
@@ -182,9 +183,10 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(plain):,} pieces of "
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
-    kept = all_but_the_top(table[plain], dimension, dropped)
+    with threadpool_limits(1, "blas"):  # for so small a matrix more threads do not help, and on busy cores wait for each other
+        kept = all_but_the_top(table[plain], dimension, dropped)
+        pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
-    pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
 
     def encode(words: Sequence[str]) -> Vectors:
         vectors = np.zeros((len(words), dimension), np.float32)
