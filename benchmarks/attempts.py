@@ -34,6 +34,7 @@ from pipelines.inputs.labels import LabelSource
 from pipelines.propagate import propagate
 from pipelines.propagate.passage_parts import PassageParts
 from pipelines.retrieve import retrieve
+from pipelines.retrieve.asked_questions import settings_of
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.search_plan import ask, plan
 from pipelines.steps import index, rerank
@@ -121,7 +122,7 @@ def build(job: Job, step: Step) -> Callable[[], object]:
 
 def search(job: Job, step: Step) -> Callable[[], object]:
     """All passes, in which each attempt does each unit."""
-    settings, questions = retrieve.settings_of(job), retrieve.choose_questions(job).questions
+    settings, questions = settings_of(job), retrieve.choose_questions(job).questions
     asked = ask(questions, [0], len(questions), step, job)
     turns = plan(asked, len(questions), RunShards.of(job, step.run), settings, step)
     for turn in turns:

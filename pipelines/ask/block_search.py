@@ -12,8 +12,7 @@ from indexing.shards.fusion import Best, Fused, merge
 from indexing.shards.shard import Shard
 from pipelines.config.job_file import Retrieve
 from pipelines.retrieve.asked_questions import Block
-from pipelines.retrieve.shard_search import by_question, encode, search
-from pipelines.retrieve.write_blocks import fuse_block, to_hit
+from pipelines.retrieve.shard_hits import by_question, encode, fuse_block, search, to_hit
 from schemas.corpus import Passage
 from schemas.ranked import Hit
 

@@ -15,7 +15,7 @@ from pipelines.config import toml_file
 from pipelines.config.job_file import Job, job_type
 from pipelines.errors import INPUT_MISSING, JobError
 from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.retrieve.retrieve import settings_of
+from pipelines.retrieve.asked_questions import settings_of
 from pipelines.steps.job_plan import file_digests, model_inputs
 from pipelines.steps.models import encoder_inputs
 from ranking.entry import file_keys

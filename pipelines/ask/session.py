@@ -15,9 +15,8 @@ from indexing.shards.jvm import find_java, start
 from indexing.shards.shard import Shard
 from pipelines.ask.block_search import search_block
 from pipelines.config.job_file import Job
-from pipelines.retrieve.asked_questions import Block
+from pipelines.retrieve.asked_questions import Block, settings_of
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.retrieve import settings_of
 from pipelines.steps.answers import answer_of, line_of
 from pipelines.steps.job_plan import load_plan
 from pipelines.steps.models import command_threads, passage_encoder, use_threads

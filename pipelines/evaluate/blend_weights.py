@@ -26,9 +26,9 @@ from pipelines.steps.models import device_of, folder_digest
 from ranking.cascade import ExitStage
 from ranking.cascade.cascade import Cascade, fit_prior
 from ranking.cascade.exits import ExitModel
-from ranking.fusion.fitting import FOLDS, METRICS, PENALTY, LabelledColumns, fit_columns
+from ranking.fusion.fitting import METRICS, LabelledColumns, fit_columns
 from ranking.fusion.score_columns import EXIT, RETRIEVAL
-from ranking.fusion.weights import Figure, Fit, WeightsFile
+from ranking.fusion.weights import FOLDS, PENALTY, Figure, Fit, WeightsFile
 from ranking.registry import find, no_encoder
 from ranking.reranker import Resources
 from schemas.corpus import Passage, Question

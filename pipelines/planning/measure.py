@@ -28,9 +28,8 @@ from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.progress import print_line
 from pipelines.planning.input_sample import InputSample, write_pages
 from pipelines.planning.rates import ROWS_OF, Rates, Volumes
-from pipelines.retrieve.asked_questions import Block
+from pipelines.retrieve.asked_questions import Block, settings_of
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.retrieve import settings_of
 from pipelines.steps.models import passage_encoder, use_threads
 from schemas.atomic_files import write_text
 from schemas.corpus import Question

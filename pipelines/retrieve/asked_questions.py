@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pipelines.config.job_file import Job, Retrieve
+from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Part, PartWriter, read_batches, read_rows
 from pipelines.execution.step import Step
@@ -26,6 +28,13 @@ from schemas.record import Record, column, record
 QUESTIONS_PER_SEARCH = 50_000
 QUESTIONS_PER_ENCODING = 1_024
 FOLDER = "asked"
+
+
+def settings_of(job: Job) -> Retrieve:
+    """The job's [retrieve]. Raises JobError (78) if it has none."""
+    if job.retrieve is None:
+        raise JobError("the job has no [retrieve] section; add one with `questions`", SETTINGS)
+    return job.retrieve
 
 
 @record

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.config.job_file import Job, Retrieve
+from pipelines.config.job_file import Job
 from pipelines.config.outputs import RETRIEVE as OUTPUTS
 from pipelines.config.step_registry import StepCode
-from pipelines.errors import SETTINGS, JobError, counted
+from pipelines.errors import counted
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters, add_up
 from pipelines.execution.parquet_folder import Folder, PartWriter
@@ -22,6 +22,7 @@ from pipelines.execution.progress import progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.inputs.questions import QuestionChoice, choose, describe
+from pipelines.retrieve.asked_questions import settings_of
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.passes import define
 from pipelines.retrieve.search_plan import ask, plan
@@ -32,13 +33,6 @@ from schemas.ranked import Hit
 
 REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
-
-
-def settings_of(job: Job) -> Retrieve:
-    """The job's [retrieve]. Raises JobError (78) if it has none."""
-    if job.retrieve is None:
-        raise JobError("the job has no [retrieve] section; add one with `questions`", SETTINGS)
-    return job.retrieve
 
 
 def choose_questions(job: Job) -> QuestionChoice:

@@ -26,8 +26,8 @@ from pipelines.retrieve.block_order import MergeParts, bins
 from pipelines.retrieve.fetch_passages import FetchedPassage, FetchPassages
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.passes import Pass, Turn, within
-from pipelines.retrieve.shard_hits import ShardHit, merge_tables
-from pipelines.retrieve.shard_search import VECTORS, EncodeQuestions, QuestionVector, SearchShard
+from pipelines.retrieve.shard_hits import QuestionVector, ShardHit, merge_tables
+from pipelines.retrieve.shard_search import VECTORS, EncodeQuestions, SearchShard
 from pipelines.retrieve.word_counts import AddCounts, CountWords, WordCount
 from pipelines.retrieve.write_blocks import WriteBlock
 from schemas.corpus import Question

@@ -1,14 +1,29 @@
-"""What the indexes of a shard return for a block of questions, as rows of a part; merging is associative, ties go by id."""
+"""What the indexes of a shard return for a block of questions: searched, as rows of a part, merged over shards, and fused.
+
+Merging is associative, and ties go by id. These are functions without Beam: passes carry them to workers, and `answermill ask`
+calls them one after the other.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from indexing.shards.fusion import Best, merge
+from indexing.shards.bm25 import GlobalStatistics
+from indexing.shards.dense import Encoder
+from indexing.shards.fusion import Best, Fused, fuse, merge
+from indexing.shards.shard import Shard
+from indexing.shards.shard_files import ShardDamaged, what_to_do
+from pipelines.config.job_file import Retrieve
+from pipelines.retrieve.asked_questions import Block
+from schemas.corpus import Passage, Question
+from schemas.ranked import Hit
 from schemas.record import Record, column, record
 
 SOURCES = ("bm25", "dense")
@@ -16,6 +31,86 @@ ROWS_PER_GROUP = 16_384
 FOLDER = "hits"
 Lists = Mapping[tuple[int, int], Best]
 """(place of a question in its block, place of a source in SOURCES) → the best passages."""
+BlockHits: TypeAlias = dict[str, list[Best]]
+"""Source → the best passages of each question of a block."""
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@record
+class QuestionVector(Record):
+    """A question's vector. Rows are in the order of the questions."""
+
+    block: int = column(pa.int32(), "number of the question's block")
+    encoder: str = column(pa.string(), "fingerprint of the encoder")
+    vector: tuple[float, ...] = column(pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionVectors:
+    """A block's questions as vectors [questions, d], and the fingerprint of the encoder that made them."""
+
+    vectors: Vectors
+    encoder: str
+
+    def table(self, block: int) -> pa.Table:
+        """As rows of the block."""
+        questions, dimension = self.vectors.shape
+        ends = pa.array(np.arange(0, questions * dimension + 1, dimension, dtype=np.int32))
+        vectors = pa.ListArray.from_arrays(
+            ends, pa.array(self.vectors.ravel()), type=QuestionVector.schema().field("vector").type
+        )
+        columns = [pa.array(np.full(questions, block, np.int32)), pa.array([self.encoder] * questions), vectors]
+        return pa.Table.from_arrays(columns, schema=QuestionVector.schema())
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> QuestionVectors:
+        """What the rows of a block say."""
+        values = table["vector"].combine_chunks().flatten().to_numpy()
+        return cls(values.reshape(len(table), -1), table["encoder"][0].as_py())
+
+
+def encode(block: Block, encoder: Encoder) -> QuestionVectors:
+    """The vectors of a block's questions."""
+    return QuestionVectors(encoder.encode_questions(block.texts), encoder.fingerprint)
+
+
+def by_question(hits: BlockHits) -> dict[tuple[int, int], Best]:
+    """The lists that have passages, by the question's place in the block and the source's in SOURCES."""
+    return {
+        (question, SOURCES.index(source)): best
+        for source, bests in hits.items()
+        for question, best in enumerate(bests)
+        if len(best)
+    }
+
+
+def search(
+    shard: Shard,
+    number: int,
+    block: Block,
+    vectors: QuestionVectors | None,
+    statistics: GlobalStatistics,
+    settings: Retrieve,
+) -> BlockHits:
+    """One shard's best `depth` for each question of a block, by each source. Raises ShardMismatch if another encoder built it,
+    ShardDamaged if a score is not finite."""
+    hits = {}
+    if "bm25" in settings.sources:
+        hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+    if vectors is not None:
+        shard.check_encoder(vectors.encoder)
+        hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+    for source, best in hits.items():
+        for question, (_, scores) in zip(block.questions, best, strict=True):
+            if not np.isfinite(scores).all():
+                raise ShardDamaged(
+                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or infinite; "
+                    f"{what_to_do(shard.folder)}"
+                )
+    return {
+        source: [merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth) for rows, scores in best]
+        for source, best in hits.items()
+    }
 
 
 @record
@@ -71,3 +166,27 @@ def merge_tables(tables: Sequence[pa.Table], depth: int) -> pa.Table:
             lists.setdefault(key, []).append(best)
     block = tables[0]["block"][0].as_py()
     return to_table(block, {key: merge(bests, depth) for key, bests in lists.items()})
+
+
+def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:
+    """The fused list of each question of a block."""
+    by_source: list[dict[str, Best]] = [{} for _ in range(questions)]
+    for (question, source), best in lists.items():
+        by_source[question][SOURCES[source]] = best
+    return [fuse(sources, k) for sources in by_source]
+
+
+def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+    """The row of retrieved/."""
+    bm25, dense = (one.sources.get(source, (None, None)) for source in SOURCES)
+    return Hit(
+        question_id=question.question_id,
+        question=question.text,
+        rank=rank,
+        fused_score=one.score,
+        bm25_score=bm25[0],
+        bm25_rank=bm25[1],
+        dense_score=dense[0],
+        dense_rank=dense[1],
+        passage=passage,
+    )

@@ -3,66 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from indexing.shards.bm25 import GlobalStatistics
-from indexing.shards.dense import Encoder
-from indexing.shards.fusion import Best, merge
-from indexing.shards.shard import Shard
-from indexing.shards.shard_files import ShardDamaged, what_to_do
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import PartWriter
-from pipelines.retrieve.asked_questions import AskedQuestions, Block
+from pipelines.retrieve.asked_questions import AskedQuestions
 from pipelines.retrieve.block_order import by_block
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.passes import Pass, PlacedPart
-from pipelines.retrieve.shard_hits import ROWS_PER_GROUP, SOURCES, ShardHit, to_table
+from pipelines.retrieve.shard_hits import (
+    ROWS_PER_GROUP,
+    QuestionVector,
+    QuestionVectors,
+    ShardHit,
+    by_question,
+    encode,
+    search,
+    to_table,
+)
 from pipelines.retrieve.word_counts import read_statistics
-from pipelines.steps.models import ModelDoFn, passage_encoder
-from schemas.record import Record, column, record
+from pipelines.steps.model_dofn import ModelDoFn
+from pipelines.steps.models import passage_encoder
 
 VECTORS = "vectors"
-Vectors: TypeAlias = npt.NDArray[np.float32]
-
-
-@record
-class QuestionVector(Record):
-    """A question's vector. Rows are in the order of the questions."""
-
-    block: int = column(pa.int32(), "number of the question's block")
-    encoder: str = column(pa.string(), "fingerprint of the encoder")
-    vector: tuple[float, ...] = column(pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector")
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionVectors:
-    """A block's questions as vectors [questions, d], and the fingerprint of the encoder that made them."""
-
-    vectors: Vectors
-    encoder: str
-
-    def table(self, block: int) -> pa.Table:
-        """As rows of the block."""
-        questions, dimension = self.vectors.shape
-        ends = pa.array(np.arange(0, questions * dimension + 1, dimension, dtype=np.int32))
-        vectors = pa.ListArray.from_arrays(
-            ends, pa.array(self.vectors.ravel()), type=QuestionVector.schema().field("vector").type
-        )
-        columns = [pa.array(np.full(questions, block, np.int32)), pa.array([self.encoder] * questions), vectors]
-        return pa.Table.from_arrays(columns, schema=QuestionVector.schema())
-
-    @classmethod
-    def of_table(cls, table: pa.Table) -> QuestionVectors:
-        """What the rows of a block say."""
-        values = table["vector"].combine_chunks().flatten().to_numpy()
-        return cls(values.reshape(len(table), -1), table["encoder"][0].as_py())
 
 
 class EncodeQuestions(ModelDoFn):
@@ -84,11 +49,6 @@ class EncodeQuestions(ModelDoFn):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
             target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows})
-
-
-def encode(block: Block, encoder: Encoder) -> QuestionVectors:
-    """The vectors of a block's questions."""
-    return QuestionVectors(encoder.encode_questions(block.texts), encoder.fingerprint)
 
 
 def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
@@ -139,46 +99,3 @@ class SearchShard(ModelDoFn):
         if self._vector_parts is None:
             return repeat(None, blocks)
         return read_vectors(self._vector_parts.parts(batch, range(len(self._asked.encodings_of(batch)))))
-
-
-BlockHits: TypeAlias = dict[str, list[Best]]
-"""Source → the best passages of each question of a block."""
-
-
-def by_question(hits: BlockHits) -> dict[tuple[int, int], Best]:
-    """The lists that have passages, by the question's place in the block and the source's in SOURCES."""
-    return {
-        (question, SOURCES.index(source)): best
-        for source, bests in hits.items()
-        for question, best in enumerate(bests)
-        if len(best)
-    }
-
-
-def search(
-    shard: Shard,
-    number: int,
-    block: Block,
-    vectors: QuestionVectors | None,
-    statistics: GlobalStatistics,
-    settings: Retrieve,
-) -> BlockHits:
-    """One shard's best `depth` for each question of a block, by each source. Raises ShardMismatch if another encoder built it,
-    ShardDamaged if a score is not finite."""
-    hits = {}
-    if "bm25" in settings.sources:
-        hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
-    if vectors is not None:
-        shard.check_encoder(vectors.encoder)
-        hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
-    for source, best in hits.items():
-        for question, (_, scores) in zip(block.questions, best, strict=True):
-            if not np.isfinite(scores).all():
-                raise ShardDamaged(
-                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or infinite; "
-                    f"{what_to_do(shard.folder)}"
-                )
-    return {
-        source: [merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth) for rows, scores in best]
-        for source, best in hits.items()
-    }

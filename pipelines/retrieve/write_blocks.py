@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from indexing.shards.fusion import Best, Fused, fuse
+from indexing.shards.fusion import Fused
 from pipelines.config.job_file import Retrieve
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
@@ -15,7 +15,7 @@ from pipelines.retrieve.asked_questions import AskedQuestions, Block
 from pipelines.retrieve.block_order import of_block
 from pipelines.retrieve.fetch_passages import FetchedPassage
 from pipelines.retrieve.passes import Pass
-from pipelines.retrieve.shard_hits import SOURCES, Lists, from_table
+from pipelines.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
 from schemas.corpus import Passage, Question
 from schemas.ranked import Hit
 
@@ -44,14 +44,6 @@ class WriteBlock(UnitDoFn):
             meter.add(len(block.questions))
 
 
-def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:
-    """The fused list of each question of a block."""
-    by_source: list[dict[str, Best]] = [{} for _ in range(questions)]
-    for (question, source), best in lists.items():
-        by_source[question][SOURCES[source]] = best
-    return [fuse(sources, k) for sources in by_source]
-
-
 def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], step: Step) -> None:
     """Write a block's questions and hits, and report it."""
     questions = PartWriter(step.run / "questions", Question, block.number)
@@ -67,19 +59,3 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
         **{source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES},
     }
     step.reports.write(Report(block.number, {"questions": questions.parts, "retrieved": retrieved.parts}, counts))
-
-
-def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
-    """The row of retrieved/."""
-    bm25, dense = (one.sources.get(source, (None, None)) for source in SOURCES)
-    return Hit(
-        question_id=question.question_id,
-        question=question.text,
-        rank=rank,
-        fused_score=one.score,
-        bm25_score=bm25[0],
-        bm25_rank=bm25[1],
-        dense_score=dense[0],
-        dense_rank=dense[1],
-        passage=passage,
-    )

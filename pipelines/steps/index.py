@@ -28,7 +28,8 @@ from pipelines.execution.parquet_folder import Folder, Part, read_rows
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
-from pipelines.steps.models import ModelDoFn, check_engines, encoder_inputs, passage_encoder
+from pipelines.steps.model_dofn import ModelDoFn
+from pipelines.steps.models import check_engines, encoder_inputs, passage_encoder
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.storage.remote import Remote

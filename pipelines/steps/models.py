@@ -15,7 +15,6 @@ from weakref import WeakValueDictionary
 from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
 from indexing.shards.jvm import anserini_jar, find_java
 from pipelines.config.job_file import Job
-from pipelines.execution.unit_dofn import UnitDoFn
 from schemas.atomic_files import sha256
 from schemas.model_files import SUMS
 
@@ -74,17 +73,6 @@ def command_threads() -> int:
     """Threads of the command's own process, which works alone: OMP_NUM_THREADS, or one per core."""
     set_by_user = os.environ.get("OMP_NUM_THREADS", "")
     return int(set_by_user) if set_by_user.isdecimal() and int(set_by_user) else os.cpu_count() or 1
-
-
-class ModelDoFn(UnitDoFn):
-    """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
-
-    def __init__(self, step: str, work: Path) -> None:
-        super().__init__(step, work)
-        self._command = os.getpid()  # what workers are sent is created by the command
-
-    def prepare(self) -> None:
-        use_threads(command_threads() if os.getpid() == self._command else WORKER_THREADS)
 
 
 def shared(key: Hashable, load: Callable[[], Model]) -> Model:

@@ -25,7 +25,8 @@ from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, best_of, questions_of, write_jsonl
 from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
 from pipelines.steps.missing_context import check_context
-from pipelines.steps.models import ModelDoFn, encoder_settings
+from pipelines.steps.model_dofn import ModelDoFn
+from pipelines.steps.models import encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.plan import Stage
 from ranking.registry import find

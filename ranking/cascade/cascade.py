@@ -22,8 +22,7 @@ from ranking.cascade.exits import ExitModel, ExitRows
 from ranking.cascade.prior import Prior, fit_exits
 from ranking.cascade.schedule import check, dropped
 from ranking.context import Reading
-from ranking.fusion.fitting import FOLDS, PENALTY
-from ranking.fusion.weights import Fit, load_weights
+from ranking.fusion.weights import FOLDS, PENALTY, Fit, load_weights
 from ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from schemas.ranked import RankedList, Unit

@@ -15,9 +15,8 @@ import numpy as np
 
 from ranking.cascade.schedule import dropped
 from ranking.evaluation.metrics import Bools, Floats, Ints
-from ranking.fusion.fitting import FOLDS, PENALTY, LabelledColumns, fit_columns
 from ranking.fusion.score_columns import EXIT, WeightedSum
-from ranking.fusion.weights import Fit
+from ranking.fusion.weights import FOLDS, PENALTY, Fit
 from ranking.reranker import rounded
 from schemas.ranked import RankedList
 
@@ -72,6 +71,8 @@ def fit_exits(
     which candidates leave before the next exit is fitted; nobody leaves if it is empty. `WeightsFile.of` makes a file of them.
     Raises ValueError as `fit`, or where scores or drops do not fit.
     """
+    from ranking.fusion.fitting import LabelledColumns, fit_columns  # with scipy, which a cascade that ranks does without
+
     table = LabelledColumns.of(lists, labels, [EXIT, *names])
     scores = np.concatenate(exit_scores)
     exits = scores.shape[1] - 1

@@ -20,12 +20,10 @@ from scipy.optimize import minimize
 from ranking.evaluation.metrics import Bools, Judged, measure
 from ranking.evaluation.significance import interval
 from ranking.fusion.score_columns import Floats, Ints, WeightedSum, standardised
-from ranking.fusion.weights import Figure, Fit
+from ranking.fusion.weights import FOLDS, PENALTY, Figure, Fit
 from schemas.ranked import RankedList
 
 METRICS = ("P@1", "MRR")
-PENALTY = 0.005
-FOLDS = 5
 _DECIMALS = 6
 
 

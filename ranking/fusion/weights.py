@@ -20,6 +20,10 @@ from ranking.reranker import Resources
 from schemas.atomic_files import write_text
 from schemas.section import Section
 
+PENALTY = 0.005
+FOLDS = 5
+"""By which weights are fitted, unless others are asked for."""
+
 
 class Figure(Section):
     """A metric's mean over the questions, from 0 to 1, with its 95 % interval."""

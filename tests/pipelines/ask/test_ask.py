@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +142,16 @@ def test_the_command_reads_questions_from_stdin_and_writes_nothing_into_the_run(
     assert all(len(answer["answers"]) <= 1 and answer["seconds"].keys() == {"search", "rerank"} for answer in answers)
     assert "ready after " in printed.err and "encoder" in printed.err and "Lucene" in printed.err
     assert {path: path.stat().st_mtime_ns for path in small_run.rglob("*")} == before
+
+
+def test_asking_by_the_plan_of_the_sample_loads_neither_beam_nor_scipy() -> None:
+    """Each takes about as long to load as a question to answer."""
+    code = (
+        "import sys, pipelines.ask.ask, ranking.cosinet.cosinet, ranking.cascade.cascade, ranking.fusion.blend\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'apache_beam', 'scipy', 'torch'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['torch']\n"
 
 
 def test_at_a_terminal_each_question_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

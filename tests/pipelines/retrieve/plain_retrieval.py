@@ -8,8 +8,8 @@ from pathlib import Path
 
 from indexing.shards.bm25 import GlobalStatistics
 from pipelines.config.job_file import Job
+from pipelines.retrieve.asked_questions import settings_of
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.retrieve import settings_of
 from pipelines.steps.models import passage_encoder
 from schemas.corpus import Passage, Question
 from schemas.ranked import Hit
