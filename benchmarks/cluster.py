@@ -50,8 +50,8 @@ from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.search_plan import plan
 from pipelines.sample import copy_to
 from pipelines.steps.chain import run_steps
-from pipelines.steps.index import ranges
 from pipelines.steps.question_groups import PASSAGES as KEPT_PASSAGES
+from pipelines.steps.shard_ranges import ranges
 from schemas.corpus import Passage
 
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}

@@ -68,7 +68,7 @@ MAY_IMPORT = {
     "pipelines.explain": f"{GROUND} indexing.passages ranking",
     "pipelines.planning": f"{GROUND} indexing.crawl indexing.shards pipelines.ask pipelines.config pipelines.ingest "
     "pipelines.retrieve pipelines.steps",
-    "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate pipelines.verify",
+    "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate pipelines.planning pipelines.verify",
     "pipelines.jobs": GROUND,
     "pipelines.verify": f"{GROUND} indexing.labels pipelines.config",
     "pipelines.sample": f"{GROUND} pipelines.steps",

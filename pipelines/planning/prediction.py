@@ -12,7 +12,7 @@ from typing import Any
 from pipelines.config.job_file import Job
 from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.planning.rates import ROWS_OF, Rates, Volumes
-from pipelines.steps.index import ranges
+from pipelines.steps.shard_ranges import ranges
 from schemas.atomic_files import WrongShape, read_json, write_text
 
 PLAN = "plan.json"

@@ -72,6 +72,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class Predicted:
+    """A count, 'bytes of FOLDER' or 'seconds of STEP' that the run's plan said, and what came of it."""
+
+    what: str
+    predicted: float
+    actual: float
+
+
+@dataclass(frozen=True, slots=True)
 class StageFigures:
     """A stage of the plan; what is None was not counted by the version that ran it."""
 
@@ -172,6 +181,8 @@ class RunReport:
     """Step → units that failed, whose content is among the rejects."""
     work: tuple[Work, ...]
     price_per_hour: float | None
+    predictions: tuple[Predicted, ...]
+    """Of what the complete steps have; empty if `answermill plan` wrote no plan into the run."""
     stages: tuple[StageFigures, ...]
     answers: AnswerFigures | None
     agreement: tuple[Agreement, ...]

@@ -16,10 +16,11 @@ import numpy as np
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.manifests.manifest import Manifest
 from pipelines.execution.parquet_folder import Folder, read_batches
+from pipelines.planning.actual import predicted_and_actual
 from pipelines.report import manifest_figures
 from pipelines.report.agreement import Agreements
 from pipelines.report.correct_answers import CorrectAnswers, QuestionValues
-from pipelines.report.figures import AnswerFigures, RunReport, StageFigures
+from pipelines.report.figures import AnswerFigures, Predicted, RunReport, StageFigures
 from pipelines.report.histogram import Histogram
 from pipelines.report.manifest_figures import RunManifests, dollars, stage_seconds
 from pipelines.report.pages.run_page import run_page
@@ -94,6 +95,7 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
         failed_units=manifest_figures.failed_units(manifests),
         work=tuple(manifest_figures.index_work(manifests, price_per_hour)),
         price_per_hour=price_per_hour,
+        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
         stages=tuple(passed.stage_figures(scored, price_per_hour)) if passed is not None and scored is not None else (),
         answers=passed.answer_figures(manifests) if passed is not None else None,
         agreement=passed.agreements.result() if passed is not None else (),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +29,7 @@ from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.model_dofn import ModelDoFn
 from pipelines.steps.models import check_engines, encoder_inputs, passage_encoder
+from pipelines.steps.shard_ranges import ShardRange, ranges
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
 from schemas.storage.remote import Remote
@@ -39,27 +39,6 @@ CUT = ("shards", "passages_per_shard")
 """The keys that decide nothing but where the rows are cut into shards."""
 REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShardRange:
-    """One unit of work: shard `number` of `shards`, counted from 0; the rows [start, stop) of passages/."""
-
-    number: int
-    shards: int
-    start: int
-    stop: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.number:05d}-of-{self.shards:05d}"
-
-
-def ranges(rows: int, shard_count: int, per_shard: int) -> list[ShardRange]:
-    """Rows cut into `shard_count` runs (0: as many as `per_shard` asks for) whose sizes differ by one at the most."""
-    count = min(shard_count or -(-rows // per_shard), rows) or 1
-    edges = [rows * n // count for n in range(count + 1)]
-    return [ShardRange(n, count, edges[n], edges[n + 1]) for n in range(count)]
 
 
 def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:

@@ -29,6 +29,8 @@ def run_page(report: RunReport) -> Iterator[str]:
     sections = [_head(report), _funnel(report)]
     if report.stages:
         sections += [_stages(report), score_section(report)]
+    if report.predictions:
+        sections.append(_predictions(report))
     if report.quality is not None:
         sections.append(_quality(report.quality))
     if report.answers is not None:
@@ -128,6 +130,20 @@ def _stage_row(stage: StageFigures) -> list[str]:
         number(stage.layer_tokens),
         percent(share),
     ]
+
+
+def _predictions(report: RunReport) -> Html:
+    rows = []
+    for each in report.predictions:
+        decimals = 1 if each.what.startswith("seconds") else 0
+        ratio = f"{each.actual / each.predicted:.2f}" if each.predicted else NOTHING
+        rows.append((each.what, number(each.predicted, decimals), number(each.actual, decimals), ratio))
+    return section(
+        "Predicted and actual",
+        "predictions",
+        table(("", "predicted", "actual", "of the predicted"), rows),
+        about="What `answermill plan` said before the run, and what came. Seconds are those of processors, of all workers.",
+    )
 
 
 def _quality(quality: Quality) -> Html:

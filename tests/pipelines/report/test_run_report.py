@@ -16,6 +16,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.evaluate import evaluate
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.parquet_folder import Folder
+from pipelines.planning.prediction import Plan
 from pipelines.report import scored_blocks
 from pipelines.report.correct_answers import CorrectAnswers, QuestionValues
 from pipelines.report.figures import RunReport
@@ -294,6 +295,33 @@ def test_a_run_in_an_object_store_has_its_report_there(s3: ObjectStore, tmp_path
     copied = json.loads((there / "report.json").read_text())
     assert copied | {"digests": 0, "sha256": 0} == here | {"run": "reports/run", "digests": 0, "sha256": 0}
     assert (there / "report.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_what_a_plan_predicted_stands_beside_what_came(small_run: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(small_run, run)
+    write_report(run)
+    assert "Predicted and actual" not in (run / "report.html").read_text(encoding="utf-8")
+    counts, seconds = {"pages": 35, "questions": 30}, {"rerank": 1_234.5}
+    Plan(counts, seconds, {"rerank": 1.0}, {}, {"scored": 0}, 1, 10**9, "a machine", 8, []).save(run)
+    write_report(run)
+    predictions = {each["what"]: each for each in json.loads((run / "report.json").read_text())["predictions"]}
+    assert {what: each["predicted"] for what, each in predictions.items()} == {
+        "pages": 35, "questions": 30, "bytes of scored": 0, "seconds of rerank": 1_234.5
+    }  # fmt: skip
+    assert (predictions["pages"]["actual"], predictions["questions"]["actual"]) == (70, 30)
+    manifest = read_manifest(run / "scored")
+    assert manifest is not None and predictions["bytes of scored"]["actual"] == sum(part.bytes for part in manifest.parts)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert '<td>pages</td><td class="number">35</td><td class="number">70</td><td class="number">2.00</td>' in page
+
+
+def test_a_plan_that_is_none_is_refused(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", "Why?", passage("Because."))
+    (run / "plan.json").write_text("{}")
+    with pytest.raises(JobError, match=r"`answermill plan JOB\.toml --out .*` writes it again") as e:
+        write_report(run)
+    assert e.value.code == BAD_DATA
 
 
 def test_units_are_listed_by_what_they_took(report: RunReport, small_run: Path) -> None:
