@@ -37,14 +37,13 @@ class Telling:
             "every half minute, and at the end, with the exit code."
         ),
     ] = None
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellingOfAll(Telling):
-    """The same of a command that runs a whole job."""
-
-    report: Annotated[bool, Parameter(help="Write report.html and report.json at the end.")] = True
+    report: Annotated[
+        bool,
+        Parameter(
+            help="Write report.html and report.json at the end; a command of one step does so where they are there already, so "
+            "that they say what the folders hold now."
+        ),
+    ] = True
 
 
 def run(
@@ -66,7 +65,7 @@ def run(
         ),
     ] = None,
     settings: Overrides = (),
-    telling: TellingOfAll = TellingOfAll(),
+    telling: Telling = Telling(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
@@ -96,6 +95,8 @@ def step_command(name: str, about: str) -> Callable[..., None]:
     ) -> None:
         again, compared = name if redo else None, name if verify else None
         run_job(job, out, settings, beam_options, name, again, compared, (telling, command))
+        if telling.report:
+            _renew_report(out)
 
     one_step.__name__, one_step.__doc__ = name, about
     return one_step
@@ -109,7 +110,7 @@ def sample(
         Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
     ] = "default",
     settings: Overrides = (),
-    telling: TellingOfAll = TellingOfAll(),
+    telling: Telling = Telling(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
@@ -244,6 +245,14 @@ def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, fl
     watchers.append(metrics.hear)
     command.at_end.append(end)
     return metrics.end_step
+
+
+def _renew_report(run: Path) -> None:
+    """Write the report again, if there is one."""
+    from pipelines.report.run_report import PAGE
+
+    if (run / PAGE).is_file():
+        _write_report(run)
 
 
 def _write_report(run: Path) -> None:

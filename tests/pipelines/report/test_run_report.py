@@ -285,6 +285,20 @@ def test_a_run_ends_with_its_report_unless_it_is_not_wanted(small_run: Path, tmp
     assert (tmp_path / "small/run/report.html").exists() == (option == "--report")
 
 
+@pytest.mark.parametrize(("before", "options", "after"), [("", [], ""), ("old", [], "<!DOC"), ("old", ["--no-report"], "old")])
+def test_a_command_of_one_step_writes_the_report_anew_where_there_is_one(
+    small_run: Path, tmp_path: Path, before: str, options: list[str], after: str
+) -> None:
+    shutil.copytree(small_run.parent, tmp_path / "small")
+    page = tmp_path / "small/run/report.html"
+    if before:
+        page.write_text(before)
+    with pytest.raises(SystemExit) as e:
+        main(["propagate", str(tmp_path / "small/job.toml"), "--out", str(page.parent), *options])
+    assert e.value.code == 0
+    assert (page.read_text(encoding="utf-8") if page.exists() else "")[:5] == after
+
+
 def test_a_run_in_an_object_store_has_its_report_there(s3: ObjectStore, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", "Why?", passage("Because."))
     there = s3.folder("reports/run")
