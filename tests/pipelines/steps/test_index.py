@@ -14,6 +14,7 @@ import pytest
 from pipelines.config.job_file import load
 from pipelines.errors import JobError
 from pipelines.execution import parquet_folder
+from pipelines.execution.manifests import manifest
 from pipelines.execution.manifests.manifest import MANIFEST
 from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
@@ -73,7 +74,7 @@ def test_the_shards_rows_are_the_folders_rows_and_each_is_parsed_once(
 
 
 def test_a_part_is_hashed_once_for_all_shards(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_folder, "_sound", {})
+    manifest._check.cache_clear()
     hashed: Counter[str] = Counter()
     sha256 = atomic_files.sha256
 
@@ -97,8 +98,7 @@ def test_a_shard_reads_no_part_but_its_own(folder: Folder[Passage], tmp_path: Pa
     assert sum(1 for _ in rows_between(alone, first, first + part.rows)) == part.rows > 0
 
 
-def test_a_part_that_was_changed_is_refused(folder: Folder[Passage], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_folder, "_sound", {})
+def test_a_part_that_was_changed_is_refused(folder: Folder[Passage]) -> None:
     path = folder.path / folder.parts[0].file
     whole = path.read_bytes()
     try:
