@@ -1,4 +1,5 @@
-"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage and Azure.
+"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage and Azure; and of
+web servers, which are only read (web.py).
 
 A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that can be opened:
 `store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
@@ -17,8 +18,14 @@ from functools import cache
 from pathlib import Path, PosixPath
 from typing import Any, NamedTuple
 
+from schemas.storage.store_errors import errors_of
+
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 """Schemes of URLs that are read and written → the extra of this package that they need."""
+WEB = ("https", "http")
+"""Schemes of URLs that are only read."""
+WEB_REQUESTS = 4
+"""To a web server, of one process, at the same time."""
 _OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
 """Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each answer."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
@@ -52,8 +59,8 @@ def as_path(written: str | Path) -> Path:
     scheme = scheme_of(written)
     if not scheme:
         return Path(written).expanduser()
-    if scheme not in EXTRAS:
-        known = ", ".join(f"{each}://" for each in EXTRAS)
+    if scheme not in (*EXTRAS, *WEB):
+        known = ", ".join(f"{each}://" for each in (*EXTRAS, *WEB))
         raise NotHere(f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that path")
     remote = Remote(str(written))
     _filesystem(scheme, remote.bucket, os.getpid())
@@ -89,9 +96,18 @@ class Remote(PosixPath):
         return self.parts[1] if len(self.parts) > 1 else ""
 
     @property
+    def scheme(self) -> str:
+        return self.parts[0].removesuffix(":").lower()
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is a web server's, of which files are only read."""
+        return self.scheme in WEB
+
+    @property
     def filesystem(self) -> Any:
         """fsspec's file system, which holds the connections."""
-        return _filesystem(self.parts[0].removesuffix(":").lower(), self.bucket, os.getpid())
+        return _filesystem(self.scheme, self.bucket, os.getpid())
 
     @property
     def key(self) -> str:
@@ -143,6 +159,14 @@ class Remote(PosixPath):
             except FileNotFoundError:
                 return None
 
+    def known(self) -> Remote:
+        """The same path, which knows what the store says of it now. Raises FileNotFoundError if it is no file."""
+        path, said = type(self)(str(self)), self.information()
+        if said is None or said.get("type") != "file":
+            raise FileNotFoundError(f"{self}: no such file")
+        path.said = said
+        return path
+
     def version(self) -> str:
         """15 hex digits that are others for another content."""
         information = self.information() or {}
@@ -190,7 +214,10 @@ class Remote(PosixPath):
         """Nothing: a folder is gone when no file is in it."""
 
     def check_bucket(self) -> None:
-        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket."""
+        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket; NotHere if it is
+        only read."""
+        if self.is_web:
+            raise NotHere(f"{self}: {self.scheme}:// is only read; give a folder, or a URL of {', '.join(EXTRAS)}")
         if not self.exists():
             with errors_of(self):
                 if not self.filesystem.exists(self.bucket):
@@ -235,25 +262,6 @@ def listed(folder: Path) -> Iterator[None]:
         _listings.pop()
 
 
-@contextmanager
-def errors_of(path: Remote) -> Iterator[None]:
-    """Whatever a store's library raises in the block is an OSError that names the object, and what the store said."""
-    try:
-        yield
-    except FileExistsError:
-        raise
-    except FileNotFoundError as e:
-        raise FileNotFoundError(f"{path}: no such file in the store, or no such bucket ({_said(e)})") from e
-    except PermissionError as e:
-        raise PermissionError(f"{path}: the store refuses the credentials, or what they ask for ({_said(e)})") from e
-    except Exception as e:
-        raise OSError(f"{path}: the store did not do it ({_said(e)})") from e
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
-
-
 def _with_slashes(text: str) -> str:
     url = _URL.match(text)
     return f"{url[1]}://{text[url.end() :]}" if url else text
@@ -264,6 +272,10 @@ def _filesystem(scheme: str, bucket: str, process: int) -> Any:
     """One for all threads of a process."""
     from fsspec.core import url_to_fs
 
+    if scheme in WEB:
+        from schemas.storage.web import WebFiles
+
+        return WebFiles(scheme, bucket)
     try:
         filesystem = url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False, **_OPTIONS.get(scheme, {}))[0]
     except ImportError as e:

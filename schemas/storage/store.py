@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from schemas.storage.remote import Remote, errors_of
+from schemas.storage.remote import WEB_REQUESTS, Remote
+from schemas.storage.store_errors import errors_of
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -54,7 +55,7 @@ class Cache:
             raise PermissionError(f"{folder} is another user's; set TMPDIR to a folder of yours")
         return folder
 
-    def entry(self, path: Remote, version: str) -> Path:
+    def entry(self, path: Path | str, version: str) -> Path:
         """The folder for copies of this version of an object or folder, which is used now."""
         entry = self.folder / hashlib.sha256(f"{path}\n{version}".encode()).hexdigest()[:32]
         entry.mkdir(exist_ok=True)
@@ -161,8 +162,7 @@ def fetch(path: Path, digest: str | None = None) -> Path:
     present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be read."""
     if not isinstance(path, Remote):
         return path
-    if digest is None and not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+    path = path.known() if digest is None else path
     return _copy(path, CACHE.entry(path, digest or path.version()) / path.name, digest)
 
 
@@ -195,6 +195,8 @@ def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
             path.filesystem.get_file(path.key, str(new))
         if digest is not None and sha256(new) != digest:
             raise Changed(f"{path} was changed since it was written (SHA-256)")
+        if digest is None and (size := new.stat().st_size) != path.stat().st_size:
+            raise Changed(f"{path} has {size:,} bytes, it had {path.stat().st_size:,} when it was looked up")
         copy.parent.mkdir(parents=True, exist_ok=True)
         new.replace(copy)
     CACHE.shrink()
@@ -221,7 +223,21 @@ def each(work: Callable[[P], T], items: Iterable[P], at_once: int) -> Iterator[T
 
 def requests_to(path: Path) -> int:
     """How many files below `path` are best asked for at the same time."""
-    return REQUESTS if isinstance(path, Remote) else 1
+    if not isinstance(path, Remote):
+        return 1
+    return WEB_REQUESTS if path.is_web else REQUESTS
+
+
+def read_range(path: Path, start: int, end: int) -> bytes:
+    """The bytes of a file from `start` up to, and without, `end`; fewer where it ends before. Raises FileNotFoundError, Refused
+    where asking again is vain, and OSError."""
+    if isinstance(path, Remote):
+        with errors_of(path):
+            content: bytes = path.filesystem.cat_file(path.key, start=start, end=end)
+        return content
+    with path.open("rb") as file:
+        file.seek(start)
+        return file.read(end - start)
 
 
 def sha256(file: Path) -> str:

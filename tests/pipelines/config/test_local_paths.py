@@ -10,7 +10,7 @@ import pytest
 from pipelines.__main__ import main
 from pipelines.config.local_paths import local_path
 
-SCHEMES = ("hdfs", "memory", "file", "https")
+SCHEMES = ("hdfs", "memory", "file", "ftp")
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -31,9 +31,23 @@ def test_a_url_is_refused_before_anything_is_created(
     why = (
         "paths on mounted file systems only here"
         if place == "sample"
-        else "of URLs only s3://, gs://, abfs://, abfss:// are read"
+        else "of URLs only s3://, gs://, abfs://, abfss://, https://, http:// are read"
     )
     assert f"{url}: {why}" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_no_run_is_written_to_a_web_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pages.jsonl").write_text('{"id": "1", "text": "Ice."}\n')
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["pages.jsonl"]\n')
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(SystemExit) as e:
+        main(["run", "job.toml", "--out", "https://host.example/run"])
+    assert e.value.code == 78
+    assert "https://host.example/run: https:// is only read" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
 
 

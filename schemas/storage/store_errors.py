@@ -1,0 +1,35 @@
+"""What goes wrong in a store or server, as OSErrors that say which file it was about."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Refused(OSError):
+    """What a store or server will answer again in the same way: there is nothing to wait for."""
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """Whatever a store's library raises in the block is an OSError that names the object, and what the store said; Refused
+    stays that."""
+    store, bucket = ("server", "") if str(path).startswith("http") else ("store", ", or no such bucket")
+    try:
+        yield
+    except FileExistsError:
+        raise
+    except FileNotFoundError as e:
+        raise FileNotFoundError(f"{path}: no such file in the {store}{bucket} ({_said(e)})") from e
+    except PermissionError as e:
+        raise PermissionError(f"{path}: the {store} refuses the credentials, or what they ask for ({_said(e)})") from e
+    except Exception as e:
+        is_refused = isinstance(e, Refused) or getattr(e, "errno", None) == errno.EINVAL  # S3: a range beyond the file's end
+        kind = Refused if is_refused else OSError
+        raise kind(f"{path}: the {store} did not do it ({_said(e)})") from e
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

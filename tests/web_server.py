@@ -1,0 +1,140 @@
+"""A web server on this machine that gives files and ranges of them, with faults to order, and who asked what of it."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+from schemas.storage.remote import _filesystem
+
+
+class Request(NamedTuple):
+    method: str
+    path: str
+    range: tuple[int, int | None] | None
+    """First byte, and the one after the last."""
+    user_agent: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the server does instead: answers with another `status`, waits first, breaks the body off after `cut` bytes, ignores
+    ranges, or says that the file had other bytes than it gives, or another version."""
+
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+    wait_s: float = 0.0
+    cut: int | None = None
+    whole: bool = False
+    tag: str = '"1"'
+
+
+@dataclass
+class WebServer:
+    """Serves the files below `root`. `fault` says what goes wrong with the n-th request (from 0) for a path."""
+
+    root: Path
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    sent: int = 0
+    """Bytes of bodies, and of those of WARC files."""
+    sent_pages: int = 0
+    open_now: int = 0
+    open_most: int = 0
+    """Requests at the same time."""
+    fault: Callable[[Request, int], Fault | None] = lambda request, n: None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def count(self, method: str) -> int:
+        return sum(request.method == method for request in self.requests)
+
+    def forget(self) -> None:
+        """As if nothing had been asked yet."""
+        self.requests.clear()
+        self.sent = self.sent_pages = self.open_most = 0
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    web: WebServer
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # who asked has gone
+            super().handle()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        with self.web.lock:
+            self.web.open_now += 1
+            self.web.open_most = max(self.web.open_most, self.web.open_now)
+        try:
+            self._serve()
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+        finally:
+            with self.web.lock:
+                self.web.open_now -= 1
+
+    def _serve(self) -> None:
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        span = (int(asked[1]), int(asked[2]) + 1 if asked[2] else None) if asked else None
+        request = Request(self.command, self.path, span, self.headers.get("User-Agent", ""))
+        with self.web.lock:
+            before = sum(each.path == request.path and each.method == request.method for each in self.web.requests)
+            self.web.requests.append(request)
+            fault = self.web.fault(request, before) or Fault()
+        time.sleep(fault.wait_s)
+        file = self.web.root / self.path.lstrip("/")
+        status = fault.status or (200 if file.is_file() else 404)
+        content = file.read_bytes() if status == 200 else b"no\n"
+        headers = {"ETag": fault.tag, **fault.headers}
+        if status == 200 and span is not None and not fault.whole:
+            first, end = span[0], min(span[1] or len(content), len(content))
+            status = 206 if first < len(content) else 416
+            headers["Content-Range"] = f"bytes {first}-{end - 1}/{len(content)}" if status == 206 else f"bytes */{len(content)}"
+            content = content[first:end]
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            body = content if fault.cut is None else content[: fault.cut]
+            self.wfile.write(body)
+            self.close_connection = fault.cut is not None
+            with self.web.lock:
+                self.web.sent += len(body)
+                self.web.sent_pages += len(body) * self.path.endswith(".warc.gz")
+
+
+@contextmanager
+def serving(root: Path) -> Iterator[WebServer]:
+    """The server, until the block ends."""
+    web = WebServer(root)
+    handler = type("Handler", (_Handler,), {"web": web})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    web.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    _filesystem.cache_clear()
+    try:
+        yield web
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        _filesystem.cache_clear()
