@@ -64,12 +64,23 @@ def run(
             "and made again, in index, retrieve and rerank without the others."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        Parameter(
+            negative=(),
+            help="Check the job, and say what it will read and fetch: files, records, requests, bytes. Reads lists, indexes "
+            "and the sizes of files; runs and writes nothing.",
+        ),
+    ] = False,
     settings: Overrides = (),
     telling: Telling = Telling(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order; then write its report, report.html."""
+    if dry_run:
+        _foresee(job, out, settings)
+        return
     run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
     if telling.report:
         _write_report(out)
@@ -227,6 +238,18 @@ def run_job(
     ended = _metrics(out, *observed) if observed is not None and observed[0].metrics is not None else None
     write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify, ended))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")
+
+
+def _foresee(job_file: Path, out: Path, settings: Sequence[str]) -> None:
+    """Write what the job's steps will read."""
+    from pipelines.config.input_files import check_files
+    from pipelines.config.job_file import load
+
+    job = load(job_file, settings)
+    check_files(job, list(STEPS))
+    from pipelines.steps.chain import foreseen, steps_of
+
+    write_lines(foreseen(job, out, steps_of(job, out)))
 
 
 def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, float], object]:

@@ -20,9 +20,8 @@ def check_files(job: Job, steps: Sequence[str]) -> None:
 
 def _named(job: Job) -> Iterator[tuple[str, str, str]]:
     """(step, key, path as it is written) of each file that the job names."""
-    for pattern in job.ingest.input if job.ingest is not None else ():
-        if not any(mark in pattern for mark in "*?["):
-            yield "ingest", "ingest.input", pattern
+    for key, patterns in _patterns(job):
+        yield from (("ingest", key, pattern) for pattern in patterns if not any(mark in pattern for mark in "*?["))
     if job.retrieve is not None:
         yield "retrieve", "retrieve.questions", job.retrieve.questions
     for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
@@ -33,3 +32,10 @@ def _named(job: Job) -> Iterator[tuple[str, str, str]]:
                 yield "rerank", f"rerank.stages.{number}.{key}", written
     if job.propagate is not None and job.propagate.labels is not None:
         yield "propagate", "propagate.labels", job.propagate.labels
+
+
+def _patterns(job: Job) -> Iterator[tuple[str, Sequence[str]]]:
+    if job.ingest is not None:
+        yield "ingest.input", job.ingest.input
+        if job.ingest.crawl_index is not None:
+            yield "ingest.crawl_index.files", job.ingest.crawl_index.files

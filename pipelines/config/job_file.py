@@ -13,6 +13,7 @@ from pydantic import Field, create_model, model_validator
 
 from pipelines.annotation_tools import TOOLS
 from pipelines.config import toml_file
+from pipelines.config.crawl_index import CrawlIndex
 from pipelines.config.rerank_stage import RerankStage
 from pipelines.config.step_registry import STEPS
 from pipelines.config.toml_file import SettingsFile
@@ -22,9 +23,20 @@ from schemas.section import Count, Section
 class Ingest(Section):
     """Pages in, documents and passages out."""
 
-    input: Annotated[list[str], Field(min_length=1)] = Field(
-        description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders or globs"
+    input: list[str] = Field(
+        [],
+        description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders, globs, or lists of paths as CommonCrawl "
+        "has them (warc.paths.gz)",
     )
+    paths_root: str = Field(
+        "",
+        description="folder or URL below which the paths in lists and in crawl_index are; '' = s3://commoncrawl/ for a list or "
+        "index at s3://, else https://data.commoncrawl.org/",
+    )
+    paths_range: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=2)] = Field(
+        [], description="[first, end]: paths of each list that are read, counted from 0, without `end`; [] = all"
+    )
+    crawl_index: CrawlIndex | None = None
     domains: int = Field(
         0, ge=0, description="number of registered domains to keep: those with most pages, or domain_list's first; 0 = all"
     )
@@ -69,6 +81,14 @@ class Ingest(Section):
     comments: bool = Field(True, description="readers' comments and the posts of a forum are main text")
     page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
     max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
+
+    @model_validator(mode="after")
+    def _has_pages(self) -> Self:
+        if not self.input and self.crawl_index is None:
+            raise ValueError("ingest.input is missing, and so is crawl_index: one of them says what is read")
+        if len(self.paths_range) == 1 or (self.paths_range and self.paths_range[0] >= self.paths_range[1]):
+            raise ValueError(f"paths_range is [first, end], the end larger, not {self.paths_range}")
+        return self
 
     @model_validator(mode="after")
     def _near_enough(self) -> Self:

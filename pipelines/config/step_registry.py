@@ -30,6 +30,8 @@ class StepCode:
     """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
     is_wanted: Callable[[Job, Path | None], bool] | None = None
     """Whether `answermill run` runs the step; None = if the job has its section."""
+    foresee: Callable[[Job], str] | None = None
+    """What the step will read, and what it will ask of stores and servers, in one line for people; for `run --dry-run`."""
     refuses_first: bool = False
     """Whether `run` itself begins with the check; then it is not called for the first step that runs."""
 

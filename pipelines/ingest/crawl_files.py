@@ -1,22 +1,27 @@
-"""The input files of ingest, which are its units of work."""
+"""The input of ingest as its units of work: files, and records that are fetched alone (fetched_records.py)."""
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import Protocol, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indexing.crawl.input_formats import read_pages, suffix_of
+from indexing.crawl.raw_page import RawPage
 from pipelines.config.job_file import Ingest, Job
-from pipelines.errors import INPUT_MISSING, JobError
+from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from pipelines.ingest.fetched_records import RecordUnit
+from pipelines.ingest.path_lists import is_list, listed, looked_up
 from schemas.atomic_files import replacing
+from schemas.corpus import Rejected
 from schemas.storage.remote import Remote, as_path, name_from
 from schemas.storage.store import fetch
 
@@ -24,37 +29,112 @@ KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
 """Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
 
 _FILES = "files.parquet"
+_COLUMNS = pa.schema(
+    [("path", pa.binary()), ("name", pa.string()), ("said", pa.string()), ("group", pa.int64()), ("size", pa.int64())]
+)
+
+
+class Input(Protocol):
+    """One unit of work: the number-th input, whose digest and failure have this name."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes, as progress counts them."""
+
+    def fetch(self) -> Path:
+        """The file with its pages on this machine."""
+
+    def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+        """The pages in what `fetch` has given. Looks at its first bytes, then reads as it is asked. Raises JobError (65) if its
+        format is unknown."""
+
+    def position(self, page: RawPage | Rejected) -> int | None:
+        """How many of its bytes come before the page; None if that is not known."""
+
+    def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
+        """What it becomes if it fails before its pages are read."""
+
+    def counts(self) -> Counter[str]:
+        """What is known of it before it is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One unit of work: the number-th input file, and its name as records carry it (`written_name`)."""
+    """A file; its name is as records carry it (`written_name`)."""
 
     number: int
     path: Path
     name: str
 
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def fetch(self) -> Path:
+        return fetch(self.path)
+
+    def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+        try:
+            return read_pages(file, self.name, skipped)
+        except ValueError as e:
+            raise JobError(f"ingest.input: {e}", BAD_DATA) from e
+
+    def position(self, page: RawPage | Rejected) -> int | None:
+        """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count unpacked ones."""
+        suffixes = set(self.path.suffixes)
+        return page.source_offset if ".gz" not in suffixes or {".warc", ".wet"} & suffixes else None
+
+    def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
+        yield Rejected(self.name, 0, "", "", reason, detail)
+
+    def counts(self) -> Counter[str]:
+        return Counter()
+
 
 def find_files(job: Job, settings: Ingest) -> list[InputFile]:
     """The input files in the order of their names. Raises JobError (66) if a pattern finds nothing."""
-    paths: set[Path] = set()
-    for pattern in settings.input:
-        path = job.path(pattern)
-        if path.is_dir():
-            files = [p for p in path.rglob("*") if p.is_file() and _is_read(p)]
-            if not files:
-                raise JobError(f"ingest.input: no {', '.join(KINDS)} file in the folder {path}", INPUT_MISSING)
-        elif path.is_file():
-            files = [path]
-        else:
-            files = _matching(job, pattern, path)
-            if not files:
-                raise JobError(
-                    f"ingest.input: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING
-                )
-        paths.update(p.resolve() for p in files)
+    paths = files_of(job, settings, settings.input, "ingest.input", _is_read)
     named = sorted((written_name(p, job.folder), p) for p in paths)
     return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+    """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what `is_read`.
+
+    Raises JobError (66) if a pattern finds nothing."""
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        for path in _named(job, pattern, key, is_read):
+            files = listed(job, settings, path, key) if is_list(path) else [path]
+            if is_list(path) and settings.paths_range and key == "ingest.input":
+                files = files[slice(*settings.paths_range)]
+            if not files:
+                raise JobError(f"{key}: {path}: no path in ingest.paths_range = {settings.paths_range}", INPUT_MISSING)
+            paths.update(dict.fromkeys(file.resolve() for file in files))
+    return looked_up(list(paths), key)
+
+
+def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+    """The files that a pattern names, lists of paths as they are."""
+    path = job.path(pattern)
+    if isinstance(path, Remote) and path.is_web:
+        return [path]  # which is looked up with all others
+    if path.is_dir():
+        files = [p for p in path.rglob("*") if p.is_file() and is_read(p)]
+        if not files:
+            kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
+            raise JobError(f"{key}: no {kinds} file in the folder {path}", INPUT_MISSING)
+        return files
+    files = [path] if path.is_file() else _matching(job, pattern, path)
+    if not files:
+        raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING)
+    return files
 
 
 def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
@@ -65,39 +145,56 @@ def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
     return files or [p for p in path.parent.glob(path.name) if p.is_file()]
 
 
-class FileList(Sequence[InputFile]):
-    """The input files by number, as a worker knows them: from a file in the step's work folder."""
+class FileList(Sequence[Input]):
+    """The input by number, as a worker knows it: from a file in the step's work folder."""
 
     def __init__(self, work: Path) -> None:
         self._table = pq.read_table(fetch(work / _FILES)).combine_chunks()
 
     @staticmethod
-    def write(files: Sequence[InputFile], work: Path) -> None:
-        """Write the file for the workers."""
-        columns = {"path": [os.fsencode(str(file.path)) for file in files], "name": [file.name for file in files]}
+    def write(inputs: Sequence[InputFile | RecordUnit], work: Path) -> None:
+        """Write the file for the workers: of a file what its store says of it, of a unit of records its row group and size."""
+        columns = {
+            "path": [os.fsencode(str(each.path if isinstance(each, InputFile) else each.table)) for each in inputs],
+            "name": [each.name for each in inputs],
+            "said": [_said(each.path) if isinstance(each, InputFile) else None for each in inputs],
+            "group": [each.group if isinstance(each, RecordUnit) else None for each in inputs],
+            "size": [each.size if isinstance(each, RecordUnit) else None for each in inputs],
+        }
         with replacing(work / _FILES) as temporary:
-            pq.write_table(pa.table(columns), temporary, compression="zstd")
+            pq.write_table(pa.table(columns, schema=_COLUMNS), temporary, compression="zstd")
 
     def __len__(self) -> int:
         return len(self._table)
 
     @overload
-    def __getitem__(self, number: int) -> InputFile: ...
+    def __getitem__(self, number: int) -> Input: ...
 
     @overload
-    def __getitem__(self, number: slice) -> list[InputFile]: ...
+    def __getitem__(self, number: slice) -> list[Input]: ...
 
-    def __getitem__(self, number: int | slice) -> InputFile | list[InputFile]:
+    def __getitem__(self, number: int | slice) -> Input | list[Input]:
         if isinstance(number, slice):
             return [self[n] for n in range(*number.indices(len(self)))]
-        path, name = (self._table[column][number].as_py() for column in ("path", "name"))
-        return InputFile(number, as_path(os.fsdecode(path)), name)
+        written, name, said, group, size = (self._table[column][number].as_py() for column in _COLUMNS.names)
+        path = as_path(os.fsdecode(written))
+        if group is not None:
+            return RecordUnit(number, name, path, group, size)
+        if said is not None and isinstance(path, Remote):
+            path.said = json.loads(said)
+        return InputFile(number, path, name)
 
 
-def unread_files(job: Job, settings: Ingest) -> Counter[str]:
-    """Suffix, or 'no suffix' → number of files in the input folders that are not read."""
-    read = {file.path for file in find_files(job, settings)}
-    folders = {path for pattern in settings.input if (path := job.path(pattern)).is_dir()}
+def _said(path: Path) -> str | None:
+    """What a web server says of a file; a worker asks a store again."""
+    return json.dumps(path.said) if isinstance(path, Remote) and path.is_web and path.said is not None else None
+
+
+def unread_files(job: Job, settings: Ingest, files: Sequence[InputFile]) -> Counter[str]:
+    """Suffix, or 'no suffix' → number of files in the input folders that are not among the `files`, which are read."""
+    read = {file.path for file in files}
+    named = [path for path in map(job.path, settings.input) if not (isinstance(path, Remote) and path.is_web)]
+    folders = {path for path in named if path.is_dir()}
     unread = {path for folder in folders for p in folder.rglob("*") if p.is_file() and (path := p.resolve()) not in read}
     return Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
 

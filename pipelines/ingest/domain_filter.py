@@ -15,7 +15,6 @@ from pathlib import Path
 import apache_beam as beam
 from apache_beam.transforms.combiners import Top
 
-from indexing.crawl.input_formats import read_pages
 from indexing.documents.domains import DomainCount, count, listed, table
 from pipelines.config.job_file import Ingest, Job
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
@@ -28,7 +27,6 @@ from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest.crawl_files import FileList
 from pipelines.inputs.text_lines import lines
 from schemas.atomic_files import write_text
-from schemas.storage.store import fetch
 
 DOMAINS = "domains.tsv"
 """In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
@@ -130,7 +128,7 @@ class CountDomains(UnitDoFn):
         report = reports(self._work).read_one(unit)
         if report is None:
             file = self._files[unit]
-            report = Report(unit, {}, count(read_pages(fetch(file.path), file.name, Counter())))
+            report = Report(unit, {}, count(file.pages(file.fetch(), Counter())))
             reports(self._work).write(report)
         yield from report.counts.items()
 

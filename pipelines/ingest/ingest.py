@@ -28,6 +28,8 @@ from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest import blocked, domain_filter, near_duplicates
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
+from pipelines.ingest.fetch_plan import foresee
+from pipelines.ingest.fetched_records import RecordUnit
 from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
     Bucket,
@@ -38,13 +40,13 @@ from pipelines.ingest.parse_and_cut import (
     document_rules,
     extractor_of,
     find_duplicates,
-    pages_of,
     parse_file,
     parsed_files,
     reject_file,
     splitter,
     unparsed,
 )
+from pipelines.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document
 from schemas.storage.remote import Remote
@@ -63,8 +65,9 @@ def step_of(job: Job, run: Path) -> Step:
     inputs = {}
     for file in find_files(job, job.ingest):
         if not isinstance(file.path, Remote):  # of a store, the worker that reads the file does so
-            pages_of(file, file.path, Counter())
-        inputs[file.name] = f"{file.path.stat().st_size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
+            file.pages(file.path, Counter())
+        inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
+    inputs.update({f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()})
     if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
         domain_filter.read_list(domain_list, job.ingest.domains)
         inputs["domain_list"] = sha256(domain_list)
@@ -72,7 +75,11 @@ def step_of(job: Job, run: Path) -> Step:
         inputs["block_list"] = sha256(block_list)
     if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
         inputs["since"] = earlier.digest()
-    settings = job.ingest.model_dump(exclude={"input", "domain_list", "block_list", "max_reject_share", "since"})
+    elsewhere = {"input", "paths_root", "paths_range", "crawl_index", "domain_list", "block_list", "max_reject_share", "since"}
+    settings = job.ingest.model_dump(exclude=elsewhere)  # which the names and digests of the inputs stand for
+    if job.ingest.crawl_index is not None:
+        settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
+        settings["paths_root"] = job.ingest.paths_root
     return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
 
 
@@ -89,28 +96,29 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
         remove_tree(step.work)
     step.begin(job.workers)
-    if parsed_files(step.work).count() < len(files):
+    inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
+    if parsed_files(step.work).count() < len(inputs):
         step.reports.forget(
             step.reports.numbers()
         )  # units that were cut without a file that failed: its pages may be the first of others
     if not (step.work / INPUTS).is_file():
         write_dates(step.work, files)
-    FileList.write(files, step.work)
+    FileList.write(inputs, step.work)
     blocked.write(job, settings, step.work)
-    domains = domain_filter.choose(job, settings, len(files), step.work, beam_options)
-    sizes = [file.path.stat().st_size for file in files]
+    domains = domain_filter.choose(job, settings, len(inputs), step.work, beam_options)
+    sizes = [each.size for each in inputs]
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
-    if step.reports.count() < len(files):
+    if step.reports.count() < len(inputs):
         with (
-            progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(files)),
-            naming_what_is_missing(step, len(files)),
-            pipeline(beam_options, job.workers.processes, len(files)) as root,
+            progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(inputs)),
+            naming_what_is_missing(step, len(inputs)),
+            pipeline(beam_options, job.workers.processes, len(inputs)) as root,
         ):
-            define(root, len(files), settings, step, near_duplicates.earlier_run(job, settings, run))
-    outcome = step.reported(len(files), lambda failure: reject_file(files[failure.unit], failure.reason, step))
+            define(root, len(inputs), settings, step, near_duplicates.earlier_run(job, settings, run))
+    outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
-    check_counts(counts, settings, len(files))
-    counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings).items()})
+    check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
+    counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings, files).items()})
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
     write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
     step.finish(outcome, counts, beside)
@@ -191,11 +199,18 @@ class CutPassages(UnitDoFn):
         cut_file(self._files[unit], duplicates, self._splitter, self._step)
 
 
-def check_counts(counts: Counter[str], settings: Ingest, files: int) -> None:
-    """Pages in = documents out + rejects, always. Raises JobError (65) if no document is left, or too much was refused."""
+def check_counts(counts: Counter[str], settings: Ingest, files: int, records: int = 0) -> None:
+    """Pages in = documents out + rejects, and `records` wanted = records read + failures, always.
+
+    Raises JobError (65) if no document is left, or too much was refused."""
     if counts["pages"] != counts["documents"] + counts["rejects"]:
         raise RuntimeError(
             f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
+        )
+    if not records == counts["records"] == counts["records_read"] + counts["records_failed"]:
+        raise RuntimeError(
+            f"{records} records were wanted, {counts['records']} asked for, {counts['records_read']} read, "
+            f"{counts['records_failed']} failed"
         )
     if not counts["documents"]:
         place = f"in {counted(files, 'file')}"
@@ -218,6 +233,11 @@ def summary(run: Path) -> str:
     return (
         f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
         f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
+        + (
+            f"; {counts['records']:,} records wanted = {counts['records_read']:,} read + {counts['records_failed']:,} failed"
+            if counts["records"]
+            else ""
+        )
         + (f"; files in the input folders that are not read: {unread}" if unread else "")
     )
 
@@ -232,4 +252,4 @@ def _listed(counts: Counter[str], prefix: str) -> str:
     return ", ".join(f"{-n:,} {name}" for n, name in listed)
 
 
-STEP = StepCode(OUTPUTS, ingest, check=step_of)
+STEP = StepCode(OUTPUTS, ingest, check=step_of, foresee=foresee)

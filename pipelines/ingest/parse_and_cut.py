@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
+from indexing.crawl.records import FAILURES
 from indexing.documents import exact_duplicates
 from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
@@ -19,17 +19,16 @@ from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
-from pipelines.errors import BAD_DATA, IO, JobError
+from pipelines.errors import IO, JobError
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failures
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import PartWriter, read_batches, read_part
 from pipelines.execution.step import Step
 from pipelines.ingest import domain_filter
-from pipelines.ingest.crawl_files import InputFile
+from pipelines.ingest.crawl_files import Input
 from schemas.atomic_files import sha256
 from schemas.corpus import Document, Passage, Rejected
-from schemas.storage.store import fetch
 
 BUCKETS = 64
 ROWS_OF_PART = 65_536
@@ -67,23 +66,25 @@ def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 
 
-def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
+def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
     """Parse one file's pages into the work folder.
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
     """
-    path = fetch(file.path)
+    path = file.fetch()
     digests = {file.name: sha256(path)}
     pages_of_domain: Counter[str] = Counter()
     skipped: Counter[str] = Counter()
-    counts: Counter[str] = Counter()
+    counts = file.counts()
     documents = PartWriter(work / "documents", Document, file.number)
     rejects = PartWriter(work / "rejects", Rejected, file.number)
     with documents, rejects, Meter(parsed_files(work).folder, file.number) as meter:
-        for page in pages_of(file, path, skipped):
+        for page in file.pages(path, skipped):
             counts["pages"] += 1
-            if _offsets_are_bytes(file):
-                meter.reach(page.source_offset)
+            if counts["records"]:
+                counts["records_failed" if _is_failure(page) else "records_read"] += 1
+            if (position := file.position(page)) is not None:
+                meter.reach(position)
             result = parse(page, rules, extractor) if isinstance(page, RawPage) else page
             if isinstance(page, RawPage) and not (isinstance(result, Rejected) and result.reason == "domain"):
                 counts["bytes"] += len(page.body)
@@ -100,19 +101,9 @@ def parse_file(file: InputFile, rules: DocumentRules, extractor: Extractor, work
     return parsed_files(work).write(report)
 
 
-def pages_of(file: InputFile, path: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """The pages of an input file, which is at `path` on this machine. Looks at its first bytes, then reads as it is asked.
-
-    Raises JobError (65) if its format is unknown."""
-    try:
-        return read_pages(path, file.name, skipped)
-    except ValueError as e:
-        raise JobError(f"ingest.input: {e}", BAD_DATA) from e
-
-
-def _offsets_are_bytes(file: InputFile) -> bool:
-    """Whether a page's offset counts bytes of the file as it is on the disk: those in other gzip files count unpacked ones."""
-    return ".gz" not in file.path.suffixes or bool({".warc", ".wet"} & set(file.path.suffixes))
+def _is_failure(page: RawPage | Rejected) -> bool:
+    """Whether a wanted record could not be had."""
+    return isinstance(page, Rejected) and page.reason in FAILURES
 
 
 def document_keys(report: Report, work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
@@ -142,7 +133,7 @@ def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tup
         yield unit, (documents, bucket[0], rows[lost[unit]], ())
 
 
-def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
+def cut_file(file: Input, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
     """Write one unit's documents that are no `duplicates`, their passages, and the unit's rejects. A part of passages has all
     passages of the documents in the part of documents beside it.
 
@@ -161,7 +152,7 @@ def cut_file(file: InputFile, duplicates: Sequence[Duplicates], cutter: Splitter
     passages = PartWriter(step.run / "passages", Passage, file.number)
     rejects = PartWriter(step.run / "rejects", Rejected, file.number)
     (parsed_documents,), (parsed_rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
-    size, rows = file.path.stat().st_size, parsed_documents.rows
+    size, rows = file.size, parsed_documents.rows
     with documents, passages, rejects, Meter(step.work, file.number) as meter:
         for reject in read_part(step.work / "rejects", parsed_rejects, Rejected):
             counts[f"rejected.{reject.reason}"] += 1
@@ -190,10 +181,10 @@ def unparsed(step: Step) -> set[int]:
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def reject_file(file: InputFile, why: str, step: Step) -> Report:
+def reject_file(file: Input, why: str, step: Step) -> Report:
     """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could not be parsed."""
     parsed = parsed_files(step.work).read_one(file.number)
-    counts = Counter(parsed.counts if parsed else {"pages": 1})
+    counts = Counter(parsed.counts) if parsed else file.counts()
     documents = PartWriter(step.run / "documents", Document, file.number)
     passages = PartWriter(step.run / "passages", Passage, file.number)
     rejects = PartWriter(step.run / "rejects", Rejected, file.number)
@@ -201,14 +192,17 @@ def reject_file(file: InputFile, why: str, step: Step) -> Report:
         for reject in _rejects_of_failed(file, parsed, why, step):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
+    if parsed is None:
+        counts["pages"] = counts[f"rejected.{REASON}"]
+        counts["records_failed"] = counts["records"]
     parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
     counts.update({name: sum(part.rows for part in written) for name, written in parts.items()} | {FAILED_UNITS: 1})
     return step.reports.write(Report(file.number, parts, counts, parsed.digests if parsed else {}))
 
 
-def _rejects_of_failed(file: InputFile, parsed: Report | None, why: str, step: Step) -> Iterator[Rejected]:
+def _rejects_of_failed(file: Input, parsed: Report | None, why: str, step: Step) -> Iterator[Rejected]:
     if parsed is None:
-        yield Rejected(file.name, 0, "", "", REASON, why)
+        yield from file.rejects(REASON, why)
         return
     (documents,), (rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
     yield from read_part(step.work / "rejects", rejects, Rejected)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from indexing.crawl.raw_page import RawPage
 from pipelines.config.job_file import Ingest, Job
+from pipelines.errors import SETTINGS, JobError
 from pipelines.ingest.crawl_files import InputFile, find_files
-from pipelines.ingest.parse_and_cut import pages_of
 from schemas.corpus import Rejected
-from schemas.storage.store import fetch
 
 BYTES_READ = 200_000_000
 """Bytes of the input, as it lies on the disk, that are read at the most; a file of rows is read to its end."""
@@ -47,16 +46,17 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
 
     Raises JobError (66) if the input is missing, 65 if its format is unknown.
     """
+    if settings.crawl_index is not None:
+        raise JobError("ingest.crawl_index: no page of it is drawn; `answermill run --dry-run` says what is fetched", SETTINGS)
     files = find_files(job, settings)
-    sizes = {file.number: file.path.stat().st_size for file in files}
+    sizes = {file.number: file.size for file in files}
     heap: list[tuple[int, str, RawPage]] = []  # the hash is negative: the largest comes first
     read = pages = unread = 0
     for file in sorted(files, key=lambda file: _hash(file.name)):
         if read >= BYTES_READ:
             break
-        path = fetch(file.path)
         share = 1.0
-        for page in pages_of(file, path, Counter()):
+        for page in file.pages(file.fetch(), Counter()):
             if isinstance(page, RawPage) and read + page.source_offset >= BYTES_READ and _counts_bytes(file):
                 share = page.source_offset / sizes[file.number]
                 break

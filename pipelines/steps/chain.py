@@ -56,6 +56,14 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
             code.check(job, run)
 
 
+def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
+    """What the steps will read, a line each, of those that can say so; nothing is run or written. Raises as `check`."""
+    check(job, as_path(run).absolute(), steps)
+    for name in steps:
+        if (foresee := STEPS[name].load().foresee) is not None:
+            yield foresee(job)
+
+
 def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
     """Refuse a step that cannot begin before two or more others have run, besides those that are planned to run before it. Of
     one the step itself says so. Raises JobError (66) with all of them."""

@@ -16,7 +16,7 @@ CANDIDATES = ("documents", "questions", "retrieved")
 IF_FAILED = "scored_rejects"
 """Is there only if units have failed."""
 SUMS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "ingest": {"pages": ("documents", "rejects"), "rejects": ("rejected.*",)},
+    "ingest": {"pages": ("documents", "rejects"), "rejects": ("rejected.*",), "records": ("records_read", "records_failed")},
     "retrieve": {"questions_given": ("questions", "questions_rejects"), "questions_rejects": ("rejected.*",)},
     "rerank": {"candidates": ("kept", "grouped", "dropped")},
     "annotate": {"tasks": ("top", "random", "control")},

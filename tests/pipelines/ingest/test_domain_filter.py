@@ -60,7 +60,7 @@ def test_zero_keeps_all_and_more_than_there_are_keeps_all_with_a_domain(tmp_path
 def test_a_list_takes_the_place_of_a_pass_that_counts(tmp_path, monkeypatch):
     (tmp_path / "ranks.csv").write_text("1,d.info\n2,absent.com\n3,www.c.net\n4,a.com\n")
     counted = []
-    monkeypatch.setattr(domain_filter, "read_pages", lambda path, *_: counted.append(path.name) or iter(()))
+    monkeypatch.setattr(domain_filter, "count", lambda pages: counted.extend(pages) or Counter())
     ingest.ingest(job(tmp_path, domain_list="ranks.csv", domains=3), tmp_path / "run")
     assert outcome(tmp_path / "run") == ({"d.info": 1, "c.net": 3}, {"domain": 9, "missing_text": 1})
     assert (tmp_path / "run/domains.tsv").read_text() == "# domain\tpages\nc.net\t3\nd.info\t1\n"
@@ -73,19 +73,23 @@ def test_a_list_takes_the_place_of_a_pass_that_counts(tmp_path, monkeypatch):
 def test_a_counting_that_was_killed_goes_on_and_ends_the_same(tmp_path, monkeypatch):
     whole, two = tmp_path / "whole", job(tmp_path, domains=2)
     ingest.ingest(two, whole)
-    read, done = domain_filter.read_pages, []
+    count, done = domain_filter.count, []
 
-    def killed(path, *others):
+    def counting(pages, names):
+        read = list(pages)
+        names.append(read[0].source_file)
+        return count(read)
+
+    def killed(pages):
         if done:
             raise KeyboardInterrupt
-        done.append(path.name)
-        return read(path, *others)
+        return counting(pages, done)
 
-    monkeypatch.setattr(domain_filter, "read_pages", killed)
+    monkeypatch.setattr(domain_filter, "count", killed)
     with pytest.raises(BaseException):  # noqa: B017  # Beam wraps what a worker raises
         ingest.ingest(two, tmp_path / "run")
     counted = []
-    monkeypatch.setattr(domain_filter, "read_pages", lambda path, *others: counted.append(path.name) or read(path, *others))
+    monkeypatch.setattr(domain_filter, "count", lambda pages: counting(pages, counted))
     ingest.ingest(two, tmp_path / "run")
     assert sorted(done + counted) == ["x.jsonl.gz", "y.jsonl.gz"]
     for name in ("documents", "rejects", "passages"):

@@ -14,7 +14,7 @@ from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, read_part
 from pipelines.execution.step import WORK
-from pipelines.ingest import ingest, parse_and_cut
+from pipelines.ingest import crawl_files, ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
 from pipelines.sample import copy_to
 from schemas.corpus import Document, Passage, Rejected
@@ -270,14 +270,14 @@ def test_offsets_that_are_not_of_the_file_are_no_progress(tmp_path, monkeypatch)
 def refuse_first_page(files, step, extractor):
     """A late attempt at the second file, whose first page took too long on a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
-        pages = parse_and_cut.read_pages
+        pages = crawl_files.read_pages
 
         def with_a_reject(*arguments):
             first, *others = pages(*arguments)
             rejected = Rejected(first.source_file, first.source_offset, first.source_record, first.url, "page_too_slow", "")
             return iter([rejected, *others])
 
-        patch.setattr(parse_and_cut, "read_pages", with_a_reject)
+        patch.setattr(crawl_files, "read_pages", with_a_reject)
         rules = parse_and_cut.document_rules(ingest.Ingest(input=["x"], min_words=5))
         return parse_and_cut.parse_file(files[1], rules, extractor, step.work)
 
