@@ -47,6 +47,7 @@ COMMANDS = {
 }
 NOT_RUN = {
     "annotation.md": "the crawl, the questions and the annotators' exports are the reader's own",
+    "commoncrawl.md": "the job is the reader's own, and no crawl is reached from here",
     "datasets.md": "no data set ships with the package",
     "dataflow.md": "the cloud's project and buckets are the reader's own",
     "evaluation.md": "no data set ships with the package",
