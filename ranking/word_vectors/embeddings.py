@@ -159,8 +159,8 @@ def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | N
     known: npt.NDArray[np.bool_] = np.any(vectors, axis=1)
     if not known.any():
         raise ValueError(f"none of the {len(words):,} words of the vocabulary could be encoded")
-    zeros = np.zeros((1, vectors.shape[1]), np.float32)
-    kept = np.concatenate([zeros, vectors[known]]).astype(np.float32)
+    kept = np.zeros((1 + int(known.sum()), vectors.shape[1]), np.float32)
+    kept[1:] = vectors if known.all() else vectors[known]
     return Embeddings(tuple(compress(words, known.tolist())), kept, source)
 
 
@@ -170,7 +170,7 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
 
     The mean of all pieces' embeddings is subtracted; of the directions in which they vary most, the `dropped` strongest,
     which tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension`
-    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, never on the vocabulary. Zeros for a
+    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, not on vocabulary or threads. Zeros for a
     word that the tokenizer has no pieces for. Raises ValueError if the model has fewer directions.
 
     Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of
@@ -183,9 +183,10 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(plain):,} pieces of "
             f"{table.shape[1]} numbers have; take a smaller dimension"
         )
-    with threadpool_limits(1, "blas"):  # for so small a matrix more threads do not help, and on busy cores wait for each other
-        kept = all_but_the_top(table[plain], dimension, dropped)
-        pieces = ((table - table[plain].mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
+    with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
+        of_text = table[plain]
+        kept = all_but_the_top(of_text, dimension, dropped)
+        pieces = ((table - of_text.mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
 
     def encode(words: Sequence[str]) -> Vectors:
@@ -195,8 +196,12 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
         for n, of_word in enumerate(numbers):
             if of_word and unknown.isdisjoint(of_word):
                 of_length[len(of_word)].append(n)
-        for rows in of_length.values():  # words of as many pieces at once: a call of numpy's for each word takes longer
-            vectors[rows] = pieces[np.array([numbers[n] for n in rows])].mean(1)
+        for length, rows in of_length.items():  # words of as many pieces at once: a call of numpy's for each word takes longer
+            first, *others = np.array([numbers[n] for n in rows]).T
+            total = pieces[first]
+            for piece in others:  # in place: an array of all words' pieces would take twice as long to fill as to add up
+                total += pieces[piece]
+            vectors[rows] = total / np.float32(length)
         return vectors
 
     return encode

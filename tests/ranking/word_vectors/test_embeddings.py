@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from threadpoolctl import threadpool_limits
 
 from ranking.word_vectors.embeddings import Embeddings, derive, encode_words, read_pieces, word_encoder
 from ranking.word_vectors.vector_files import VectorsUnreadable, read
@@ -429,6 +430,16 @@ def test_a_word_of_several_pieces_is_their_mean(folder: Path) -> None:
 
 def test_deriving_twice_gives_the_same_bytes(derived: Embeddings, folder: Path) -> None:
     assert same(encode_words(VOCABULARY, word_encoder(folder)), derived)
+
+
+def test_the_number_of_threads_that_blas_has_changes_no_bit(folder: Path) -> None:
+    words = sorted(piece for piece in read_pieces(folder)[0].get_vocab() if piece.isalpha())
+    vectors = []
+    for threads in (1, 2):
+        word_encoder.cache_clear()
+        with threadpool_limits(threads, "blas"):
+            vectors.append(word_encoder(folder)(words))
+    assert len(words) > 20_000 and vectors[0].tobytes() == vectors[1].tobytes()
 
 
 def test_words_that_the_tokenizer_has_no_pieces_for_stay_unknown(folder: Path) -> None:
