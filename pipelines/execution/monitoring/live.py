@@ -16,8 +16,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from pipelines.execution.progress import State, watchers
 from schemas.atomic_files import WrongShape, read_json, write_text
@@ -84,17 +85,16 @@ class Live:
         self._run, self._ended, self._has_news = run, threading.Event(), threading.Event()
         self._is_there = False
         every_s = EVERY_S_IN_STORE if isinstance(run, Remote) else EVERY_S
-        self._state = Running(platform.node(), _user(), os.getpid(), time.time(), time.time(), every_s)
+        self._state, self._changing = Running(platform.node(), _user(), os.getpid(), time.time(), time.time(), every_s), Lock()
 
     def begin(self, step: str) -> None:
         """The command is at this step now."""
-        self._state = replace(self._state, step=step, items_done=0, items=None, item="", rate_per_s=None, left_s=None)
+        self._change(step=step, items_done=0, items=None, item="", rate_per_s=None, left_s=None)
 
     def hear(self, state: State) -> None:
         """The step is so far."""
         view = state.view
-        self._state = replace(
-            self._state,
+        self._change(
             items_done=view.done.items,
             items=state.items,
             item=state.what,
@@ -102,6 +102,11 @@ class Live:
             left_s=view.left_s,
         )
         self._has_news.set()
+
+    def _change(self, **values: Any) -> None:
+        """What the step's thread says and what the command says stand both."""
+        with self._changing:
+            self._state = replace(self._state, **values)
 
     def __enter__(self) -> Self:
         self._is_there = (self._run / RUNNING).is_file()  # of a command that was killed
@@ -127,8 +132,7 @@ class Live:
 
     def _write(self) -> None:
         self._is_there = True
-        self._state = replace(self._state, seen=time.time())
-        text = json.dumps(asdict(self._state), indent=1) + "\n"
+        text = json.dumps(asdict(self._state) | {"seen": time.time()}, indent=1) + "\n"
         with suppress(OSError):
             if isinstance(self._run, Remote):
                 write_text(self._run / RUNNING, text)

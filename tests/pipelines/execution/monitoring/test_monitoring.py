@@ -26,6 +26,8 @@ from tests.object_store import ObjectStore
 ROOT = Path(__file__).parents[4]
 SAMPLE = re.compile(r'^(\w+)\{run="[^"]*"(?:,(\w+)="([^"]*)")?(?:,\w+="[^"]*")*\} (\S+)$')
 
+AT_WORK = State("rerank", "passages", 9, 3, View(Done(3), None, 1.0, None))
+
 
 def call(*words: object) -> int:
     with pytest.raises(SystemExit) as e:
@@ -98,9 +100,42 @@ def test_the_next_command_removes_the_file_of_one_that_was_killed(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path) -> None:
-    with Live(tmp_path / "gone") as working:
-        working.begin("rerank")
+def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    run = tmp_path / "gone"
+    with Live(run) as working:
+        working.hear(AT_WORK)
+        time.sleep(0.1)  # in which it has tried, and not been able to
+        run.mkdir()
+        await_file(run)
+
+
+def test_what_two_say_at_a_time_stands_both(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    clock, steps = time.time, iter(["rerank"])
+    with Live(tmp_path) as working:
+        working.begin("index")
+
+        def time_goes_on() -> float:  # asked for while the file is written, in its own thread
+            for step in steps:
+                working.begin(step)
+                working.hear(AT_WORK)
+            return clock()
+
+        monkeypatch.setattr(live.time, "time", time_goes_on)
+        working.hear(AT_WORK)
+        await_file(tmp_path)
+        time.sleep(0.1)  # it is written again
+        state = Running.read(tmp_path)
+        assert state is not None and (state.step, state.items_done) == ("rerank", 3)
+
+
+def await_file(run: Path) -> None:
+    for _ in range(500):
+        if Running.read(run) is not None:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"nothing is written into {run}")
 
 
 def test_in_a_store_too(s3: ObjectStore) -> None:
@@ -108,7 +143,7 @@ def test_in_a_store_too(s3: ObjectStore) -> None:
     with Live(run) as working:
         working.begin("rerank")
         assert Running.read(run) is None, "a run that is complete is not touched"
-        working.hear(State("rerank", "passages", 9, 3, View(Done(3), None, 1.0, None)))
+        working.hear(AT_WORK)
         while Running.read(run) is None:
             time.sleep(0.01)
         assert line_of(run, is_complete=False).startswith("running: ")
