@@ -34,10 +34,12 @@ class IdSet:
         self._bits = files.bit_length() - 1
         self._paths = [folder / f"{n:05d}" for n in range(files)]
         self._waiting: list[Hashes] = []
+        self._count = 0
 
     def add(self, ids: pa.Array) -> None:
         self._waiting.append(hashes(ids))
-        if sum(map(len, self._waiting)) >= IN_MEMORY:
+        self._count += len(ids)
+        if self._count >= IN_MEMORY:
             self._flush()
 
     def repeated(self) -> Iterator[int]:
@@ -60,7 +62,7 @@ class IdSet:
         if not self._waiting:
             return
         each = np.concatenate(self._waiting)
-        self._waiting = []
+        self._waiting, self._count = [], 0
         places = each >> np.uint64(64 - self._bits) if self._bits else np.zeros_like(each)
         for n in np.unique(places).tolist():
             with self._paths[n].open("ab") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -293,6 +294,14 @@ def test_a_run_in_a_store_is_read_there(stored: Path, small_run: Path, tmp_path:
     assert [str(finding) for finding in Verification(stored).findings()] == [
         f"{name} was changed since it was written (SHA-256)"
     ]
+
+
+def test_ids_that_come_one_by_one_take_as_long_as_they_are_many(tmp_path: Path) -> None:
+    ids, arrays = IdSet(tmp_path / "ids", 1), [pa.array([f"q{n}"]) for n in range(30_000)]
+    began = time.process_time()
+    for each in arrays:
+        ids.add(each)
+    assert time.process_time() - began < 3, "0.3 s; where each looks at all that wait, 8"
 
 
 @given(strategies.lists(strategies.text("ab", max_size=4)), strategies.lists(strategies.text("ab", max_size=4)))
