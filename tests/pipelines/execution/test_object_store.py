@@ -8,6 +8,7 @@ import socket
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step
 from pipelines.steps.chain import run_steps, status
-from schemas.atomic_files import sha256
+from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Question
 from schemas.ranked import ScoredCandidate
 from schemas.storage import store
@@ -31,6 +32,21 @@ from tests.object_store import Fault, ObjectStore
 from tests.pipelines.execution.test_worker_pool import STEPS, in_process, job, may_mount, pool
 
 __all__ = ["in_process", "job"]  # fixtures
+JOB = """
+[ingest]
+input = ["*.jsonl"]
+min_words = 1
+[index]
+shards = 2
+encoder = "encoder"
+[retrieve]
+questions = "questions.jsonl"
+depth = 5
+block = 3
+[[rerank.stages]]
+reranker = "overlap"
+"""
+"""The fixture `job` as a file beside its input."""
 
 
 @pytest.fixture
@@ -105,6 +121,20 @@ def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
     assert tables[0] == tables[1] and "MAP" in tables[0]
 
 
+def test_a_job_file_and_a_run_can_be_named_by_url_through_the_commands(
+    stored_job: Job, in_process: Path, folder: Remote, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_text(folder / "job" / "job.toml", JOB)
+    job, run = f"{folder}/job/job.toml", f"{folder}/run"
+    for words in (["run", job, "--out", run, "--no-report"], ["status", run], ["verify", run]):
+        with pytest.raises(SystemExit) as e:
+            main(words)
+        assert not e.value.code, capsys.readouterr().err
+    assert f"in {run}: `answermill status {run}` shows" in (said := capsys.readouterr().out)
+    assert "complete: all that was begun\n" in said and "rows: all as they were written" in said
+    assert files(folder / "run") == files(in_process)
+
+
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
 def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
     stored_job: Job, job: Job, in_process: Path, folder: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,14 +200,23 @@ def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
     (tmp_path / "file").write_text("a line")
     monkeypatch.setattr(store, "PATIENCE_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes connections, and nobody reads them
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        _filesystem.cache_clear()
-        s3fs.S3FileSystem.clear_instance_cache()
-        with pytest.raises(OSError, match=r"s3://bucket/.*/file: the store did not do it \(FSTimeoutError"):
-            put(tmp_path / "file", folder / "file")
-    _filesystem.cache_clear()  # the next test's store is the one of all
-    s3fs.S3FileSystem.clear_instance_cache()
-    monkeypatch.undo()
+        with monkeypatch.context() as patch, no_store_is_known():
+            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+            with pytest.raises(OSError, match=r"s3://bucket/.*/file: the store did not do it \(FSTimeoutError"):
+                put(tmp_path / "file", folder / "file")
+    assert not (folder / "file").exists(), "the store of the other tests is asked again, whatever came"
+
+
+@contextmanager
+def no_store_is_known() -> Iterator[None]:
+    """The block begins, and ends, as a process that has asked no store yet."""
+    for clear in (_filesystem.cache_clear, s3fs.S3FileSystem.clear_instance_cache):
+        clear()
+    try:
+        yield
+    finally:
+        for clear in (_filesystem.cache_clear, s3fs.S3FileSystem.clear_instance_cache):
+            clear()
 
 
 def test_a_bucket_that_is_not_there_is_refused_before_any_work(job: Job, s3: ObjectStore) -> None:
