@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -41,9 +40,10 @@ from benchmarks.smoke_data import small_encoder
 from pipelines.config.job_file import Job, load
 from pipelines.config.outputs import RETRIEVE
 from pipelines.execution import runner, unit_dofn
-from pipelines.execution.manifests.manifest import Part
+from pipelines.execution.manifests.manifest import Part, read_manifest
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
+from pipelines.planning.measure import processor_seconds
 from pipelines.retrieve.asked_questions import QUESTIONS_PER_ENCODING, QUESTIONS_PER_SEARCH, AskedQuestions
 from pipelines.retrieve.block_order import PARTS_PER_MERGE
 from pipelines.retrieve.open_shards import RunShards
@@ -107,11 +107,6 @@ class Costs:
         return self.passes.get(label, 0.0)  # `Add words-2` and so on: not by question
 
 
-def core_seconds() -> float:
-    """Seconds of cores that this process and its ended children have had so far: other programs of the machine do not count."""
-    return sum(os.times()[:4])
-
-
 def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> Counter[str]:
     """Run the steps in this process: seconds of a core that their units took, by step, and of retrieve by pass.
 
@@ -120,14 +115,14 @@ def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> Counter[str]:
     roots: list[beam.Pipeline] = []
     new_pipeline, clock = runner.new_pipeline, unit_dofn.time
     vars(runner)["new_pipeline"] = lambda *words: roots.append(new_pipeline(*words)) or roots[-1]
-    vars(unit_dofn)["time"] = SimpleNamespace(monotonic=core_seconds)
+    vars(unit_dofn)["time"] = SimpleNamespace(monotonic=processor_seconds)
     taken: Counter[str] = Counter()
     try:
         for step in steps:
-            began = core_seconds()
+            began = processor_seconds()
             list(run_steps(job, run, [step], ()))
             gc.collect()  # which ends the child
-            taken[step] = core_seconds() - began if step == "ingest" else 0
+            taken[step] = processor_seconds() - began if step == "ingest" else 0
     finally:
         vars(runner)["new_pipeline"], vars(unit_dofn)["time"] = new_pipeline, clock
     for root in roots:
@@ -147,18 +142,19 @@ def model_costs(smoke: bool) -> dict[str, float]:
             write_small_job(folder)
         job = load(copy_to(folder))
         taken = unit_seconds(job, folder / "run", STEPS)
-        counts = {
-            each: json.loads((folder / "run" / each / "_manifest.json").read_text())["counts"]
-            for each in ("passages", "scored")
-        }
-        pages, passages, questions = counts["passages"]["pages"], counts["passages"]["passages"], counts["scored"]["questions"]
+        counts = Counter[str]()
+        for each in ("passages", "scored"):
+            manifest = read_manifest(folder / "run" / each)
+            assert manifest is not None  # the steps have just written it
+            counts |= Counter(manifest.counts)
+        pages, passages, questions = counts["pages"], counts["passages"], counts["questions"]
         for n in range(COPIES):  # whose pages are parsed again, and then refused
             shutil.copy(folder / "web.warc.gz", folder / f"copy-{n}.warc.gz")
         copies = load(folder / "job.toml", ["ingest.input=['*.warc.gz']", "ingest.max_reject_share=1"])
         once, copied = (unit_seconds(each, folder / name, STEPS[:1]) for each, name in ((job, "once"), (copies, "copied")))
-        began = core_seconds()
+        began = processor_seconds()
         subprocess.run([sys.executable, "-c", LOAD, str(folder / "job.toml")], check=True)
-        loaded = core_seconds() - began
+        loaded = processor_seconds() - began
     return {
         "page": (max(0.0, copied["ingest"] - once["ingest"]) / COPIES + once["Cut passages"]) / pages,
         "passages_per_page": passages / pages,
@@ -214,10 +210,10 @@ def scan_cost() -> float:
     index = faiss.IndexFlatIP(WIDTH)
     index.add(vectors)
     faiss.omp_set_num_threads(1)
-    began = core_seconds()
+    began = processor_seconds()
     for _ in range(SCANS):
         index.search(vectors[:64], DEPTH)
-    return (core_seconds() - began) / SCANS / 64 / SCANNED
+    return (processor_seconds() - began) / SCANS / 64 / SCANNED
 
 
 @dataclass(frozen=True)

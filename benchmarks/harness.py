@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from benchmarks.smoke_data import small_data
+from pipelines.execution.manifests.environment import processor
 
 P, T = ParamSpec("P"), TypeVar("T")
 RESULTS = Path(__file__).with_name("results")
@@ -196,10 +197,7 @@ def _short(value: float) -> float:
 
 
 def machine() -> str:
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.is_file() else []
-    model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
-    return f"{os.cpu_count()} cores, {model or platform.machine()}, Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {processor()}, Python {platform.python_version()}"
 
 
 def revision() -> str:

@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipelines.annotate.collected_folder import AGREEMENT, OPEN_TASKS, check_replaceable, replace
+from pipelines.annotate.collected_folder import check_replaceable, replace
 from pipelines.annotate.exports import Export
 from pipelines.annotate.resolution import ResolutionRules
 from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
+from pipelines.config.outputs import AGREEMENT, OPEN_TASKS
 from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.lock import claimed
 from pipelines.execution.parquet_folder import Folder

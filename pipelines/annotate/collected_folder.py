@@ -18,6 +18,7 @@ from typing import Any
 from pipelines.annotate.resolution import ResolutionRules, TaskOutcome, resolve_task
 from pipelines.annotate.votes import AnnotatorAgreement, CollectedVotes
 from pipelines.annotation_tools import spreadsheet
+from pipelines.config.outputs import AGREEMENT, OPEN_TASKS
 from pipelines.config.outputs import COLLECT as OUTPUTS
 from pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.manifests.outcome import Outcome
@@ -29,7 +30,7 @@ from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from schemas.atomic_files import WrongShape, read_json, replace_folder, sha256, write_text
 from schemas.record import Record
 
-AGREEMENT, OPEN_TASKS, OPEN_IDS = "agreement.json", "adjudication.csv", "adjudication.txt"
+OPEN_IDS = "adjudication.txt"
 
 
 @dataclass(frozen=True, slots=True)

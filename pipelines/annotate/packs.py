@@ -16,12 +16,12 @@ from typing import IO, Any
 
 from pipelines.annotation_tools import TOOLS
 from pipelines.annotation_tools.tool import Model, PackFormat
+from pipelines.config.outputs import PACK_SUMMARY
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from schemas.annotation import Task
 from schemas.atomic_files import WrongShape, read_json, sha256, sync, write_text
 from schemas.storage.sealed_json import write_sealed
 
-SUMMARY = "packs.json"
 GUIDELINES = "guidelines.md"
 MAX_BYTES = 100_000_000
 """Of a file: 100 MB, the most that Label Studio takes."""
@@ -71,9 +71,9 @@ class PackSummary:
 def read_summary(folder: Path) -> PackSummary:
     """What packs.json says. Raises JobError (73) if it is not what `write` wrote."""
     try:
-        return read_json(folder / SUMMARY, PackSummary)
+        return read_json(folder / PACK_SUMMARY, PackSummary)
     except (OSError, WrongShape) as e:
-        raise JobError(f"{folder / SUMMARY}: not readable ({e}); move {folder} away", OUTPUT_EXISTS) from e
+        raise JobError(f"{folder / PACK_SUMMARY}: not readable ({e}); move {folder} away", OUTPUT_EXISTS) from e
 
 
 def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: PackOptions, settings: Mapping[str, Any]) -> int:
@@ -109,7 +109,7 @@ def write(folder: Path, tasks: Iterable[Task], tools: Iterable[str], options: Pa
     paths = sorted(path for path in temporary.rglob("*") if path.is_file())
     digests = {path.relative_to(temporary).as_posix(): sha256(path) for path in paths}
     summary = {"tasks": task_count, "files": dict(sorted(files.items())), "settings": dict(settings), "digests": digests}
-    write_sealed(temporary / SUMMARY, summary)
+    write_sealed(temporary / PACK_SUMMARY, summary)
     temporary.rename(folder)
     return task_count
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from pipelines.annotate import packs
 from pipelines.annotation_tools.tool import Model
 from pipelines.config.job_file import Annotate, Job
+from pipelines.config.outputs import PACK_SUMMARY
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.execution.parquet_folder import Folder, read_batches
 from schemas.annotation import Task
@@ -52,7 +53,7 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
     asked = _asked(earlier) if earlier is not None else frozenset()
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in asked)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
-    with publishing(run / PACKS, packs.SUMMARY) as folder:
+    with publishing(run / PACKS, PACK_SUMMARY) as folder:
         packs.write(folder, new, settings.tools, options, decisive)
     return True
 

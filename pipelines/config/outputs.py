@@ -14,6 +14,9 @@ from schemas.record import Record
 Outputs: TypeAlias = Mapping[str, type[Record]]
 """Folder below the run folder → the record that it holds."""
 
+INPUTS, PACK_SUMMARY, AGREEMENT, OPEN_TASKS = "inputs.json", "packs.json", "agreement.json", "adjudication.csv"
+"""Files that are no rows: of ingest in the run folder, of annotate in packs/, and two of collect in collected/."""
+
 INGEST: Outputs = {"documents": Document, "passages": Passage, "rejects": Rejected}
 INDEX: Outputs = {"shards": Passage}
 RETRIEVE: Outputs = {"questions": Question, "retrieved": Hit, "questions_rejects": Rejected}

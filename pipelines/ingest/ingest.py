@@ -17,6 +17,7 @@ import apache_beam as beam
 
 from pipelines.config.job_file import Ingest, Job
 from pipelines.config.outputs import INGEST as OUTPUTS
+from pipelines.config.outputs import INPUTS
 from pipelines.config.step_registry import StepCode
 from pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
 from pipelines.execution.manifests.failures import Limits
@@ -30,7 +31,7 @@ from pipelines.ingest import blocked, domain_filter, near_duplicates
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.fetch_plan import foresee
 from pipelines.ingest.fetched_records import RecordUnit
-from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
+from pipelines.ingest.input_digests import changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
     Bucket,
     Duplicates,

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.config.outputs import INPUTS
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.manifests.manifest import repair
 from pipelines.execution.progress import progress
@@ -20,13 +21,10 @@ from pipelines.ingest.crawl_files import InputFile
 from schemas.atomic_files import WrongShape, sha256
 from schemas.storage.sealed_json import read_sealed, write_sealed
 
-INPUTS = "inputs.json"
-"""How each file was when it was known to have its digest."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Dates:
-    """What INPUTS holds: file name → [size in bytes, time of the last change in nanoseconds]."""
+    """What INPUTS holds: how each file was when it was known to have its digest, [bytes, time of the last change in ns]."""
 
     files: dict[str, list[int]]
 

@@ -78,11 +78,6 @@ class Volumes:
     """Of the dense encoder's vectors."""
 
     @property
-    def stages(self) -> list[str]:
-        """Names of the plan's stages, in their order."""
-        return [key.removesuffix("_in") for key in self.counts if key.endswith("_in") and f"{key[:-3]}_out" in self.counts]
-
-    @property
     def overlap(self) -> float:
         """Of the shorter list's passages, the share that the other index returned too."""
         shorter = min(self.bm25, self.dense)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipelines.config.outputs import AGREEMENT, INPUTS, OPEN_TASKS, PACK_SUMMARY
 from pipelines.config.step_registry import folders
 from pipelines.errors import JobError
 from pipelines.execution.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, read_manifest, shard_listing
@@ -21,8 +22,7 @@ from schemas.storage.remote import Remote
 from schemas.storage.sealed_json import read_sealed
 from schemas.storage.store import blocks_of
 
-INPUTS, PACKS, AGREEMENT = "inputs.json", "packs/packs.json", "collected/agreement.json"
-COLLECTED_PACK = "collected/adjudication.csv"
+PACKS, VOTES, COLLECTED_PACK = f"packs/{PACK_SUMMARY}", f"collected/{AGREEMENT}", f"collected/{OPEN_TASKS}"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SEALED = {INPUTS: "ingest", PACKS: "annotate", REPORT: ""}
 """Sealed files that no manifest names → the steps that write them; a report is written at the end of a run."""
@@ -46,7 +46,7 @@ class RunFiles:
 
     run: Path
     sizes: dict[str, int] = field(default_factory=dict)
-    """Path below the run → bytes, of all files but those of steps that are not complete."""
+    """Path below the run → bytes, of every file but those of _work/, and those whose path begins with a dot."""
     manifests: dict[str, Manifest] = field(default_factory=dict)
     """Committed folder → its manifest."""
     unreadable: list[Finding] = field(default_factory=list)
@@ -151,10 +151,10 @@ class RunFiles:
                 listed = ListedFile(self.sizes.get(below, 0), digest)
                 if (wrong := self._wrong(below, listed, tell)) is not None:
                     yield Finding(below, wrong, step, Remedy.REWRITE)
-        if AGREEMENT in self.named and COLLECTED_PACK in self.sizes:
+        if VOTES in self.named and COLLECTED_PACK in self.sizes:
             self.named.add(COLLECTED_PACK)
             try:
-                digest = read_json(self.run / AGREEMENT, _Agreement).adjudication_sha256
+                digest = read_json(self.run / VOTES, _Agreement).adjudication_sha256
             except WrongShape:
                 return  # of which there is a finding
             if self._digest(COLLECTED_PACK, tell) != digest:

@@ -27,8 +27,13 @@ def environment() -> dict[str, str]:
 
 def _machine() -> str:
     """'2 cores, 8 GB, Intel(R) Xeon(R) Processor @ 2.20GHz'."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return f"{os.cpu_count()} cores, {memory:,.0f} GB, {processor()}"
+
+
+def processor() -> str:
+    """Its model, 'Intel(R) Xeon(R) Processor @ 2.20GHz'; its architecture where the model is not known."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text(encoding="utf-8").splitlines() if described.is_file() else []
     model = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.processor())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return f"{os.cpu_count()} cores, {memory:,.0f} GB, {model or platform.machine()}"
+    return model or platform.machine()

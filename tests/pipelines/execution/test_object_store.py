@@ -199,11 +199,14 @@ def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
 ) -> None:
     (tmp_path / "file").write_text("a line")
     monkeypatch.setattr(store, "PATIENCE_S", 1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes connections, and nobody reads them
-        with monkeypatch.context() as patch, no_store_is_known():
-            patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
-            with pytest.raises(OSError, match=r"s3://bucket/.*/file: the store did not do it \(FSTimeoutError"):
-                put(tmp_path / "file", folder / "file")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,  # the system takes connections, and nobody reads them
+        monkeypatch.context() as patch,
+        no_store_is_known(),
+    ):
+        patch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(OSError, match=r"s3://bucket/.*/file: the store did not do it \(FSTimeoutError"):
+            put(tmp_path / "file", folder / "file")
     assert not (folder / "file").exists(), "the store of the other tests is asked again, whatever came"
 
 

@@ -9,12 +9,13 @@ import shutil
 import pytest
 
 from pipelines.config.job_file import load
+from pipelines.config.outputs import INPUTS
 from pipelines.errors import OUTPUT_EXISTS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import WORK
 from pipelines.ingest import ingest, input_digests
 from pipelines.ingest.crawl_files import InputFile
-from pipelines.ingest.input_digests import INPUTS, changed, confirm, write_dates
+from pipelines.ingest.input_digests import changed, confirm, write_dates
 from schemas.atomic_files import sha256
 from schemas.corpus import Document
 
