@@ -22,10 +22,13 @@ from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
 from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
+from pipelines.execution import stopping
 from pipelines.execution.monitoring import log_lines
 from schemas.storage.remote import Remote
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
+
+STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C stops at once\n"
 
 
 class Command:
@@ -133,7 +136,8 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
 
 @contextmanager
 def _signals(command: Command) -> Iterator[None]:
-    """In the block SIGINT and SIGTERM raise Stopped in the main thread; a second one ends the process at once."""
+    """In the block SIGINT and SIGTERM raise Stopped in the main thread, or, where units are at work, let these end first; a
+    second one ends the process at once. A terminal is told so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -144,7 +148,10 @@ def _signals(command: Command) -> Iterator[None]:
             os._exit(128 + number)
         command.signal = number
         logging.disable(logging.CRITICAL)  # what libraries log while all is taken down
-        raise Stopped(number)
+        if not stopping.ask():
+            raise Stopped(number)
+        if os.isatty(2):
+            os.write(2, STOPPING.encode())
 
     former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     level = logging.root.manager.disable

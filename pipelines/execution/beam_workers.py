@@ -20,10 +20,11 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.portability.api import endpoints_pb2
 from apache_beam.runners.portability.fn_api_runner import worker_handlers
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-from apache_beam.transforms.environments import Environment, python_sdk_capabilities
+from apache_beam.transforms.environments import Environment, ExternalEnvironment, python_sdk_capabilities
 from google.protobuf import text_format
 
 from pipelines.errors import UNEXPECTED, JobError
+from pipelines.execution.stopping import descriptor
 
 URN = "answermill:worker_process"
 QUIET = json.dumps({"default_sdk_harness_log_level": "CRITICAL"})
@@ -58,6 +59,11 @@ class WorkerProcesses(Environment):
 class LocalRunner(FnApiRunner):
     """FnApiRunner, whose servers listen on `--listen_address`, 127.0.0.1 unless it is named."""
 
+    @property
+    def has_own_workers(self) -> bool:
+        """Whether the work is done in this process or in those that it starts, not in a pool that was started elsewhere."""
+        return not isinstance(self._default_environment, ExternalEnvironment)
+
     def run_pipeline(self, pipeline: Any, options: PipelineOptions) -> Any:
         with _listening_on(options.view_as(ListenOptions).listen_address), _quiet_connections():
             return super().run_pipeline(pipeline, options)
@@ -74,10 +80,12 @@ class WorkerProcess(worker_handlers.GrpcWorkerHandler):
     def start_worker(self) -> None:
         control = text_format.MessageToString(endpoints_pb2.ApiServiceDescriptor(url=self.control_address))
         settings = {"CONTROL_API_SERVICE_DESCRIPTOR": control, "PIPELINE_OPTIONS": QUIET, "WORKER_ID": self.worker_id}
+        ends = [end for end in [descriptor()] if end is not None]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.execution.worker_process"],
+            [sys.executable, "-m", "pipelines.execution.worker_process", *map(str, ends)],
             env={**os.environ, **settings},
             stdin=subprocess.PIPE,
+            pass_fds=ends,
             start_new_session=True,  # Ctrl-C on the terminal reaches the command alone, which then ends its workers
         )
         threading.Thread(target=self._watch, daemon=True).start()

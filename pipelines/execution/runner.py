@@ -11,7 +11,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 
 import apache_beam as beam
 import grpc
@@ -34,6 +34,7 @@ from pipelines.execution.meter import Meters
 from pipelines.execution.monitoring import log_lines
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
+from pipelines.execution.stopping import at_work
 from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.execution.worker_errors import EngineEnded, restored_errors
 
@@ -46,12 +47,14 @@ since it does not wait for the end of the element that is being written; by size
 def pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> Iterator[beam.Pipeline]:
     """A Beam pipeline that runs when the block ends. Arguments and errors are those of `new_pipeline`.
 
-    An error of a worker process is raised as that error, as it is where the work is done in this process. If the command is
-    stopped, the job server is asked to cancel the job, which Flink's answers and does not do.
+    An error of a worker process is raised as that error, as it is where the work is done in this process. If the command is to
+    stop, the units that are done in its own processes end first (Stopped); a job server is asked to cancel the job, which
+    Flink's answers and does not do.
     """
     root = new_pipeline(beam_options, processes, units)
+    is_here = isinstance(root.runner, LocalRunner) and root.runner.has_own_workers
     try:
-        with restored_errors(), root:
+        with at_work() if is_here else nullcontext(), restored_errors(), root:
             yield root
     except KeyboardInterrupt:
         running = getattr(root, "result", None)

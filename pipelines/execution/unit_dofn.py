@@ -23,10 +23,11 @@ from apache_beam.internal import pickler
 from apache_beam.metrics.metric import Metrics
 from apache_beam.pvalue import PCollection
 
-from pipelines.errors import IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
+from pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
 from pipelines.execution.manifests.reports import Reports
 from pipelines.execution.step import MARK
+from pipelines.execution.stopping import is_asked
 from pipelines.revision import revision
 from schemas.storage.store import CACHE
 
@@ -57,9 +58,10 @@ def _numbers(_impulse: bytes, count: int, but: Reports | None) -> Iterator[tuple
 class UnitDoFn(beam.DoFn):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
-    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. Errors
-    of a unit say the step and the unit. Subclasses define `work`, and `load` for what a worker process loads once; both run
-    alone in their process, from the first import to the last result.
+    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
+    the command is to stop every unit is; if units emit something, the pipeline then ends. Errors of a unit say the step and the
+    unit. Subclasses define `work`, and `load` for what a worker process loads once; both run alone in their process, from the
+    first import to the last result.
 
     A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
     record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Step.reported`).
@@ -110,6 +112,10 @@ class UnitDoFn(beam.DoFn):
     def process(self, element: Any, *side_inputs: Any) -> list[Any]:
         unit, *rest = element
         with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
+            if is_asked():
+                if self.skips_reported:
+                    return []
+                raise JobError("the command is to stop", INTERRUPTED)  # or later stages would do without what it emits
             _check_folder(self._work_folder)
             if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
                 return []
