@@ -161,6 +161,8 @@ class Entry:
     sentence_codes: str | None = None
     """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
     training: Training | None = None
+    pairwise: bool = False
+    """Whether it scores every sentence, and a score depends on the question's text and what is read of the sentence alone."""
 
     @property
     def stores_vectors(self) -> bool:

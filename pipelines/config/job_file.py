@@ -17,6 +17,7 @@ from pipelines.config.crawl_index import CrawlIndex
 from pipelines.config.rerank_stage import RerankStage
 from pipelines.config.step_registry import STEPS
 from pipelines.config.toml_file import SettingsFile
+from pipelines.config.workers import Workers
 from schemas.section import Count, Section
 
 
@@ -159,6 +160,11 @@ class Rerank(Section):
     allow_empty: bool = Field(
         False, description="the step may keep none of its candidates, over all questions; else that is an error (65)"
     )
+    since: str | None = Field(
+        None,
+        description="folder of an earlier run; stages that score each pair by itself take over the scores that a stage of it "
+        "with the same model and settings has given to the same texts",
+    )
 
 
 class Annotate(Section):
@@ -219,31 +225,6 @@ class Propagate(Section):
     window_tokens: int = Field(200, ge=10, description="spaCy tokens that no window of several sentences exceeds")
     places: Count = Field(5, description="positions in a window that the labelled sentence takes, from the first")
     seed: int = Field(0, description="seed of windows = 'random'")
-
-
-class Workers(Section):
-    """How the work is carried out on this machine; other runners have their own options."""
-
-    processes: int = Field(1, ge=0, description="worker processes on this machine; 1 = the command's own, 0 = one per core")
-    tries: Count = Field(
-        3,
-        description="how often a unit of work is tried in all, if it fails by an unexpected error, e.g. of a network disk",
-    )
-    max_failed_units: int = Field(
-        0,
-        ge=0,
-        description="files of `ingest`, or blocks of questions of `rerank`, that may fail for good: they become rejects, "
-        "unit_failed. More of them, or a unit of another step, end the step with 74 once its other units are done",
-    )
-    cache_gb: float = Field(
-        20.0,
-        ge=0,
-        description="gigabytes for copies of what is read from s3://, gs:// and abfs://, on each machine, in the folder that "
-        "TMPDIR names; what is in use stays",
-    )
-    java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")
-    java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="where models run")
 
 
 class Job(SettingsFile):

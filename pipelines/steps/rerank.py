@@ -14,16 +14,19 @@ from pathlib import Path
 from pipelines.config.job_file import Job
 from pipelines.config.outputs import RERANK as OUTPUTS
 from pipelines.config.step_registry import StepCode
+from pipelines.earlier.earlier_scores import Former, StepPlan, same_stages, taking_over
+from pipelines.earlier.former_run import former_run
 from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failure
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
+from pipelines.execution.progress import print_line
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.answers import ANSWERS, best_of, questions_of, write_jsonl
-from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings
+from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings, stage_models
 from pipelines.steps.missing_context import check_context
 from pipelines.steps.model_dofn import ModelDoFn
 from pipelines.steps.models import encoder_settings
@@ -42,7 +45,7 @@ def step_of(job: Job, run: Path) -> Step:
     """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
     plan = plan_settings(job)
-    settings = plan.model_dump(exclude={"allow_empty"})  # which decides no row
+    settings = plan.model_dump(exclude={"allow_empty", "since"})  # which decide no row
     inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
@@ -59,7 +62,7 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step.begin(job.workers)
     sentence_codes.check(job, run)
     check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
-    work, sizes = RunStages(job, questions, retrieved, step), [part.rows for part in retrieved.parts]
+    work, sizes = RunStages(job, questions, retrieved, step, _former(job, run)), [part.rows for part in retrieved.parts]
 
     def reject(failure: Failure) -> Report:
         return reject_part(questions, retrieved, failure, step)
@@ -81,6 +84,31 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return summary(run)
 
 
+def check(job: Job, run: Path) -> None:
+    """Refuse what the step would refuse. Raises as `check_stages`, and JobError if the earlier run has no scores."""
+    check_stages(job, run)
+    _former_scores(job, run)
+
+
+def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
+    earlier = former_run(job, "rerank", run)
+    return None if earlier is None else Folder.open(earlier / "scored", ScoredCandidate, "rerank")
+
+
+def _former(job: Job, run: Path) -> Former | None:
+    """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the plan's."""
+    scored = _former_scores(job, run)
+    if scored is None:
+        return None
+    stages, inputs = plan_settings(job).stages, model_inputs(job)
+    models = stage_models({stage.key: stage.reranker for stage in stages}, inputs)
+    same = same_stages(StepPlan(stages, models, stage_models, encoder_settings(job), REVISION), scored)
+    if not same:
+        print_line(f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over")
+        return None
+    return Former(scored.path.parent, same)
+
+
 def per_question(counts: Mapping[str, int]) -> dict[str, int]:
     """Costs of the mean question, for the stages that count theirs: layers × candidates, layers × tokens, microseconds."""
     questions = max(1, counts["questions"])
@@ -98,12 +126,15 @@ def per_question(counts: Mapping[str, int]) -> dict[str, int]:
 class RunStages(ModelDoFn):
     """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
 
-    def __init__(self, job: Job, questions: Folder[Question], retrieved: Folder[Hit], step: Step) -> None:
+    def __init__(
+        self, job: Job, questions: Folder[Question], retrieved: Folder[Hit], step: Step, former: Former | None = None
+    ) -> None:
         super().__init__(step.name, step.work)
-        self._job, self._questions, self._retrieved, self._step = job, questions, retrieved, step
+        self._job, self._questions, self._retrieved, self._step, self._former = job, questions, retrieved, step, former
 
     def load(self) -> None:
-        self._plan = load_plan(self._job, self._step.run)
+        plan = load_plan(self._job, self._step.run)
+        self._plan = taking_over(plan, self._former) if self._former is not None else plan
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
@@ -186,6 +217,11 @@ def summary(run: Path) -> str:
         for key, n in counts.items()
         if key.endswith("_sentences_encoded") and n
     )
+    missing += "".join(
+        f"; {key.removesuffix('_taken_over')}: {counted(n, 'score')} taken over"
+        for key, n in counts.items()
+        if key.endswith("_taken_over")
+    )
     fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
     return (
         f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "
@@ -194,4 +230,4 @@ def summary(run: Path) -> str:
     )
 
 
-STEP = StepCode(OUTPUTS, rerank, check=check_stages)
+STEP = StepCode(OUTPUTS, rerank, check=check)

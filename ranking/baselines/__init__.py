@@ -28,5 +28,6 @@ ENTRIES = (
         settings=SimilarityStage,
         uses_encoder=True,
         sentence_codes="ranking.baselines.sentence_vectors:VectorCoder",
+        pairwise=True,
     ),
 )

@@ -34,7 +34,12 @@ class ExitStage(CascadeStage, WeighedStage):
 ENTRIES = (
     Entry("cascade", "ranking.cascade.cascade:Cascade", settings=ExitStage, checkpoint="cascade", training=CASCADE),
     Entry(
-        "pointwise", "ranking.cascade.pointwise:Pointwise", settings=ContextStage, checkpoint="pointwise", training=POINTWISE
+        "pointwise",
+        "ranking.cascade.pointwise:Pointwise",
+        settings=ContextStage,
+        checkpoint="pointwise",
+        training=POINTWISE,
+        pairwise=True,
     ),
     Entry("sequential", "ranking.cascade.sequential:Sequential", settings=CascadeStage, checkpoint="sequential"),
 )

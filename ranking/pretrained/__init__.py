@@ -62,18 +62,21 @@ ENTRIES = (
         settings=BiEncoderStage,
         pretrained="an encoder of sentences, such as a sentence-transformers model",
         sentence_codes="ranking.pretrained.bi_encoder:PublishedVectorCoder",
+        pairwise=True,
     ),
     Entry(
         "cross_encoder",
         "ranking.pretrained.sequence_classifier:CrossEncoder",
         settings=CrossEncoderStage,
         pretrained="a CrossEncoder, or another model whose architecture ends in ForSequenceClassification",
+        pairwise=True,
     ),
     Entry(
         "late_interaction",
         "ranking.pretrained.late_interaction:LateInteraction",
         settings=LateInteractionStage,
         pretrained="a MultiVectorEncoder of sentence-transformers, or a model of PyLate or ColBERT",
+        pairwise=True,
     ),
     Entry("scores", "ranking.pretrained.stored_scores:StoredScores", settings=ScoresStage),
 )
