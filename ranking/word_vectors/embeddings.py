@@ -170,8 +170,8 @@ def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode
 
     The mean of all pieces' embeddings is subtracted; of the directions in which they vary most, the `dropped` strongest,
     which tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension`
-    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, not on vocabulary or threads. Zeros for a
-    word that the tokenizer has no pieces for. Raises ValueError if the model has fewer directions.
+    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, not on vocabulary or threads. Zeros
+    for a word that the tokenizer has no pieces for. Raises ValueError if the model has fewer directions.
 
     Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of
     r_i (§4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
