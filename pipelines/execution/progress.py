@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -164,14 +165,18 @@ def progress(
                 left = "" if view.left_s is None else f"{view.rate_per_s:,.1f}/s, {timedelta(seconds=round(view.left_s))} left"
                 bar.update(task, completed=view.done.items, left=left)
 
-    is_drawn = sys.stderr.isatty() and not log_lines.is_json()
-    thread = threading.Thread(target=draw_bar if is_drawn else write_lines, daemon=True)
+    thread = threading.Thread(target=draw_bar if _draws() else write_lines, daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join()
+
+
+def _draws() -> bool:
+    """Whether stderr is a terminal that can draw, whose reader has not asked for lines."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown") and not log_lines.is_json()
 
 
 @contextmanager

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from pipelines.execution import progress as progress_module
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter, Meters, add_up
+from pipelines.execution.monitoring import log_lines
 from pipelines.execution.progress import Done, Watch, progress, reading
 
 
@@ -126,6 +135,74 @@ def test_lines_say_what_is_done_and_left(capsys: pytest.CaptureFixture[str]) -> 
     assert (line["step"], line["units_done"], line["units"]) == ("index", 3, 9)
     assert (line["items_done"], line["items"], line["item"]) == (300, 900, "passages")
     assert line["rate_per_s"] > 0 and line["left_s"] >= 0 and line["elapsed_s"] == 0
+
+
+@contextmanager
+def terminal(kind: str = "xterm") -> Iterator[Callable[[], str]]:
+    """In the block stderr is a terminal of 120 columns; the function returns what it has shown so far, escapes and all."""
+    ours, its = pty.openpty()
+    os.set_blocking(ours, False)
+    shown = bytearray()
+
+    def read() -> str:
+        with suppress(BlockingIOError):
+            while more := os.read(ours, 65_536):
+                shown.extend(more)
+        return shown.decode()
+
+    with os.fdopen(its, "w") as stderr, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")
+        patch.setenv("TERM", kind)
+        patch.setattr(progress_module, "LOOK_S", 0.2)
+        patch.setattr(sys, "stderr", stderr)
+        yield read
+    os.close(ours)
+
+
+def goes_on(until: Callable[[], bool]) -> Iterator[int]:
+    """1, 2, …, a number every tenth of a second until that is so, for a minute at most."""
+    for number in range(1, 601):
+        if until():
+            return
+        yield number
+        time.sleep(0.1)
+
+
+def test_a_terminal_gets_a_bar_with_the_rate_and_the_time_that_is_left() -> None:
+    done = [300]
+    with terminal() as shown, progress("index", 9_000, lambda: done[-1], what="passages", interval_s=0.01):
+        done += (300 + number for number in goes_on(until=lambda: " left" in shown()))
+        text = shown()
+    assert re.search(r"index .*━.* 3\d\d/9,000 passages .*\d/s, \d+:\d\d:\d\d left", text) and '"step"' not in text
+
+
+@pytest.mark.parametrize("why", ["json", "dumb"])
+def test_a_terminal_that_is_to_have_lines_or_cannot_draw_gets_no_bar(why: str) -> None:
+    log_lines.choose("json" if why == "json" else "text")
+    try:
+        kind = "dumb" if why == "dumb" else "xterm"
+        with terminal(kind) as shown, progress("index", 9_000, lambda: 300, what="passages", interval_s=0.01):
+            list(goes_on(until=lambda: "}\r\n" in shown()))
+            text = shown()
+    finally:
+        log_lines.choose("text")
+    assert json.loads(text.splitlines()[0])["items_done"] == 300 and "━" not in text and "\x1b" not in text
+
+
+def test_a_pipe_gets_a_line_every_half_minute_and_no_bar(capfd: pytest.CaptureFixture[str]) -> None:
+    code = """
+import sys, time
+from pipelines.execution import progress
+clock = [1_000.0]
+progress.LOOK_S = 0.01
+progress.Watch.__init__.__defaults__ = (lambda: clock[0],)  # five seconds go by from look to look
+with progress.progress("index", 900, lambda: clock.append(clock.pop() + 5) or 300, what="passages"):
+    while clock[0] < 1_100:
+        time.sleep(0.01)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [line["elapsed_s"] for line in lines][:3] == [30, 60, 90] and lines[0]["item"] == "passages"
 
 
 def test_of_rows_without_a_known_number_the_rate_is_shown_and_no_time_that_is_left() -> None:
