@@ -22,12 +22,10 @@ from typing import NoReturn
 
 from pipelines.cli.streams import lenient_streams
 from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
-from pipelines.execution import stopping
-from pipelines.execution.monitoring import log_lines
+from pipelines.execution.monitoring import log_lines, stopping
 from schemas.storage.remote import Remote
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
-
 STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C stops at once\n"
 
 
@@ -137,7 +135,7 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
 @contextmanager
 def _signals(command: Command) -> Iterator[None]:
     """In the block SIGINT and SIGTERM raise Stopped in the main thread, or, where units are at work, let these end first; a
-    second one ends the process at once. A terminal is told so."""
+    second one ends the process at once, as a line says on a terminal."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

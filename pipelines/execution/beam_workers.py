@@ -24,7 +24,7 @@ from apache_beam.transforms.environments import Environment, ExternalEnvironment
 from google.protobuf import text_format
 
 from pipelines.errors import UNEXPECTED, JobError
-from pipelines.execution.stopping import descriptor
+from pipelines.execution.monitoring.stopping import descriptor
 
 URN = "answermill:worker_process"
 QUIET = json.dumps({"default_sdk_harness_log_level": "CRITICAL"})

@@ -32,9 +32,9 @@ from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meters
 from pipelines.execution.monitoring import log_lines
+from pipelines.execution.monitoring.stopping import at_work
 from pipelines.execution.progress import progress
 from pipelines.execution.step import Step
-from pipelines.execution.stopping import at_work
 from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.execution.worker_errors import EngineEnded, restored_errors
 

@@ -26,8 +26,8 @@ from apache_beam.pvalue import PCollection
 from pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
 from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.monitoring.stopping import is_asked
 from pipelines.execution.step import MARK
-from pipelines.execution.stopping import is_asked
 from pipelines.revision import revision
 from schemas.storage.store import CACHE
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from pipelines.execution.stopping import follow
+from pipelines.execution.monitoring.stopping import follow
 
 
 def end_with_the_command() -> None:

@@ -15,14 +15,14 @@ import apache_beam as beam
 import pytest
 
 from pipelines.cli.ending import STOPPED, Command, run_to_the_end
-from pipelines.execution import stopping
 from pipelines.execution.manifests.reports import Report, Reports
+from pipelines.execution.monitoring import stopping
 from pipelines.execution.runner import carry, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
 from schemas.corpus import Question
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 UNITS = 8
 
 
@@ -98,7 +98,7 @@ def test_a_second_signal_waits_for_no_unit() -> None:
     code = """
 import os, signal, sys, time
 from pipelines.cli.ending import run_to_the_end
-from pipelines.execution import stopping
+from pipelines.execution.monitoring import stopping
 def work(command):
     with stopping.at_work():
         os.kill(os.getpid(), signal.SIGTERM)
