@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "pipelines.config pipelines.inputs",
     "pipelines.propagate": f"{GROUND} indexing.labels indexing.passages pipelines.config pipelines.inputs",
     "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config pipelines.inputs",
-    "pipelines.earlier": f"{GROUND} ranking pipelines.config",
+    "pipelines.earlier": f"{GROUND} indexing.shards ranking pipelines.config",
     "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.earlier",
     "pipelines.retrieve": f"{GROUND} indexing.shards pipelines.config pipelines.inputs pipelines.steps",
     "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "

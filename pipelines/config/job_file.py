@@ -122,6 +122,9 @@ class Index(Section):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="'auto' is bf16 if the processor has it in hardware, else fp32"
     )
+    since: str | None = Field(
+        None, description="folder of an earlier run, whose vectors are taken over for passages of the same title and text"
+    )
 
 
 class Retrieve(Section):

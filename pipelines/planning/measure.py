@@ -105,7 +105,9 @@ class _Runs:
         run, drawn = self.folder / name, self._sample.drawn[:pages]
         values = self._job.model_dump()
         values["ingest"] |= {"input": write_pages(drawn, self.folder / f"{name}-input"), "domains": 0, "max_reject_share": 1.0}
-        values["index"]["shards"] = 1
+        values["index"] |= {"shards": 1, "since": None}
+        if values["rerank"] is not None:
+            values["rerank"]["since"] = None
         values["workers"] |= {"processes": 1, "max_failed_units": 0}
         values |= {"annotate": None, "propagate": None}
         asked = self._questions[:questions]

@@ -7,7 +7,9 @@ A shard is a run of rows of passages/, so building shuffles nothing; shards are 
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +21,19 @@ from indexing.shards.shard_files import SHARD_FILE
 from pipelines.config.job_file import Job
 from pipelines.config.outputs import INDEX as OUTPUTS
 from pipelines.config.step_registry import StepCode
+from pipelines.earlier.earlier_vectors import KnownVectors
+from pipelines.earlier.former_run import former_run
 from pipelines.errors import counted
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.manifests.reports import Report
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, Part, read_rows
+from pipelines.execution.progress import print_line
 from pipelines.execution.runner import carry
 from pipelines.execution.step import Step
 from pipelines.steps import sentence_codes
 from pipelines.steps.model_dofn import ModelDoFn
-from pipelines.steps.models import check_engines, encoder_inputs, passage_encoder
+from pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
 from pipelines.steps.shard_ranges import ShardRange, ranges
 from schemas.atomic_files import sha256
 from schemas.corpus import Passage
@@ -49,7 +54,7 @@ def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
 def step_of(job: Job, run: Path) -> Step:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
     passages = Folder.open(run / "passages", Passage, "ingest")
-    settings = job.index.model_dump(exclude={"question_encoder"}) | _same_cut(job, passages.rows, run)
+    settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(job, passages.rows, run)
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
     return Step(run, "index", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
 
@@ -72,7 +77,7 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step.begin(job.workers)
     passages = Folder.open(run / "passages", Passage, "ingest")
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
-    work = BuildShard(job, passages, step)
+    work = BuildShard(job, passages, step, _former(job, run))
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
     counts = outcome.counts
     if counts["passages"] != passages.rows:
@@ -81,16 +86,42 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return summary(run)
 
 
+def check(job: Job, run: Path) -> None:
+    """Refuse what the step would refuse. Raises as `check_engines`, and JobError if the earlier run has no shards."""
+    check_engines(job)
+    _former_shards(job, run)
+
+
+def _former_shards(job: Job, run: Path) -> Folder[Passage] | None:
+    earlier = former_run(job, "index", run)
+    return None if earlier is None else Folder.open(earlier / "shards", Passage, "index")
+
+
+def _former(job: Job, run: Path) -> Folder[Passage] | None:
+    """The shards whose vectors are taken over; None if there are none by this encoder."""
+    shards = _former_shards(job, run)
+    if shards is None:
+        return None
+    theirs, settings = shards.manifest, encoder_settings(job)
+    digests = {digest for name, digest in theirs.inputs.items() if name.startswith("encoder ")}
+    same = digests == set(encoder_inputs(job, questions=False).values())
+    if not same or any(theirs.settings.get(key) != settings[key] for key in ("encoder_tokens", "precision")):
+        print_line(f"index.since: {shards.path} is by another encoder, so no vector is taken over")
+        return None
+    return shards
+
+
 class BuildShard(ModelDoFn):
     """A run of passages → its shard folder; and the unit's report."""
 
-    def __init__(self, job: Job, passages: Folder[Passage], step: Step) -> None:
+    def __init__(self, job: Job, passages: Folder[Passage], step: Step, former: Folder[Passage] | None = None) -> None:
         super().__init__(step.name, step.work)
-        self._job, self._passages, self._step = job, passages, step
+        self._job, self._passages, self._step, self._former = job, passages, step, former
 
     def load(self) -> None:
         self._units = units_of(self._job, self._passages)
-        self._encoder = passage_encoder(self._job)
+        encoder = passage_encoder(self._job)
+        self._encoder = encoder if self._former is None else KnownVectors(encoder, self._former)
         self._coders = sentence_codes.coders(self._job)
 
     def work(self, unit: int) -> None:
@@ -102,7 +133,7 @@ def build(
     unit: ShardRange,
     job: Job,
     passages: Folder[Passage],
-    encoder: Encoder,
+    encoder: Encoder | KnownVectors,
     coders: Sequence[CodeMaker],
     step: Step,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
@@ -113,7 +144,10 @@ def build(
     """
     folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
     settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    taken = Counter[str]()
     rows = rows_between(passages, unit.start, unit.stop)
+    if isinstance(encoder, KnownVectors):
+        rows = _counted(rows, encoder, taken)
     kept = None if isinstance(folder, Remote) else step.work / "blocks"
     with publishing(folder, SHARD_FILE) as new:
         built = build_shard(rows, new, settings, encoder, find_java(job.workers.java), coders, kept, tell)
@@ -124,8 +158,16 @@ def build(
         "bm25_ms": round(built.seconds_bm25 * 1000),
         "dense_ms": round(built.seconds_dense * 1000),
     }
-    counts |= _counts_of_codes(built)
+    counts |= _counts_of_codes(built) | taken
     step.reports.write(Report(unit.number, {"shards": (part,)}, counts))
+
+
+def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:
+    """The same passages; counts those whose vectors are known, also where a build that was killed had encoded them."""
+    taken["vectors_taken_over"] = 0
+    while block := list(islice(rows, 256)):
+        taken["vectors_taken_over"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
+        yield from block
 
 
 def _counts_of_codes(built: ShardReport) -> dict[str, int]:
@@ -172,7 +214,8 @@ def summary(run: Path) -> str:
     seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
     built = f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts['bytes'] / 1e6:,.1f} MB"
     speed = f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
-    return f"index      {built}; {speed}{codes}"
+    taken = f"; {counted(counts['vectors_taken_over'], 'vector')} taken over" if "vectors_taken_over" in counts else ""
+    return f"index      {built}; {speed}{codes}{taken}"
 
 
-STEP = StepCode(OUTPUTS, index, check=lambda job, run: check_engines(job), is_wanted=lambda job, run: job.retrieve is not None)
+STEP = StepCode(OUTPUTS, index, check=check, is_wanted=lambda job, run: job.retrieve is not None)
