@@ -38,9 +38,10 @@ from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.cross_encoder import export
 from ranking.cascade.pointwise import Pointwise
 from ranking.cascade.schedule import relative_cost
+from ranking.devices import fast
 from ranking.entry import SHIPPED
 from ranking.lists import ranked_list
-from ranking.transformer.encoder import LayeredEncoder, fast
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
 from schemas.ranked import RankedList

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -91,6 +92,22 @@ def write_dense(folder: Path, kind: str = "BertModel", size: int = 32, seed: int
     return folder
 
 
+def write_late_interaction(folder: Path) -> Path:
+    """A ColBERT with prompts, query expansion and a token that is left out, as sentence-transformers saves it."""
+    from sentence_transformers import MultiVectorEncoder
+    from sentence_transformers.base.modules import Dense, Normalize, Transformer
+    from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+
+    with tempfile.TemporaryDirectory() as name:
+        body = write_dense(Path(name), initializer_range=0.5)
+        transformer = Transformer(str(body), query_expansion={"strategy": "min", "length": 12})
+    dense = Dense(32, 16, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
+    modules = [transformer, dense, MultiVectorMask(skiplist_words=["."]), Normalize(module_input_name="token_embeddings")]
+    prompts = {"query": "query: ", "document": "passage: "}
+    MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder))
+    return folder
+
+
 def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sentence", "the")) -> str | None:
     """Write a checkpoint of the reranker of that name; None where it has no model. `words` are those that word vectors know.
 
@@ -117,6 +134,8 @@ def checkpoint(name: str, folder: Path, words: Sequence[str] = ("answer", "sente
         write_dense(folder, "BertForSequenceClassification", num_labels=1)
     elif name == "bi_encoder":
         write_dense(folder)
+    elif name == "late_interaction":
+        write_late_interaction(folder)
     elif name.startswith("peasi"):
         peasi_model.save(folder, enlarged(PeasiModel(LayeredEncoder(SHAPE), "joint", 2)), tokeniser())
     else:

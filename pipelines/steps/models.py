@@ -43,12 +43,17 @@ def device_of(setting: Device) -> Literal["cpu", "cuda"]:
 
 
 def precision_of(setting: PrecisionSetting, device: str) -> Precision:
-    """The dense encoder's precision: the setting, with 'auto' = bf16 on CUDA and on processors with AMX, else fp32."""
+    """The dense encoder's precision: the setting, with 'auto' = bf16 on graphics cards that multiply it natively and on
+    processors with AMX, else fp32."""
     import torch
 
     if setting != "auto":
         return setting
-    return "bf16" if device == "cuda" or torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
+    if device == "cuda":
+        from ranking.devices import fast
+
+        return "bf16" if fast(device) == torch.bfloat16 else "fp32"
+    return "bf16" if torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
 
 
 def emulates_bf16(device: str) -> bool:

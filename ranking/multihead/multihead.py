@@ -29,9 +29,10 @@ from ranking.cascade.cascade import Cascade, exit_settings
 from ranking.cascade.cascade_model import SENTENCE, CascadeModel
 from ranking.cascade.schedule import check
 from ranking.context import Reading
+from ranking.devices import fast
 from ranking.reranker import Resources
 from ranking.transformer.classifier import HEADS, Classifier, Head, HeadName, classified, head_name
-from ranking.transformer.encoder import Layer, LayeredEncoder, fast
+from ranking.transformer.encoder import Layer, LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer

@@ -22,7 +22,9 @@ class CrossEncoderStage(OneTextStage):
         None, ge=8, description="tokens of question and candidate together, after which they are cut; the model's own if absent"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="arithmetic; 'auto' is bf16 on CUDA and on processors that multiply it natively, else fp32"
+        "auto",
+        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older graphics cards, else "
+        "fp32",
     )
 
 
@@ -33,7 +35,9 @@ class BiEncoderStage(SimilarityStage):
         None, ge=8, description="tokens of a text, after which it is cut; the model's own, and at most that, if absent"
     )
     precision: Literal["auto", "fp32", "bf16"] = Field(
-        "auto", description="arithmetic; 'auto' is bf16 on CUDA and on processors with AMX, else fp32"
+        "auto",
+        description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on processors with AMX, else "
+        "fp32",
     )
 
 

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ranking.devices import fast
 from ranking.transformer.classifier import FirstToken, classified
-from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder, fast
+from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from ranking.transformer.padded import PaddedModel
 from ranking.transformer.published import PublishedClassifier, load_published

@@ -29,6 +29,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ranking.checkpoint import load_weights
+from ranking.devices import fast, reads_all_lengths
 from ranking.transformer.dropout import dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
@@ -201,17 +202,13 @@ class Layer(nn.Module):
         return dropped(x, self.shape.dropout if self.training else 0.0)
 
 
-def fast(device: torch.device | str) -> torch.dtype:
-    """bf16 on CUDA and on processors that multiply it natively, fp32 elsewhere."""
-    if torch.device(device).type == "cuda":
-        return torch.bfloat16
-    can = torch.cpu.get_capabilities()
-    return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
-
-
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
-    """Each token over its own text: queries, keys and values side by side [n, 3 d] → [n, d]."""
-    if projected.is_cuda and projected.dtype != torch.float32 and len(projected) and not dropout:
+    """Each token over its own text: queries, keys and values side by side [n, 3 d] → [n, d].
+
+    On graphics cards from Ampere on texts of all lengths at once, in half precision and without dropout; else by length.
+    """
+    halved = projected.is_cuda and projected.dtype != torch.float32
+    if halved and len(projected) and not dropout and reads_all_lengths(projected.device):
         from torch.nn.attention.varlen import varlen_attn
 
         query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)

@@ -10,28 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import MultiVectorEncoder
-from sentence_transformers.base.modules import Dense, Normalize, Transformer
-from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
 from indexing.shards.dense import find_model
 from ranking.registry import load_reranker
 from ranking.reranker import Reranker
 from schemas.model_files import PYLATE_DENSE, ModelDamaged, code_in
 from tests.ranking.pretrained.test_bi_encoder import LIST, QUESTION, TEXTS, scores
-from tests.tiny import write_dense
-
-
-def write(folder: Path, size: int = 16) -> Path:
-    """A tiny model with prompts, query expansion and a list of tokens that are left out."""
-    body = Transformer(
-        str(write_dense(folder / "body", initializer_range=0.5)), query_expansion={"strategy": "min", "length": 12}
-    )
-    torch.manual_seed(1)
-    dense = Dense(32, size, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
-    modules = [body, dense, MultiVectorMask(skiplist_words=["."]), Normalize(module_input_name="token_embeddings")]
-    prompts = {"query": "query: ", "document": "passage: "}
-    MultiVectorEncoder(modules=modules, prompts=prompts, device="cpu").save_pretrained(str(folder / "model"))
-    return folder / "model"
+from tests.tiny import write_dense, write_late_interaction
 
 
 def load(folder: Path | str, **settings: object) -> Reranker:
@@ -43,7 +28,7 @@ def maxsim(question: np.ndarray, sentence: np.ndarray) -> float:
 
 
 def test_a_score_is_the_sum_of_each_question_vector_s_best_match(tmp_path: Path) -> None:
-    folder = write(tmp_path)
+    folder = write_late_interaction(tmp_path)
     model = MultiVectorEncoder(str(folder), device="cpu")
     question = model.encode_query(QUESTION, convert_to_numpy=True)
     expected = [maxsim(question, model.encode_document(text, convert_to_numpy=True)) for text in TEXTS]
@@ -53,7 +38,7 @@ def test_a_score_is_the_sum_of_each_question_vector_s_best_match(tmp_path: Path)
 
 
 def test_a_score_does_not_depend_on_other_texts(tmp_path: Path) -> None:
-    stage = load(write(tmp_path))
+    stage = load(write_late_interaction(tmp_path))
     (together,) = stage.rerank([LIST])
     whole = {c.text: c.score for c in together.candidates}
     for candidate in LIST.candidates:
@@ -62,13 +47,13 @@ def test_a_score_does_not_depend_on_other_texts(tmp_path: Path) -> None:
 
 
 def test_the_context_is_part_of_the_text(tmp_path: Path) -> None:
-    folder = write(tmp_path)
+    folder = write_late_interaction(tmp_path)
     assert scores(load(folder, context=["previous", "sentence"])) == scores(load(folder))
     assert load(folder, context=["title", "sentence"]).readings[0].one_text(["Rome", "It is old."]) == "Rome. It is old."
 
 
 def test_a_folder_of_pylate_gives_the_same_scores(tmp_path: Path) -> None:
-    folder = write(tmp_path)
+    folder = write_late_interaction(tmp_path)
     expected = scores(load(folder))
     modules = json.loads((folder / "modules.json").read_text())
     for module in modules:
@@ -86,7 +71,7 @@ def test_what_is_no_model_of_late_interaction_is_refused(tmp_path: Path) -> None
 
 
 def test_pickled_weights_are_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path)
+    folder = write_late_interaction(tmp_path)
     weights = next(file for file in folder.rglob("*.safetensors") if file.parent != folder)
     torch.save(load_file(weights), weights.with_name("pytorch_model.bin"))
     weights.unlink()
@@ -95,7 +80,7 @@ def test_pickled_weights_are_refused(tmp_path: Path) -> None:
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
-    folder = write(tmp_path)
+    folder = write_late_interaction(tmp_path)
     file = next(file for file in folder.rglob("*.safetensors") if file.parent != folder)
     save_file({name: weight / 0 for name, weight in load_file(file).items()}, file)
     with pytest.raises(ModelDamaged, match="hold NaN or infinity"):

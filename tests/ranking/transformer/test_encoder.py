@@ -16,9 +16,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from indexing.shards.dense import find_model
+from pipelines.steps.models import precision_of
+from ranking.devices import fast
 from ranking.transformer import encoder as module
 from ranking.transformer.dropout import dropped
-from ranking.transformer.encoder import LayeredEncoder, exact_windows, fast
+from ranking.transformer.encoder import LayeredEncoder, exact_windows
 from ranking.transformer.huggingface import Shape, translated
 from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.pooling import pool
@@ -562,6 +564,36 @@ def test_a_text_longer_than_the_model_and_layers_beyond_it_are_refused(folders: 
         encoder.run(torch.zeros(0, 32), tokens, 2, 4)
     with pytest.raises(ValueError, match="layers 2 to 1 of an encoder that has 3"):
         encoder.copy_layers(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [
+        ((9, 0), torch.bfloat16),
+        ((8, 0), torch.bfloat16),
+        ((7, 5), torch.float16),
+        ((7, 0), torch.float16),
+        ((6, 1), torch.float32),
+    ],
+)
+def test_a_graphics_card_computes_in_what_it_multiplies_natively(
+    capability: tuple[int, int], expected: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert fast("cuda") == fast(torch.device("cuda", 1)) == expected
+    assert precision_of("auto", "cuda") == ("bf16" if expected == torch.bfloat16 else "fp32")
+    assert precision_of("bf16", "cuda") == "bf16"
+
+
+def test_fp16_is_near_fp32_and_independent_of_other_texts(folders: dict[str, Path]) -> None:
+    encoder, tokeniser = LayeredEncoder.load(folders["bert"]), Tokeniser(folders["bert"])
+    halved, exact = (encoder.for_inference(precision=dtype) for dtype in (torch.float16, torch.float32))
+    tokens, part = tokeniser.pairs(PAIRS[:20]).pack(), tokeniser.pairs(PAIRS[5:8]).pack()
+    with torch.inference_mode():
+        together, alone = pool(run(halved, tokens), tokens), pool(run(halved, part), part)
+        expected = pool(run(exact, tokens), tokens)
+    assert torch.equal(together[5:8], alone)
+    assert 0 < (together.float() - expected).abs().max() < 2e-2
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
