@@ -23,6 +23,7 @@ from schemas.storage.sealed_json import read_sealed
 from schemas.storage.store import blocks_of
 
 PACKS, VOTES, COLLECTED_PACK = f"packs/{PACK_SUMMARY}", f"collected/{AGREEMENT}", f"collected/{OPEN_TASKS}"
+TASKS = "tasks"
 REPORT, REPORT_PAGE = "report.json", "report.html"
 SEALED = {INPUTS: "ingest", PACKS: "annotate", REPORT: ""}
 """Sealed files that no manifest names → the steps that write them; a report is written at the end of a run."""
@@ -134,6 +135,11 @@ class RunFiles:
         """Files that name others, or are none of a manifest's."""
         if "documents" in self.manifests and self.manifests["documents"].step == "ingest" and INPUTS not in self.sizes:
             yield Finding(INPUTS, "is missing", "ingest", Remedy.REWRITE)
+        if PACKS not in self.sizes and (packed := [each for each in self.sizes if each.startswith("packs/")]):
+            yield Finding(PACKS, "is missing", "annotate", Remedy.REWRITE)
+            self.named.update(packed)
+        if PACKS in self.sizes and TASKS not in {*self.manifests, *(Path(each.path).parent.name for each in self.unreadable)}:
+            yield Finding(TASKS, "is not there or not complete, and packs were made of it", "annotate", Remedy.AGAIN)
         if REPORT_PAGE in self.sizes and REPORT not in self.sizes:
             yield Finding(REPORT, "is missing", "", Remedy.REWRITE)
         for path, step in SEALED.items():

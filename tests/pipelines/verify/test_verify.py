@@ -239,6 +239,20 @@ def test_votes_that_were_damaged_are_named_and_never_removed(judged: Path, capsy
     assert call("collect", judged, judged.parent / "judged.csv") == (OUTPUT_EXISTS if "agreement" in name else 0)
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("packs/packs.json", "packs/packs.json is missing"),
+        ("tasks/_manifest.json", "tasks is not there or not complete, and packs were made of it"),
+    ],
+)
+def test_what_packs_were_made_of_and_are_listed_in_is_missed(judged: Path, capsys, name: str, says: str) -> None:
+    (judged / name).unlink()
+    assert call("verify", judged) == BAD_DATA
+    wrong = [line for line in capsys.readouterr().out.splitlines() if line.startswith("wrong ")]
+    assert wrong[0] == f"wrong      {says}"
+
+
 def test_a_repair_that_leaves_something_wrong_ends_with_65_and_says_what(judged: Path, capsys) -> None:
     (judged / "packs/mine").write_text("?")
     part = next((judged / "scored").glob("part-*"))
