@@ -1,0 +1,222 @@
+"""Crawl files that were damaged at random, thrown at the readers: gzip, WARC, records that are fetched alone, HTTP and HTML.
+
+Each target damages a part of the sample web as a seed says, reads it, and names what is wrong with the outcome: an error, a
+page that is lost though its bytes are sound, a record that is not counted, a place that is not in the file.
+`--minutes N` throws for so long; what is found is printed with its target and seed, and belongs among the CASES of
+tests/indexing/crawl/test_readers.py.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from benchmarks.fault_list.fuzz import mutated
+from benchmarks.harness import arguments, finish, say
+from indexing.crawl.gzip_stream import ByteStream
+from indexing.crawl.http_response import page
+from indexing.crawl.input_formats import read_pages
+from indexing.crawl.raw_page import Place, RawPage
+from indexing.crawl.records import WantedRecord, record_pages
+from indexing.documents.main_text import Extractor
+from indexing.documents.parse import DocumentRules, parse
+from schemas.corpus import Document, Rejected
+from tests.crawl_index import SAMPLE, members
+
+STEPS = 100_000
+"""Calls after which a stream that does not end is taken for endless."""
+
+
+def read_gzip(folder: Path, seed: int) -> Iterator[str]:
+    """The stream ends, never goes back, and gives the bytes before the damage."""
+    content, sound, damaged_from = _damaged(folder / "a.gz", seed)
+    stream = ByteStream(folder / "a.gz", True, b"WARC/")
+    read, position = bytearray(), 0
+    try:
+        for _ in range(STEPS):
+            if count := stream.need(4096):
+                if len(read) == stream.position:
+                    sure = stream.fault_position - stream.position if stream.fault else count
+                    read += stream.ahead[: max(0, min(count, sure))]
+                stream.drop(count)
+            elif stream.fault:
+                stream.resume()
+            else:
+                break
+            if stream.position < position:
+                yield f"position {stream.position} after {position}"
+            if not 0 <= stream.offset() <= len(content):
+                yield f"offset {stream.offset()} in a file of {len(content)} bytes"
+            position = stream.position
+        else:
+            yield "the stream does not end"
+    finally:
+        stream.close()
+    whole = b"".join(_inflated(member) for member in _members_before(sound, damaged_from))
+    if not read.startswith(whole):
+        yield "bytes before the damage are others"
+
+
+def read_warc(folder: Path, seed: int) -> Iterator[str]:
+    """Every outcome is in the file, in order; what comes before the damage is read as if there were none."""
+    content, sound, damaged_from = _damaged(folder / "a.warc.gz", seed)
+    outcomes = list(read_pages(folder / "a.warc.gz", "a", Counter()))
+    offsets = [outcome.source_offset for outcome in outcomes]
+    if offsets != sorted(offsets) or any(not 0 <= offset <= len(content) for offset in offsets):
+        yield f"places {offsets} in a file of {len(content)} bytes"
+    (folder / "sound.warc.gz").write_bytes(sound)
+    before = list(read_pages(folder / "sound.warc.gz", "a", Counter()))
+    ends = [each.source_offset for each in before[1:]] + [len(sound)]
+    untouched = [each for each, end in zip(before, ends, strict=True) if end <= damaged_from]
+    if outcomes[: len(untouched)] != untouched:
+        yield "a page before the damage is another"
+
+
+def read_records(folder: Path, seed: int) -> Iterator[str]:
+    """Every wanted record has one outcome, in order, at its own place in the crawl."""
+    draw = random.Random(seed)
+    records, starts, failures, content = [], dict[int, int](), dict[int, str](), b""
+    for number, (member, url) in enumerate(draw.sample(_responses(), 6)):
+        changed = mutated(member, draw) if draw.random() < 0.5 else member
+        records.append(WantedRecord("crawl", "crawl", 1_000_000 * number, max(1, len(changed)), url))
+        if not changed or draw.random() < 0.2:
+            failures[number] = "HTTP 404"
+        else:
+            starts[number] = len(content)
+            content += changed
+    (folder / "records.warc.gz").write_bytes(content)
+    outcomes = list(record_pages(folder / "records.warc.gz", records, starts, failures))
+    if len(outcomes) != len(records):
+        yield f"{len(outcomes)} outcomes of {len(records)} records"
+    for number, (record, outcome) in enumerate(zip(records, outcomes, strict=False)):
+        if not record.offset <= outcome.source_offset <= record.end or outcome.source_file != "crawl":
+            yield f"record {number} is at {outcome.source_offset}, not in {record.offset}–{record.end}"
+        if number in failures and not isinstance(outcome, Rejected):
+            yield f"record {number} was not fetched, and was read"
+
+
+def read_http(folder: Path, seed: int) -> Iterator[str]:
+    """A block is a page or a reject."""
+    draw = random.Random(seed)
+    member, _ = draw.choice(_responses())
+    block = mutated(_inflated(member).partition(b"\r\n\r\n")[2], draw)
+    fields = {"warc-type": draw.choice(["response", "resource", "conversion"]), "content-type": "application/http"}
+    outcome = page(Place("a", 0), fields, block)
+    if not isinstance(outcome, RawPage | Rejected):
+        yield f"{type(outcome).__name__} came back"
+
+
+def read_html(folder: Path, seed: int) -> Iterator[str]:
+    """A page is a document or a reject, whatever its markup is; sentences can be written as UTF-8."""
+    draw = random.Random(seed)
+    sound = draw.choice(_pages())
+    outcome = parse(replace(sound, body=mutated(sound.body, draw)), DocumentRules(language="", min_words=0), _extractor())
+    if not isinstance(outcome, Document | Rejected):
+        yield f"{type(outcome).__name__} came back"
+    elif isinstance(outcome, Document):
+        (outcome.title + outcome.text).encode()
+
+
+TARGETS: dict[str, Callable[[Path, int], Iterator[str]]] = {
+    "gzip": read_gzip,
+    "warc": read_warc,
+    "records": read_records,
+    "http": read_http,
+    "html": read_html,
+}
+
+
+def wrong(target: str, folder: Path, seed: int) -> list[str]:
+    """What is wrong with the outcome of one throw; an error that a reader raises is so too."""
+    try:
+        return list(TARGETS[target](folder, seed))
+    except Exception as e:  # any is a finding
+        return [f"{type(e).__name__}: {e}"]
+
+
+def _damaged(file: Path, seed: int) -> tuple[bytes, bytes, int]:
+    """Write some of the sample's members, damaged; returns (what was written, the sound bytes, first other byte)."""
+    draw = random.Random(seed)
+    sound = b"".join(draw.sample(_members(), 5))
+    content = mutated(sound, draw)
+    if not content.startswith(b"\x1f\x8b\x08"):  # or it would be no gzip file
+        content = sound[:3] + content[3:]
+    file.write_bytes(content)
+    pairs = enumerate(zip(content, sound, strict=False))
+    return content, sound, next((n for n, (a, b) in pairs if a != b), min(len(content), len(sound)))
+
+
+@cache
+def _members() -> tuple[bytes, ...]:
+    """Of the sample, those that inflate."""
+    return tuple(member for member in members(SAMPLE.read_bytes()) if _inflated(member))
+
+
+@cache
+def _responses() -> tuple[tuple[bytes, str], ...]:
+    """(member, URL) of the sample's responses."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = [(member, _read(Path(folder) / "a.warc.gz", member)) for member in _members()]
+    return tuple((member, outcome.url) for member, outcome in outcomes if outcome is not None and outcome.url)
+
+
+@cache
+def _pages() -> tuple[RawPage, ...]:
+    return tuple(outcome for outcome in read_pages(SAMPLE, "a", Counter()) if isinstance(outcome, RawPage))
+
+
+@cache
+def _extractor() -> Extractor:
+    return Extractor(deadline_s=2.0)
+
+
+def _read(file: Path, content: bytes) -> RawPage | Rejected | None:
+    file.write_bytes(content)
+    return next(iter(read_pages(file, "a", Counter())), None)
+
+
+def _members_before(content: bytes, end: int) -> Iterator[bytes]:
+    position = 0
+    for member in members(content):
+        position += len(member)
+        if position <= end:
+            yield member
+
+
+def _inflated(member: bytes) -> bytes:
+    import zlib
+
+    try:
+        return zlib.decompress(member, wbits=31)
+    except zlib.error:
+        return b""
+
+
+def main() -> None:
+    options = arguments("fuzz", __doc__ or "", needs_data=False, numbers={"minutes": "how long to throw; 1 if absent"})
+    minutes = 0.01 if options.smoke else 1.0 if options.minutes is None else options.minutes
+    thrown: Counter[str] = Counter()
+    findings: Counter[str] = Counter()
+    first, end = time.time_ns() // 1_000_000, time.monotonic() + 60 * minutes
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(first, first + 10**9):
+            for target in TARGETS:
+                thrown[target] += 1
+                for what in wrong(target, Path(folder), seed):
+                    findings[target] += 1
+                    say(f'("{target}", {seed}): {what}')
+            if time.monotonic() > end:
+                break
+    _extractor().close()
+    result = {f"thrown_{target}": thrown[target] for target in TARGETS} | {"findings": findings.total(), "minutes": minutes}
+    finish("fuzz", result, options.save)
+
+
+if __name__ == "__main__":
+    main()
