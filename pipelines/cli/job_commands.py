@@ -46,24 +46,25 @@ class Telling:
     ] = True
 
 
-def run(
-    job: JobFile,
-    *,
-    out: Out,
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a run looks at, or removes, before its first step."""
+
     redo: Annotated[
         str | None,
         Parameter(
             help="A step that is to be done again, e.g. rerank: its output, and what later steps have made of it, is listed, "
             "removed and made again. packs/ and collected/ stay."
         ),
-    ] = None,
+    ] = None
     verify: Annotated[
         str | None,
         Parameter(
             help="A step of whose output every byte is compared with its SHA-256 first, e.g. index: changed files are removed "
             "and made again, in index, retrieve and rerank without the others."
         ),
-    ] = None,
+    ] = None
     dry_run: Annotated[
         bool,
         Parameter(
@@ -71,17 +72,25 @@ def run(
             help="Check the job, and say what it will read and fetch: files, records, requests, bytes. Reads lists, indexes "
             "and the sizes of files; runs and writes nothing.",
         ),
-    ] = False,
+    ] = False
+
+
+def run(
+    job: JobFile,
+    *,
+    out: Out,
+    beginning: Beginning = Beginning(),
     settings: Overrides = (),
     telling: Telling = Telling(),
     command: Running,
     beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order; then write its report, report.html."""
-    if dry_run:
+    if beginning.dry_run:
         _foresee(job, out, settings)
         return
-    run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
+    first = {"redo": beginning.redo, "verify": beginning.verify}
+    run_job(job, out, settings, beam_options, **first, observed=(telling, command))
     if telling.report:
         _write_report(out)
 
