@@ -11,12 +11,12 @@ import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from indexing.shards.shard_builder import PassageEncoder
 from indexing.shards.shard_files import DENSE, PASSAGES, check_files, read_shard_file
 from indexing.shards.vector_index import DenseIndex
 from pipelines.execution.manifests.manifest import fetch_shard
@@ -30,19 +30,6 @@ _FILES = (PASSAGES, DENSE)
 Vectors = npt.NDArray[np.float32]
 Texts = Sequence[tuple[str, str]]
 """(title, text) of passages."""
-
-
-class PassageEncoder(Protocol):
-    """What encodes what is new."""
-
-    name: str
-    dimension: int
-    precision: Literal["fp32", "bf16"]
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    def encode_passages(self, titles_and_texts: Texts) -> Vectors: ...
 
 
 class KnownVectors:

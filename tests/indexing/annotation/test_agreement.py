@@ -131,7 +131,7 @@ def random_votes(seed: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_alpha_is_that_of_the_package_krippendorff(seed: int) -> None:
-    package = pytest.importorskip("krippendorff")
+    package = pytest.importorskip("krippendorff", reason="runs where krippendorff is installed: pip install krippendorff")
     said = random_votes(seed)
     data = np.full((5, 80), np.nan)
     for item, who, label in said:
@@ -142,7 +142,9 @@ def test_alpha_is_that_of_the_package_krippendorff(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_fleiss_kappa_is_that_of_statsmodels(seed: int) -> None:
-    package = pytest.importorskip("statsmodels.stats.inter_rater")
+    package = pytest.importorskip(
+        "statsmodels.stats.inter_rater", reason="runs where statsmodels is installed: pip install statsmodels"
+    )
     n, table = same_votes(Votes.of(random_votes(seed)).table())
     assert n >= 3 and len(table) > 15
     assert fleiss(table).value == pytest.approx(package.fleiss_kappa(table, method="fleiss"), abs=1e-12)
@@ -150,7 +152,7 @@ def test_fleiss_kappa_is_that_of_statsmodels(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_cohen_s_kappa_is_that_of_scikit_learn(seed: int) -> None:
-    package = pytest.importorskip("sklearn.metrics")
+    package = pytest.importorskip("sklearn.metrics", reason="runs where scikit-learn is installed: pip install scikit-learn")
     said = random_votes(seed)
     votes = [{item: label for item, who, label in said if who == n} for n in range(5)]
     kappas = pairs(Votes.of(said))

@@ -147,8 +147,10 @@ def test_argilla_s_records_as_its_server_gives_them(tmp_path: Path) -> None:
 
 
 def test_argilla_s_own_library_writes_what_is_read(tmp_path: Path) -> None:
-    rg = pytest.importorskip("argilla")
-    generic = pytest.importorskip("argilla.records._io._generic").GenericIO
+    rg = pytest.importorskip("argilla", reason="runs where argilla is installed: pip install argilla")
+    generic = pytest.importorskip(
+        "argilla.records._io._generic", reason="runs where argilla is installed: pip install argilla"
+    ).GenericIO
     user = "00000000-0000-0000-0000-000000000001"
     record = rg.Record(
         id="t1",

@@ -217,7 +217,9 @@ def test_packs_of_another_job_are_not_overwritten(tmp_path):
 
 
 def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_path):
-    interfaces = pytest.importorskip("label_studio_sdk.label_interface")
+    interfaces = pytest.importorskip(
+        "label_studio_sdk.label_interface", reason="runs where label-studio-sdk is installed: pip install label-studio-sdk"
+    )
     folder = write(tmp_path, [task(n) for n in range(6)]) / "label-studio"
     interface = interfaces.LabelInterface((folder / "config.xml").read_text(encoding="utf-8"))
     interface.validate()
@@ -227,7 +229,7 @@ def test_label_studio_s_own_checks_take_configuration_tasks_and_predictions(tmp_
 
 
 def test_argilla_s_own_models_take_settings_and_records(tmp_path):
-    pytest.importorskip("argilla")
+    pytest.importorskip("argilla", reason="runs where argilla is installed: pip install argilla")
     from argilla._models import DatasetModel, LabelQuestionSettings, RecordModel
     from argilla.records._resource import Record
 

@@ -51,7 +51,7 @@ def test_no_run_is_written_to_a_web_server(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.skipif(find_spec("gcsfs") is not None, reason="gcsfs is installed here")
+@pytest.mark.skipif(find_spec("gcsfs") is not None, reason="runs where gcsfs is not installed")
 def test_a_store_whose_library_is_missing_is_refused_with_what_to_type(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as e:
         main(["status", "gs://bucket/run"])

@@ -99,7 +99,7 @@ def test_parquet_holds_the_rows_and_each_sentence_once(published):
 
 @pytest.mark.parametrize("config", ["passages", "sentences"])
 def test_datasets_loads_the_folder_as_it_is(published, tmp_path, config):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason="runs where datasets is installed: pip install datasets")
     loaded = datasets.load_dataset(str(published), config, cache_dir=str(tmp_path))
     assert {name: len(rows) for name, rows in loaded.items()} == (
         {"train": 8, "test": 4} if config == "passages" else {"train": 10, "test": 5}
@@ -141,7 +141,7 @@ def test_beir_has_every_passage_once_and_judgements_of_windows(published):
 
 
 def test_beir_s_own_loader_reads_it(published):
-    loader = pytest.importorskip("beir.datasets.data_loader")
+    loader = pytest.importorskip("beir.datasets.data_loader", reason="runs where beir is installed: pip install beir")
     corpus, queries, judged = loader.GenericDataLoader(data_folder=str(published / "beir")).load(split="train")
     assert len(corpus) == 10 and set(queries) == {"q1", "q2"} and judged["q1"] == {"d1:0-18": 1, "d1:9-30": 0, "d1x:0-12": 0}
 

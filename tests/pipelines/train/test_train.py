@@ -226,7 +226,7 @@ def test_a_training_runs_where_its_setting_says(folder: Path, section: str, monk
         assert {weight.device.type for weight in task.model.parameters()} == {device}
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="runs where there is no CUDA")
 def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(JobError, match="PyTorch finds no CUDA device here; give 'auto' or 'cpu'") as e:
         list(run(load_job(folder / "train.toml", ["train.device='cuda'"]), folder / "out"))

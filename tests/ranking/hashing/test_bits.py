@@ -141,7 +141,7 @@ def test_what_does_not_fit_is_refused() -> None:
         Attention(w1, w2, m).scores(asked(), answers(3, width=32)[0])
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 def test_a_gpu_scores_as_the_processor_does() -> None:
     codes, _ = answers(*range(1, 200), width=768)
     for scale in (1.0, 30.0):
