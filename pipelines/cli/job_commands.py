@@ -89,8 +89,8 @@ def run(
     if beginning.dry_run:
         _foresee(job, out, settings)
         return
-    first = {"redo": beginning.redo, "verify": beginning.verify}
-    run_job(job, out, settings, beam_options, **first, observed=(telling, command))
+    redo, verify = beginning.redo, beginning.verify
+    run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
     if telling.report:
         _write_report(out)
 
