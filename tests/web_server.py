@@ -114,11 +114,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "GET":
             body = content if fault.cut is None else content[: fault.cut]
-            self.wfile.write(body)
-            self.close_connection = fault.cut is not None
-            with self.web.lock:
+            with self.web.lock:  # before it is sent, since who reads it may look at once
                 self.web.sent += len(body)
                 self.web.sent_pages += len(body) * self.path.endswith(".warc.gz")
+            self.wfile.write(body)
+            self.close_connection = fault.cut is not None
 
 
 @contextmanager
