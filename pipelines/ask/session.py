@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,22 +111,29 @@ class Session:
 def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
     """The run's shards and the job's plan, open until the block ends; `seconds` hears how long each part of that took.
 
-    The bytes of all shards are read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65 or 78
-    as retrieve and rerank do; ShardMismatch if the job's encoder is not that of the shards.
+    Lucene starts beside the models, so its seconds are those that the models had to wait for it. The bytes of all shards are
+    read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65 or 78 as retrieve and rerank do;
+    ShardMismatch if the job's encoder is not that of the shards.
     """
     settings = settings_of(job)
     shards, plan = RunShards.of(job, run), job.rerank is not None
     use_threads(command_threads())
     with ExitStack() as stack:
-        with seconds("encoder"):
-            encoder = passage_encoder(job) if "dense" in settings.sources else None
         with seconds("shards"):
             open_shards = [stack.enter_context(shards.open(number)) for number in range(shards.count)]
-        if "bm25" in settings.sources:
-            with seconds("Lucene"):
-                start(find_java(job.workers.java), job.workers.java_heap)
-                for shard in open_shards:
-                    _ = shard.bm25
-        with seconds("models"):
-            stages = load_plan(job, run) if plan else []
+        with ThreadPoolExecutor(1) as beside:
+            lucene = beside.submit(_open_lucene, job, open_shards) if "bm25" in settings.sources else None
+            with seconds("encoder"):
+                encoder = passage_encoder(job) if "dense" in settings.sources else None
+            with seconds("models"):
+                stages = load_plan(job, run) if plan else []
+            if lucene is not None:
+                with seconds("Lucene"):
+                    lucene.result()
         yield Session(job, open_shards, encoder, stages)
+
+
+def _open_lucene(job: Job, shards: Iterable[Shard]) -> None:
+    start(find_java(job.workers.java), job.workers.java_heap)
+    for shard in shards:
+        _ = shard.bm25
