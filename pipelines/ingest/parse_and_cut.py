@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
@@ -71,6 +72,7 @@ def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Pa
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
     """
+    began = time.perf_counter()
     path = file.fetch()
     digests = {file.name: sha256(path)}
     pages_of_domain: Counter[str] = Counter()
@@ -94,11 +96,16 @@ def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Pa
                 documents.write([result])
             else:
                 rejects.write([result])
-    counts.update({f"skipped.{kind}": n for kind, n in skipped.items()})
+    counts.update({f"skipped.{kind}": n for kind, n in skipped.items()} | {"parse_ms": _milliseconds(began)})
     report = Report(file.number, {"documents": documents.parts, "rejects": rejects.parts}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
         domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
     return parsed_files(work).write(report)
+
+
+def _milliseconds(began: float) -> int:
+    """Since `began`, by `time.perf_counter`."""
+    return round(1000 * (time.perf_counter() - began))
 
 
 def _is_failure(page: RawPage | Rejected) -> bool:
@@ -139,6 +146,7 @@ def cut_file(file: Input, duplicates: Sequence[Duplicates], cutter: Splitter, st
 
     Raises JobError (74) if the duplicates are rows of other documents than those of the parsed file.
     """
+    began = time.perf_counter()
     parsed = parsed_files(step.work).read_one(file.number)
     searched = {documents for documents, *_ in duplicates}
     if parsed is None or searched != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
@@ -173,6 +181,7 @@ def cut_file(file: Input, duplicates: Sequence[Duplicates], cutter: Splitter, st
             counts["sentences"] += sum(len(passage.sentences) for passage in cut)
     parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
     counts.update({name: sum(part.rows for part in written) for name, written in parts.items()})
+    counts["cut_ms"] = _milliseconds(began)
     return step.reports.write(Report(file.number, parts, counts, parsed.digests))
 
 

@@ -11,7 +11,8 @@ from pipelines.planning.prediction import Plan, compared
 def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan.
 
-    Counts are named as in `Plan.counts`; 'bytes of FOLDER'; 'seconds of STEP' for index and rerank, whose manifests count them.
+    Counts are named as in `Plan.counts`; 'bytes of FOLDER'; 'seconds of STEP' for ingest, index and rerank, whose manifests
+    count them.
     """
     plan = Plan.read(run)
     return {} if plan is None else compared(plan, actual(run))
@@ -30,11 +31,11 @@ def actual(run: Path) -> dict[str, float]:
 
 def _counts(folder: str, manifest: Manifest) -> dict[str, float]:
     counts = manifest.counts
+    seconds = sum(count for name, count in counts.items() if name.endswith("_ms")) / 1e3
     if folder == "passages":
-        return {name: counts[name] for name in ("pages", "documents", "passages")}
+        return {name: counts[name] for name in ("pages", "documents", "passages")} | {"seconds of ingest": seconds}
     if folder == "shards":
-        milliseconds = sum(count for name, count in counts.items() if name.endswith("_ms"))
-        return {"shards": len(manifest.parts), "seconds of index": milliseconds / 1e3}
+        return {"shards": len(manifest.parts), "seconds of index": seconds}
     if folder == "retrieved":
         return {name: counts[name] for name in ("questions", "hits") if name in counts}
     if folder == "scored":

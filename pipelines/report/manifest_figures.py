@@ -24,12 +24,15 @@ MAIN_STEPS = ("ingest", "index", "retrieve", "rerank")
 """Those that a report misses even if nothing of them was begun."""
 _INPUTS = 10
 _SLOWEST = 10
-_INDEX_WORK = {
-    "bm25_ms": ("BM25", "passages"),
-    "dense_ms": ("dense vectors", "passages"),
-    "answers_ms": ("codes of sentences", "answers"),
+_WORK = {
+    "ingest": {"parse_ms": ("pages parsed", "pages"), "cut_ms": ("documents cut", "documents")},
+    "index": {
+        "bm25_ms": ("BM25", "passages"),
+        "dense_ms": ("dense vectors", "passages"),
+        "answers_ms": ("codes of sentences", "answers"),
+    },
 }
-"""Name of a count of index → what took so long, and the count of what it was done to."""
+"""Step → name of one of its counts → what took so long, and the count of what it was done to."""
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,15 @@ def failed_units(manifests: RunManifests) -> dict[str, int]:
     return {step: n for step in manifests.steps if (n := manifests.counts(step)[FAILED_UNITS])}
 
 
-def index_work(manifests: RunManifests, price_per_hour: float | None) -> Iterator[Work]:
-    """What building the index took; the plan's stages are figures of their own."""
-    counts = manifests.counts("index")
-    for name, count in counts.items():
-        if name.endswith("_ms") and count:
-            seconds = count / 1000
-            what, item = _INDEX_WORK.get(name, (name.removesuffix("_ms").replace("_", " "), name.removesuffix("_ms")))
-            yield Work(f"index: {what}", counts[item], item.replace("_", " "), seconds, dollars(seconds, price_per_hour))
+def step_work(manifests: RunManifests, price_per_hour: float | None) -> Iterator[Work]:
+    """What ingest and index took; the plan's stages are figures of their own."""
+    for step, known in _WORK.items():
+        counts = manifests.counts(step)
+        for name, count in counts.items():
+            if name.endswith("_ms") and count:
+                seconds = count / 1000
+                what, item = known.get(name, (name.removesuffix("_ms").replace("_", " "), name.removesuffix("_ms")))
+                yield Work(f"{step}: {what}", counts[item], item.replace("_", " "), seconds, dollars(seconds, price_per_hour))
 
 
 def dollars(seconds: float | None, price_per_hour: float | None) -> float | None:
@@ -181,7 +185,11 @@ def stage_seconds(counts: Mapping[str, int], stage: str) -> float | None:
 def slowest_units(manifests: RunManifests, stages: tuple[str, ...]) -> tuple[UnitFigures, ...]:
     """The units of index and rerank that took longest, by the time that their parts of the work were measured to take."""
     units = []
-    for step, folder, item in (("index", "shards", "passages"), ("rerank", "scored", "questions")):
+    for step, folder, item in (
+        ("ingest", "passages", "pages"),
+        ("index", "shards", "passages"),
+        ("rerank", "scored", "questions"),
+    ):
         manifest = manifests.of(folder)
         took = {
             int(unit): (_seconds(counts, stages), counts.get(item, 0))
@@ -196,5 +204,5 @@ def slowest_units(manifests: RunManifests, stages: tuple[str, ...]) -> tuple[Uni
 
 
 def _seconds(counts: Mapping[str, int], stages: tuple[str, ...]) -> float:
-    of_index = sum(count for name, count in counts.items() if name.endswith("_ms")) / 1000
-    return of_index + sum(stage_seconds(counts, stage) or 0.0 for stage in stages)
+    before = sum(count for name, count in counts.items() if name.endswith("_ms")) / 1000
+    return before + sum(stage_seconds(counts, stage) or 0.0 for stage in stages)

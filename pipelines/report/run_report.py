@@ -93,7 +93,7 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
         candidates=tuple(manifest_figures.candidates(manifests, dropped)),
         rejects=tuple(manifest_figures.rejects(manifests)),
         failed_units=manifest_figures.failed_units(manifests),
-        work=tuple(manifest_figures.index_work(manifests, price_per_hour)),
+        work=tuple(manifest_figures.step_work(manifests, price_per_hour)),
         price_per_hour=price_per_hour,
         predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
         stages=tuple(passed.stage_figures(scored, price_per_hour)) if passed is not None and scored is not None else (),

@@ -345,3 +345,10 @@ def test_units_are_listed_by_what_they_took(report: RunReport, small_run: Path) 
     assert len(of_rerank) == len(manifest.units) and of_rerank[0].seconds > 0
     took = [unit.seconds for unit in of_rerank]
     assert took == sorted(took, reverse=True)
+
+
+def test_the_seconds_of_pages_and_passages_are_told(report: RunReport) -> None:
+    work = {one.what: one for one in report.work}
+    assert work.keys() >= {"ingest: pages parsed", "ingest: documents cut", "index: BM25", "index: dense vectors"}
+    pages = work["ingest: pages parsed"]
+    assert pages.items == 70 and pages.item == "pages" and pages.seconds > 0
