@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -29,6 +30,8 @@ from pipelines.execution.monitoring.stopping import descriptor
 URN = "answermill:worker_process"
 QUIET = json.dumps({"default_sdk_harness_log_level": "CRITICAL"})
 """The options of the pipeline that a worker process gets: to log nothing, since it raises what it would log."""
+CARDS = "CUDA_VISIBLE_DEVICES"
+"""The variable that says which graphics cards a process sees."""
 
 
 class ListenOptions(PipelineOptions):
@@ -83,7 +86,7 @@ class WorkerProcess(worker_handlers.GrpcWorkerHandler):
         ends = [end for end in [descriptor()] if end is not None]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pipelines.execution.worker_process", *map(str, ends)],
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, **card_of(self.worker_id)},
             stdin=subprocess.PIPE,
             pass_fds=ends,
             start_new_session=True,  # Ctrl-C on the terminal reaches the command alone, which then ends its workers
@@ -111,6 +114,14 @@ class WorkerProcess(worker_handlers.GrpcWorkerHandler):
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
+
+
+def card_of(worker_id: str, environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")) -> dict[str, str]:
+    """The variable by which a worker sees one graphics card, in turns: of those that the command sees. Empty where there is at
+    most one card, which all workers share. `worker_id` ends with a number, counted from 0."""
+    named = environment.get(CARDS)
+    cards = named.split(",") if named is not None else [str(n) for n, _ in enumerate(devices.glob("nvidia[0-9]*"))]
+    return {CARDS: cards[int(worker_id.rpartition("_")[2]) % len(cards)].strip()} if len(cards) > 1 else {}
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import apache_beam as beam
 import pytest
 
 from pipelines.errors import UNEXPECTED, JobError
+from pipelines.execution.beam_workers import CARDS, card_of
 from pipelines.execution.runner import pipeline
 
 TRIED = ("2.77",)
@@ -50,6 +51,16 @@ class NoteSockets(beam.DoFn):
         (Path(self._folder) / str(number)).write_text(line)
 
 
+class NoteCard(beam.DoFn):
+    """Writes the graphics cards that this process sees."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, number: int) -> None:
+        (Path(self._folder) / str(os.getpid())).write_text(os.environ.get(CARDS, "all"))
+
+
 class Die(beam.DoFn):
     def process(self, number: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -70,6 +81,27 @@ def test_a_job_with_two_workers_listens_on_loopback_alone(options, address):
     assert {worker for _, _, worker in lines} == {""}
     for process in {int(process) for process, _, _ in lines}:
         assert not Path(f"/proc/{process}").exists()
+
+
+def test_workers_get_a_graphics_card_each_in_turns(monkeypatch, tmp_path):
+    monkeypatch.setenv(CARDS, "GPU-a, GPU-b")
+    with pipeline((), 2, units=4) as root:
+        _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteCard(str(tmp_path)))
+    assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["GPU-a", "GPU-b"]
+
+
+def test_a_worker_sees_a_card_of_those_that_the_command_sees(tmp_path):
+    def seen(worker: int, **environment: str) -> str | None:
+        return card_of(f"worker_{worker}", environment, tmp_path).get(CARDS)
+
+    assert seen(1) is None  # no card at all
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    assert seen(1) is None  # the only card is everyone's
+    (tmp_path / "nvidia3").touch()
+    assert [seen(n) for n in range(5)] == ["0", "1", "0", "1", "0"]
+    assert [seen(n, **{CARDS: "4,7,6"}) for n in range(4)] == ["4", "7", "6", "4"]
+    assert seen(1, **{CARDS: "4"}) is seen(1, **{CARDS: ""}) is None
 
 
 def test_a_worker_that_dies_ends_the_job_with_a_sentence():
