@@ -1,12 +1,25 @@
-"""What a processor or a graphics card computes natively, which decides the arithmetic of models that are served.
+"""What a processor or a graphics card computes natively, which decides the arithmetic of models that are served; and how a card
+is kept busy.
 
-A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8.
+A card is known by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It computes what it was
+asked to in turn, while the host goes on and asks for more, until something makes the host wait. `sent` and `Arriving` copy
+without that, and `in_turns` has the host do one batch's work while the card computes another.
 """
 
 from __future__ import annotations
 
-import torch
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, TypeVar
 
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+IN_FLIGHT = {"cpu": 1, "cuda": 2}
+"""Batches that are begun before the first of them is done. A processor gains nothing by a second one."""
 _VOLTA, _AMPERE = 7, 8
 
 
@@ -26,3 +39,46 @@ def reads_all_lengths(card: torch.device) -> bool:
 
 def _capability(card: torch.device | str) -> int:
     return torch.cuda.get_device_capability(card)[0]
+
+
+def sent(values: Tensor, device: torch.device | str) -> Tensor:
+    """The tensor on the device. To a card it is copied from pinned memory: a copy from elsewhere waits for all that the card
+    was asked to do before."""
+    if torch.device(device).type != "cuda" or values.is_cuda:
+        return values.to(device)
+    return values.pin_memory().to(device, non_blocking=True)
+
+
+class Arriving:
+    """A tensor's values on their way to the host, which waits neither for them until it reads them, nor then for anything that
+    the card was asked to do later."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._values = values.to("cpu", non_blocking=True)
+        self._event = torch.cuda.current_stream(values.device).record_event() if values.is_cuda else None
+
+    def numpy(self) -> npt.NDArray[Any]:
+        if self._event is not None:
+            self._event.synchronize()
+        return self._values.numpy()
+
+
+def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Iterator[T]:
+    """What each work returns, in their order. A work yields, at least once and as often as the others, where it is about to
+    wait for the card; up to `in_flight` of them are begun, and go on in turns."""
+    begun: deque[Generator[None, None, T]] = deque()
+
+    def go_on(least: int) -> Iterator[T]:
+        while len(begun) > least:
+            work = begun.popleft()
+            try:
+                next(work)
+                begun.append(work)
+            except StopIteration as e:
+                yield e.value
+
+    for work in works:
+        next(work)
+        begun.append(work)
+        yield from go_on(in_flight - 1)
+    yield from go_on(0)

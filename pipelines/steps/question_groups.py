@@ -22,6 +22,8 @@ from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
 
 PASSAGES = 256
 """Of a group, or more where one question has more: a rerank of 64 questions with 100 passages each is 22 groups."""
+PASSAGES_ON_CARD = 4_096
+"""The same where models run on a graphics card, which a few hundred sentences at a time leave idle."""
 KEEP_S = 1.0
 """A group that took less is done again rather than kept."""
 
@@ -34,12 +36,13 @@ def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
         yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
 
 
-def groups(lists: Iterator[RankedList]) -> Iterator[list[RankedList]]:
-    """Whole lists that follow each other, as many as have PASSAGES passages, but at least one."""
+def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[RankedList]]:
+    """Whole lists that follow each other, as many as have PASSAGES passages, or PASSAGES_ON_CARD, but at least one."""
+    most = PASSAGES_ON_CARD if on_card else PASSAGES
     group: list[RankedList] = []
     size = 0
     for ranked in lists:
-        if group and size + len(ranked.candidates) > PASSAGES:
+        if group and size + len(ranked.candidates) > most:
             yield group
             group, size = [], 0
         group.append(ranked)
@@ -88,7 +91,9 @@ class KeptGroups:
         with suppress(JobError, OSError):
             report = self._reports.read_one(number)
             if report is not None and report.counts["questions"] == len(lists):
-                return list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate)), report.counts
+                rows = list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate))
+                if {row.question_id for row in rows} == {ranked.question.question_id for ranked in lists}:
+                    return rows, report.counts
         return None
 
     def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, Mapping[str, int]]:

@@ -29,7 +29,7 @@ from pipelines.steps.answers import ANSWERS, best_of, questions_of, write_jsonl
 from pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings, stage_models
 from pipelines.steps.missing_context import check_context
 from pipelines.steps.model_dofn import ModelDoFn
-from pipelines.steps.models import encoder_settings
+from pipelines.steps.models import device_of, encoder_settings
 from pipelines.steps.question_groups import KeptGroups, groups, ranked_lists
 from ranking.plan import Stage
 from ranking.registry import find
@@ -138,7 +138,8 @@ class RunStages(ModelDoFn):
 
     def work(self, unit: int) -> None:
         with Meter(self._step.work, unit) as meter:
-            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, meter.add)
+            on_card = device_of(self._job.workers.device) == "cuda"
+            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, meter.add, on_card)
 
 
 def rerank_part(
@@ -148,8 +149,10 @@ def rerank_part(
     plan: Sequence[Stage],
     step: Step,
     tell: Callable[[int, int], object] = lambda passages, kept: None,
+    on_card: bool = False,
 ) -> None:
-    """Run the plan over one part's lists, group by group, write all candidates and the best, report.
+    """Run the plan over one part's lists, group by group, write all candidates and the best, report. `on_card`: in groups that
+    suit a graphics card.
 
     `tell` hears after each group how many passages it has, and how many of them a former run had done.
     """
@@ -159,7 +162,8 @@ def rerank_part(
     scored = PartWriter(step.run / "scored", ScoredCandidate, unit)
     answers = PartWriter(step.run / "answers", Answer, unit)
     with scored, answers:
-        for number, lists in enumerate(groups(ranked_lists(read_part(retrieved.path, retrieved.parts[unit], Hit)))):
+        hits = read_part(retrieved.path, retrieved.parts[unit], Hit)
+        for number, lists in enumerate(groups(ranked_lists(hits), on_card)):
             before = kept.read(number, lists)
             rows, of_group = before or kept.rerank(number, lists, plan)
             scored.write(rows)

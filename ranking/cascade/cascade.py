@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ranking.cascade.exits import ExitModel, ExitRows
 from ranking.cascade.prior import Prior, fit_exits
 from ranking.cascade.schedule import check, dropped
 from ranking.context import Reading
+from ranking.devices import IN_FLIGHT, Arriving, in_turns
 from ranking.fusion.weights import FOLDS, PENALTY, Fit, load_weights
 from ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
@@ -30,6 +31,7 @@ from schemas.ranked import RankedList, Unit
 Floats = npt.NDArray[np.float64]
 
 
+TOKENISED = 8_192  # candidates at once
 GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 numbers in float32
 
 
@@ -57,7 +59,8 @@ class Cascade:
         self.drops = tuple(drops) or (0.0,) * (len(model.exits) - 1)
         check(model.exits, self.drops)
         self.prior = Prior.of(weights, len(self.drops))
-        self._model = model.for_inference(device or model.encoder.words.weight.device)
+        self._device = torch.device(device or model.encoder.words.weight.device)
+        self._model = model.for_inference(self._device)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
 
@@ -111,34 +114,32 @@ class Cascade:
     def _scored(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Passed]:
         """For each list its scores at each exit. Raises ScoreNotFinite if one is NaN or infinite, at whichever exit."""
         began = time.perf_counter()
-        texts = self._model.reading.tuples(lists)
-        pairs = self._tokeniser.pairs(texts, self._model.reading.turns)
-        self._costs.update(self._model.reading.missing(texts))
-        sizes = np.fromiter((len(r.candidates) for r in lists), np.int64, len(lists))
-        self._costs["tokens_cut"] += int(pairs.cut.sum())
-        for group in _groups(sizes, pairs.lengths):
-            numbers = np.arange(*group.rows)
-            known = np.concatenate([self.prior.columns(ranked) for ranked in lists[group.lists]]) if self.prior else None
-            scores, exits = self._group(pairs, numbers, np.repeat(np.arange(len(group.sizes)), group.sizes), drops, known)
-            edges = np.cumsum(group.sizes)[:-1]
+        for of_group in in_turns(self._works(lists, drops), IN_FLIGHT[self._device.type]):
             self._costs["milliseconds"] += round(1000 * (time.perf_counter() - began))
-            columns = (np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers]))
-            for ranked, *columns_of_list in zip(lists[group.lists], *columns, strict=True):
-                passed = _Passed(*columns_of_list)
+            for ranked, passed in of_group:
                 check_finite(ranked, passed.scores, self.name)
                 yield passed
             began = time.perf_counter()
 
+    def _works(self, lists: Sequence[RankedList], drops: Sequence[float]) -> Iterator[_Work]:
+        """Scores of groups of lists. Some thousand candidates are tokenised at a time: on a card, while it computes others."""
+        for some in _whole_lists(lists):
+            texts = self._model.reading.tuples(some)
+            pairs = self._tokeniser.pairs(texts, self._model.reading.turns)
+            self._costs.update(self._model.reading.missing(texts))
+            self._costs["tokens_cut"] += int(pairs.cut.sum())
+            sizes = np.fromiter((len(r.candidates) for r in some), np.int64, len(some))
+            for group in _groups(sizes, pairs.lengths):
+                yield self._group(pairs, some[group.lists], group, drops)
+
     @torch.inference_mode()
-    def _group(
-        self, pairs: Pairs, numbers: Numbers, question: Numbers, drops: Sequence[float], known: Floats | None
-    ) -> tuple[Floats, Numbers]:
-        """(scores [candidates, exits], exits that scored a candidate [candidates]) of whole lists in flight together;
-        `question` [candidates] tells the lists apart, and `known` is what the prior reads of them. After its last exit a
-        candidate's scores are 0."""
+    def _group(self, pairs: Pairs, lists: Sequence[RankedList], group: _Group, drops: Sequence[float]) -> _Work:
+        """The scores of whole lists in flight together."""
+        numbers, question = np.arange(*group.rows), np.repeat(np.arange(len(group.sizes)), group.sizes)
+        known = np.concatenate([self.prior.columns(ranked) for ranked in lists]) if self.prior else None
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
-        tokens = pairs.pack(numbers[remaining]).to(next(self._model.parameters()).device)
+        tokens = pairs.pack(numbers[remaining]).to(self._device)
         hidden, depth = self._model.encoder.embed(tokens), 0
         self._costs["candidates"] += len(remaining)
         self._costs["tokens"] += len(hidden)
@@ -146,7 +147,9 @@ class Cascade:
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
-            scores[remaining, exit] = self._model.classify(hidden, tokens, exit).cpu().numpy()
+            arriving = Arriving(self._model.classify(hidden, tokens, exit))
+            yield
+            scores[remaining, exit] = arriving.numpy()
             exits[remaining] += 1
             layers = self._model.layers_between(depth, last)
             self._costs["layer_candidates"] += layers * len(remaining)
@@ -162,7 +165,9 @@ class Cascade:
                 stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
                 hidden, remaining = hidden[rows], remaining[stay]
-        return scores, exits
+        edges = np.cumsum(group.sizes)[:-1]
+        of_lists = zip(*(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True)
+        return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, of_lists, strict=True)]
 
 
 def exit_settings(resources: Resources, exits: int) -> tuple[Sequence[float], str, Sequence[Mapping[str, float]]]:
@@ -221,10 +226,24 @@ class _Passed(NamedTuple):
     """[candidates]: tokens of question and candidate."""
 
 
+_Work: TypeAlias = Generator[None, None, list[tuple[RankedList, _Passed]]]
+"""Yields where it is about to wait for the device."""
+
+
 class _Group(NamedTuple):
     lists: slice
     rows: tuple[int, int]  # of all candidates
     sizes: Numbers  # of its lists
+
+
+def _whole_lists(lists: Sequence[RankedList]) -> Iterator[Sequence[RankedList]]:
+    """Neighbouring lists of TOKENISED candidates together, or a few more."""
+    first = size = 0
+    for n, ranked in enumerate(lists, 1):
+        size += len(ranked.candidates)
+        if size >= TOKENISED or n == len(lists):
+            yield lists[first:n]
+            first, size = n, 0
 
 
 def _groups(sizes: Numbers, lengths: Numbers) -> Iterator[_Group]:

@@ -6,7 +6,7 @@ A pair's logit depends on the pair alone, not on the other pairs of the call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.devices import fast
+from ranking.devices import Arriving, fast
 from ranking.transformer.classifier import FirstToken, classified
 from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
@@ -24,6 +24,9 @@ from ranking.transformer.text_vectors import why_not_packed
 from schemas.model_files import load_pretrained
 
 Precision = Literal["auto", "fp32", "bf16"]
+
+TOKENISED = 8_192
+"""Pairs that are tokenised at once; on a graphics card, while it computes those before."""
 
 
 class Logits(NamedTuple):
@@ -61,14 +64,24 @@ class PackedScorer:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         """In the order of the pairs."""
-        tokenised = self._tokeniser.pairs(pairs)
-        logits = np.zeros(len(pairs))
-        with torch.inference_mode():
-            for rows in tokenised.batches(BATCH_TOKENS[self._device]):
-                tokens = tokenised.pack(rows).to(self._device)
-                first = self._encoder.run_through(self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True)
-                logits[rows] = classified(self._head, first, tokens, None).cpu().numpy()
-        return Logits(logits, tokenised.lengths, tokenised.cut)
+        logits, lengths, cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), np.zeros(len(pairs), np.int64)
+        arriving = []
+        for start in range(0, len(pairs), TOKENISED):
+            some = slice(start, start + TOKENISED)
+            tokenised = self._tokeniser.pairs(pairs[some])
+            lengths[some], cut[some] = tokenised.lengths, tokenised.cut
+            arriving += [(start + rows, each) for rows, each in self._batches(tokenised)]
+        for rows, each in arriving:
+            logits[rows] = each.numpy()
+        return Logits(logits, lengths, cut)
+
+    @torch.inference_mode()
+    def _batches(self, pairs: Pairs) -> Iterator[tuple[Numbers, Arriving]]:
+        """(numbers of some pairs, their logits)."""
+        for rows in pairs.batches(BATCH_TOKENS[self._device]):
+            tokens = pairs.pack(rows).to(self._device)
+            first = self._encoder.run_through(self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True)
+            yield rows, Arriving(classified(self._head, first, tokens, None))
 
 
 class PaddedScorer:

@@ -26,6 +26,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from ranking.devices import sent
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -58,7 +60,7 @@ class Packed:
 
     def to(self, device: torch.device | str) -> Packed:
         tensors = (self.ids, self.types, self.positions, self.own, self.starts)
-        ids, types, positions, own, starts = (x.to(device) for x in tensors)
+        ids, types, positions, own, starts = (sent(x, device) for x in tensors)
         return Packed(ids, types, positions, own, starts, self.lengths)
 
     def part(self, text: int, tokens: int) -> tuple[slice, Packed]:
@@ -75,8 +77,8 @@ class Packed:
         """Only these texts, in this order, and their rows [n']: `hidden[rows]` are their encodings."""
         chosen = np.asarray(texts, np.int64)
         lengths = self.lengths[chosen]
-        rows = torch.from_numpy(ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths)).to(self.ids.device)
-        starts = _starts(lengths).to(self.ids.device)
+        rows = torch.from_numpy(ranges((np.cumsum(self.lengths) - self.lengths)[chosen], lengths))
+        rows, starts = (sent(x, self.ids.device) for x in (rows, _starts(lengths)))
         return Packed(self.ids[rows], self.types[rows], self.positions[rows], self.own[rows], starts, lengths), rows
 
 

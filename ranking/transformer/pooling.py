@@ -16,7 +16,7 @@ def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:
     tokens, which is 0 where it has none."""
     if pooling == "first":
         return hidden[tokens.starts[:-1].long()].float()
-    lengths = counts = torch.from_numpy(tokens.lengths).to(hidden.device)
+    lengths = counts = tokens.starts.diff().long()
     if pooling == "candidate":
         hidden = hidden * tokens.own[:, None]
         own_before = F.pad(tokens.own.cumsum(0), (1, 0))[tokens.starts.long()]  # [texts + 1]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ranking.devices import Arriving
 from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
 from ranking.transformer.huggingface import Shape
 from ranking.transformer.packing import Tokeniser
@@ -38,14 +39,16 @@ class PackedTransformer:
         """
         vectors = np.empty((len(texts), self.dimension), np.float32)
         tokenised = self._tokeniser.pairs(texts)
-        first_only = pooling == "cls"
+        first_only, arriving = pooling == "cls", []
         with torch.inference_mode():
             for rows in tokenised.batches(BATCH_TOKENS[self._device]):
                 tokens = tokenised.pack(rows).to(self._device)
                 hidden = self._encoder.embed(tokens)  # [n, d]
                 hidden = self._encoder.run_through(self._encoder.layers, hidden, tokens, first_only)
                 pooled = hidden.float() if first_only else pool(hidden, tokens)  # [texts, d]
-                vectors[rows] = pooled.cpu().numpy()
+                arriving.append((rows, Arriving(pooled)))
+        for rows, values in arriving:
+            vectors[rows] = values.numpy()
         return vectors
 
 

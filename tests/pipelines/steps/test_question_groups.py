@@ -134,6 +134,19 @@ def test_a_group_that_was_damaged_or_lost_is_done_again(
     assert reranking.sha256() == at_once[1]
 
 
+def test_on_a_graphics_card_groups_are_larger_and_none_of_other_questions_is_taken_for_kept(
+    retrieved: Folder[Hit], tmp_path: Path, small_groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists = list(ranked_lists(retrieved.read()))
+    monkeypatch.setattr(question_groups, "PASSAGES_ON_CARD", 10**9)
+    assert list(groups(iter(lists), on_card=True)) == [lists]
+    kept = question_groups.KeptGroups(tmp_path / "groups")
+    rows, _ = kept.rerank(0, lists[:2], [Stage("letters", Letters(), 3)])
+    before = kept.read(0, lists[:2])
+    assert before is not None and before[0] == rows
+    assert kept.read(0, lists[1:3]) is None  # a part that goes on where a card makes other groups
+
+
 def test_what_a_part_spent_that_failed_is_not_booked_on_the_next(
     retrieved: Folder[Hit], tmp_path: Path, at_once: tuple[dict[str, int], str]
 ) -> None:

@@ -230,8 +230,16 @@ def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatc
     reranker = Cascade(model(), tokeniser(), (0.5, 0.5))
     together = reranker.rerank(lists(12, 5, 0, 33))
     assert together == [reranker.rerank([each])[0] for each in lists(12, 5, 0, 33)]
+    spent = reranker.costs()
     monkeypatch.setattr(cascade, "GROUP_TOKENS", 200)
-    assert reranker.rerank(lists(12, 5, 0, 33)) == together
+    for in_flight, tokenised in ((1, 8_192), (2, 8_192), (3, 10)):
+        monkeypatch.setitem(cascade.IN_FLIGHT, "cpu", in_flight)  # as on a graphics card
+        monkeypatch.setattr(cascade, "TOKENISED", tokenised)
+        assert reranker.rerank(lists(12, 5, 0, 33)) == together
+        again = reranker.costs()
+        assert {key: n for key, n in again.items() if key != "milliseconds"} == {
+            key: n // 2 for key, n in spent.items() if key != "milliseconds"
+        }
 
 
 def test_of_equal_scores_the_later_one_leaves() -> None:

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.family_models import FAMILIES, PACKED, change_json, write_classifier
 from indexing.shards.dense import ModelMissing, find_model
+from ranking.pretrained import pair_scorers
 from ranking.pretrained.pair_scorers import PackedScorer, load_scorer
 from ranking.pretrained.sequence_classifier import CrossEncoder
 from ranking.registry import load_reranker
@@ -68,6 +69,16 @@ def test_a_score_does_not_depend_on_what_else_is_scored(family: str, tmp_path: P
     alone = np.concatenate([scorer.score([pair]).logits for pair in PAIRS])
     backwards = scorer.score([*PAIRS[::-1], *PAIRS]).logits[: len(PAIRS)][::-1]
     assert rounded(together) == rounded(alone) == rounded(backwards)
+
+
+def test_pairs_that_are_tokenised_in_parts_have_the_same_logits_in_their_order(tmp_path: Path, monkeypatch) -> None:
+    scorer = load_scorer(PublishedClassifier.read(write(tmp_path)), 16, "cpu", "fp32")
+    at_once = scorer.score(PAIRS)
+    monkeypatch.setattr(pair_scorers, "TOKENISED", 5)
+    in_parts = scorer.score(PAIRS)
+    assert len(PAIRS) % 5 and len(PAIRS) > 10 and at_once.cut.any()
+    assert rounded(in_parts.logits) == rounded(at_once.logits)
+    assert in_parts.tokens.tolist() == at_once.tokens.tolist() and in_parts.cut.tolist() == at_once.cut.tolist()
 
 
 def test_the_model_s_folder_says_what_its_score_is_and_the_stage_may_say_another(tmp_path: Path) -> None:
