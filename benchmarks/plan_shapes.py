@@ -5,14 +5,17 @@ weights are fitted anew, stage by stage, as `plan_weights` does, and judged held
 and no weights file of the project is written.
 
 Keys: `p1_keep25_drop2` and `mrr_…`, in percent of the `questions` that have an answer in their list, of which a lost answer
-counts 0; `left_…`, the percentage of them whose answer comes to the last blend; `layer_tokens_…`, of transformers, a question.
+counts 0; `left_…`, the percentage of them whose answer comes to the last blend; `layer_tokens_…`, of transformers, a question;
+`p1_gain_…` and `mrr_gain_…`, the difference to the first shape, with its 95 % interval, and its p by paired randomisation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.chain import layer_tokens
@@ -24,34 +27,58 @@ from benchmarks.smoke_data import small_plan
 from pipelines.config.job_file import load
 from pipelines.steps.job_plan import load_stages
 from pipelines.steps.models import passage_encoder
+from ranking.evaluation.metrics import Floats
+from ranking.evaluation.significance import compare
 from ranking.plan import run_stages
 from schemas.atomic_files import write_text
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 KEEP, DROP = "keep = 25", "drop = [0.2]"
 """As the sample's job has them."""
-KEEPS, DROPS = (25, 40, 60), (0.2, 0.3, 0.4)
+KEEPS, DROPS = (25, 60, 100), (0.2, 0.3)
 
 
-def figures(keep: int, alpha: float, lists: Sequence[LongList], work: Path) -> dict[str, float]:
-    """The keys of one shape."""
-    name = f"keep{keep}_drop{round(10 * alpha)}"
-    folder = work / "plan_shapes" / name
+@dataclass(frozen=True)
+class Shape:
+    """What a plan with another KEEP and DROP is worth, question by question [questions]."""
+
+    p1: Floats
+    mrr: Floats
+    left: float
+    layer_tokens: float
+
+
+def judged(keep: int, alpha: float, lists: Sequence[LongList], work: Path) -> Shape:
+    """The plan with this shape, its weights fitted and held out."""
+    folder = work / "plan_shapes" / f"keep{keep}_drop{round(10 * alpha)}"
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     text = SAMPLE.read_text(encoding="utf-8")
     assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
     write_text(folder / "job.toml", text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]"))
     job = load(folder / "job.toml")
-    (last,) = [fits[-1] for key, fits in Fitting(job, lists, work).write(set()) if key == "last"]
+    fitting = Fitting(job, lists, work)
+    list(fitting.write(set()))
+    number, stage, _ = list(fitting.files())[-1]
+    values = fitting.held_out(number, stage)
     encoder = RememberedEncoder(passage_encoder(job), work)
     plan = remember(load_stages(job, lambda: encoder), work)
     layer_tokens(plan)
     run_stages([each.passages for each in lists], plan)
-    left = last.questions / len(lists)
-    p1, mrr = (100 * left * last.blend[metric].value for metric in ("P@1", "MRR"))
-    spent = layer_tokens(plan) / len(lists)
-    say(f"{name}: P@1 {p1:.2f}, MRR {mrr:.2f}, answers left for {100 * left:.2f} %, {spent:,.0f} layers × tokens a question")
-    return {f"p1_{name}": p1, f"mrr_{name}": mrr, f"left_{name}": 100 * left, f"layer_tokens_{name}": spent}
+    p1, mrr = (np.array([values[metric].get(each.asked.question_id, 0.0) for each in lists]) for metric in ("P@1", "MRR"))
+    return Shape(p1, mrr, len(values["MRR"]) / len(lists), layer_tokens(plan) / len(lists))
+
+
+def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
+    """The keys of one shape, and of its difference to the first."""
+    result = {f"p1_{name}": 100 * float(shape.p1.mean()), f"mrr_{name}": 100 * float(shape.mrr.mean())}
+    result |= {f"left_{name}": 100 * shape.left, f"layer_tokens_{name}": shape.layer_tokens}
+    if shape is not first:
+        for metric, a, b in (("p1", first.p1, shape.p1), ("mrr", first.mrr, shape.mrr)):
+            gain = compare(a, b)
+            result |= {f"{metric}_gain_{name}": 100 * gain.difference, f"{metric}_p_{name}": gain.p}
+            result |= {f"{metric}_gain_{name}_low": 100 * gain.low, f"{metric}_gain_{name}_high": 100 * gain.high}
+    say(", ".join(f"{key} {value:,.2f}" for key, value in result.items()))
+    return result
 
 
 def main() -> None:
@@ -64,9 +91,12 @@ def main() -> None:
     with work_folder(options, "long_lists") as work:
         lists = [each for each in read_lists(options.data.resolve(), work, "dev") if each.gold]
         result["questions"] = len(lists)
+        first: Shape | None = None
         for keep in KEEPS:
             for alpha in DROPS:
-                result |= figures(keep, alpha, lists, work)
+                shape = judged(keep, alpha, lists, work)
+                first = first or shape
+                result |= figures(f"keep{keep}_drop{round(10 * alpha)}", shape, first)
     finish("plan_shapes", result, options.save)
 
 

@@ -25,7 +25,7 @@ from ranking.cascade import ExitStage
 from ranking.cascade.cascade import Cascade, fit_prior
 from ranking.entry import StageSettings
 from ranking.fusion import WeighedStage
-from ranking.fusion.fitting import fit
+from ranking.fusion.fitting import fit, held_out
 from ranking.fusion.weights import Fit, WeightsFile
 from ranking.plan import Stage, run_stages
 from schemas.ranked import Unit
@@ -72,13 +72,22 @@ class Fitting:
 
     def fit(self, number: int, stage: WeighedStage) -> list[Fit]:
         """The tables of weights of stage `number`."""
-        self._run_until(number)
-        labels = [[int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates] for r in self._lists]
+        labels = self._labels(number)
         if not isinstance(stage, ExitStage):
             return [fit(self._lists, labels, NAMES[stage.key])]
         cascade = self._loaded([stage.model_copy(update={"weights_file": None})])[0].reranker
         assert isinstance(cascade, Cascade)
         return fit_prior(cascade, self._lists, labels, NAMES[stage.key], stage.drop)
+
+    def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
+        """As `ranking.fusion.fitting.held_out`, for a blend that is stage `number`."""
+        labels = self._labels(number)
+        return held_out(self._lists, labels, NAMES[stage.key])
+
+    def _labels(self, number: int) -> list[list[int]]:
+        """1 for each right candidate of the lists that come to stage `number`, else 0."""
+        self._run_until(number)
+        return [[int(c.candidate_id in self._gold[r.question.question_id]) for c in r.candidates] for r in self._lists]
 
     def file(self, stage: WeighedStage, fits: list[Fit]) -> WeightsFile:
         rerankers = {each.key: each.reranker for each in self._plan.stages}

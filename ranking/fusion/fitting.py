@@ -89,31 +89,16 @@ def fit_columns(labelled: LabelledColumns, *, penalty: float = PENALTY, folds: i
 
     Raises ValueError if `penalty` is negative, or if fewer questions than `folds`, or `folds` below 2, are there.
     """
-    answerable = labelled.answerable()
-    number = np.cumsum(answerable) - 1
-    kept = labelled.pick(answerable[labelled.question])
-    ids = [name for name, here in zip(labelled.question_ids, answerable, strict=True) if here]
-    if penalty < 0:
-        raise ValueError(f"penalty = {penalty}; it must be at least 0")
-    if not 2 <= folds <= len(ids):
-        raise ValueError(
-            f"{folds} folds of {len(ids)} questions with a correct candidate; give 2 folds or more, and a question each"
-        )
-    question = number[kept.question]
-    z = np.stack([standardised(values, question) for values in kept.values.T], axis=1)
-    fold = _folds(ids, folds, seed)[question]
-    held_out = np.zeros(len(question))
-    for n in range(folds):
-        others, own = fold != n, fold == n
-        held_out[own] = z[own] @ _minimum(z[others], question[others], kept.label[others] > 0, penalty)
-    weights = _minimum(z, question, kept.label > 0, penalty)
-    alone = {name: _metrics(len(ids), question, z[:, n], kept.label) for n, name in enumerate(kept.names)}
-    blend = _metrics(len(ids), question, held_out, kept.label)
-    best = max(kept.names, key=lambda name: (alone[name]["MRR"].mean(), name))
+    lists = _AnswerableLists.of(labelled, penalty, folds)
+    ids, question, z, label = lists.ids, lists.question, lists.z, lists.label
+    weights = _minimum(z, question, label > 0, penalty)
+    alone = {name: _metrics(len(ids), question, z[:, n], label) for n, name in enumerate(labelled.names)}
+    blend = lists.held_out(penalty, folds, seed)
+    best = max(labelled.names, key=lambda name: (alone[name]["MRR"].mean(), name))
     return Fit(
-        weights={name: round(float(weight), _DECIMALS) for name, weight in zip(kept.names, weights, strict=True)},
+        weights={name: round(float(weight), _DECIMALS) for name, weight in zip(labelled.names, weights, strict=True)},
         questions=len(ids),
-        without_answer=len(answerable) - len(ids),
+        without_answer=len(labelled.question_ids) - len(ids),
         candidates=len(question),
         penalty=penalty,
         folds=folds,
@@ -122,6 +107,63 @@ def fit_columns(labelled: LabelledColumns, *, penalty: float = PENALTY, folds: i
         best=best,
         gain=_figures({metric: blend[metric] - alone[best][metric] for metric in METRICS}),
     )
+
+
+def held_out(
+    lists: Sequence[RankedList],
+    labels: Sequence[Sequence[int]],
+    names: Sequence[str],
+    *,
+    penalty: float = PENALTY,
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> dict[str, dict[str, float]]:
+    """Metric → id of a question → its value when weights order its list that were fitted without it.
+
+    `Fit.blend` is the mean of them; they are for comparisons question by question. A question without a correct candidate has
+    none. Raises ValueError as `fit`.
+    """
+    answerable = _AnswerableLists.of(LabelledColumns.of(lists, labels, names), penalty, folds)
+    values = answerable.held_out(penalty, folds, seed)
+    return {metric: dict(zip(answerable.ids, each.tolist(), strict=True)) for metric, each in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerableLists:
+    """The candidates of the questions that have a correct one."""
+
+    ids: Sequence[str]
+    question: Ints
+    """[candidates]: number of its question among `ids`."""
+    z: Floats
+    """[candidates, names]: scores, standardised within each list."""
+    label: Ints
+
+    @classmethod
+    def of(cls, labelled: LabelledColumns, penalty: float, folds: int) -> _AnswerableLists:
+        answerable = labelled.answerable()
+        number = np.cumsum(answerable) - 1
+        kept = labelled.pick(answerable[labelled.question])
+        ids = [name for name, here in zip(labelled.question_ids, answerable, strict=True) if here]
+        if penalty < 0:
+            raise ValueError(f"penalty = {penalty}; it must be at least 0")
+        if not 2 <= folds <= len(ids):
+            raise ValueError(
+                f"{folds} folds of {len(ids)} questions with a correct candidate; give 2 folds or more, and a question each"
+            )
+        question = number[kept.question]
+        z = np.stack([standardised(values, question) for values in kept.values.T], axis=1)
+        return cls(ids, question, z, kept.label)
+
+    def held_out(self, penalty: float, folds: int, seed: int) -> dict[str, Floats]:
+        """Each of METRICS per question, whose list is ordered by weights that were fitted without its fold."""
+        fold = _folds(self.ids, folds, seed)[self.question]
+        scores = np.zeros(len(self.question))
+        for n in range(folds):
+            others, own = fold != n, fold == n
+            weights = _minimum(self.z[others], self.question[others], self.label[others] > 0, penalty)
+            scores[own] = self.z[own] @ weights
+        return _metrics(len(self.ids), self.question, scores, self.label)
 
 
 def _folds(ids: Sequence[str], folds: int, seed: int) -> Ints:

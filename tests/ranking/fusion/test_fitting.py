@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ranking.fusion.blend import Blend
-from ranking.fusion.fitting import LabelledColumns, fit, fit_columns
+from ranking.fusion.fitting import LabelledColumns, fit, fit_columns, held_out
 from schemas.corpus import Passage, Question
 from schemas.ranked import Candidate, Hit, RankedList, StageScore
 
@@ -133,3 +133,13 @@ def test_labels_that_are_not_one_per_candidate_are_refused() -> None:
 def test_columns_are_enough() -> None:
     lists, labels = drawn(20)
     assert fit_columns(LabelledColumns.of(lists, labels, ["a", "b"])) == fit(lists, labels, ["a", "b"])
+
+
+def test_each_question_is_judged_by_weights_that_did_not_see_it() -> None:
+    lists, labels = drawn(20)
+    labels[3] = [0] * len(labels[3])
+    values, fitted = held_out(lists, labels, ["a", "b"]), fit(lists, labels, ["a", "b"])
+    answerable = {ranked.question.question_id for n, ranked in enumerate(lists) if n != 3}
+    for metric in ("P@1", "MRR"):
+        assert values[metric].keys() == answerable
+        assert sum(values[metric].values()) / len(answerable) == pytest.approx(fitted.blend[metric].value)
