@@ -21,6 +21,9 @@ class Document(Record):
     title: str = column(pa.string(), "title of the page; '' if it has none")
     text: str = column(pa.string(), "main text, in Unicode; offsets below count its code points")
     language: str = column(pa.string(), "ISO 639-1 code, e.g. 'en'")
+    language_confidence: float = column(
+        pa.float64(), "probability of the language; 1 where a first, fast look was sure of it or the input declares it"
+    )
     date: str = column(pa.string(), "when it was crawled, ISO 8601; '' if unknown")
     source_file: str = column(pa.string(), "input file: its path from the job file's folder, escapes for what cannot be shown")
     source_offset: int = column(

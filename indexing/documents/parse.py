@@ -11,13 +11,12 @@ import re
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from py3langid import langid
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
-from resiliparse.parse.lang import detect_fast
 
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
+from indexing.documents.language import language_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
 from indexing.documents.personal_data import MaskName, masked
 from indexing.documents.quality import PresetName, refusal
@@ -34,8 +33,6 @@ _META = re.compile(r"<meta\b[^>]{1,1000}>", re.I)
 _ROBOTS = re.compile(r"\bname\s*=\s*[\"']?\s*robots\b", re.I)
 _CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.I)
 _UNREADABLE = 0.01  # share of replacement characters and NULs from which a decoding is not believed
-_SAMPLE = 10_000  # characters that the language is detected in
-_SURE = 400  # distance up to which Resiliparse's fast detector is right on every page tried; py3langid, 30 times slower, beyond
 
 
 @dataclass(frozen=True)
@@ -43,6 +40,7 @@ class DocumentRules:
     """Which pages become documents."""
 
     language: str = "en"  # ISO 639-1 code; '' keeps every language
+    language_confidence: float = 0.0  # the least
     min_words: int = 30
     max_characters: int = 1_000_000
     require_title: bool = True  # of HTML pages; JSONL, Parquet and plain text need not have one
@@ -84,9 +82,11 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
     words = word_count(text)
     if words < rules.min_words:
         return _rejected(page, "too_short", f"{words} words; at least {rules.min_words}")
-    language = language_of(text, page.language)
+    language, confidence = language_of(text, page.language)
     if rules.language and language != rules.language:
         return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
+    if confidence < rules.language_confidence:
+        return _rejected(page, "language_unsure", f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}")
     if refused := refusal(text, language, rules.quality):
         return _rejected(page, *refused)
     return Document(
@@ -96,6 +96,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         title=title,
         text=text,
         language=language,
+        language_confidence=confidence,
         date=page.date,
         source_file=page.source_file,
         source_offset=page.source_offset,
@@ -157,15 +158,6 @@ def word_count(text: str) -> int:
     if text.isascii():
         return words
     return max(words, len(_UNSPACED.findall(text)) // 2)
-
-
-def language_of(text: str, declared: str) -> str:
-    """ISO 639-1 code of the text's language: `declared` by the input if that is a code, else as it is detected."""
-    code = declared.partition("-")[0].strip().lower()
-    if len(code) == 2 and code.isalpha():
-        return code
-    fast, distance = detect_fast(text[:_SAMPLE])
-    return str(fast if distance <= _SURE else langid.classify(text[:_SAMPLE])[0])
 
 
 def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:

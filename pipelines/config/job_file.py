@@ -48,6 +48,12 @@ class Ingest(Section):
         "", description="refuse pages of this file's hosts and addresses, one a line: 'example.org', 'example.org/shop'"
     )
     language: str = Field("en", description="ISO 639-1 code of the pages to keep; '' keeps every language")
+    language_confidence: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="pages whose language has a lower probability are refused (language_unsure): 0.65, say; 0 refuses none",
+    )
     min_words: int = Field(30, ge=0, description="pages with fewer words of main text are refused")
     max_characters: Count = Field(1_000_000, description="pages with a longer main text are refused")
     require_title: bool = Field(True, description="refuse HTML pages without a title")

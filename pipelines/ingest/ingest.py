@@ -53,7 +53,7 @@ from schemas.corpus import Document
 from schemas.storage.remote import Remote
 from schemas.storage.store import remove_tree
 
-REVISION = 3
+REVISION = 4
 """Raised when the step's code changes so that the same input gives another output."""
 
 

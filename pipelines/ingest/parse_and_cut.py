@@ -48,6 +48,7 @@ def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: B
     """The rules of an [ingest] section; `domains` are those that are kept, None = all; pages of `blocked` are refused."""
     return DocumentRules(
         language=settings.language,
+        language_confidence=settings.language_confidence,
         min_words=settings.min_words,
         max_characters=settings.max_characters,
         require_title=settings.require_title,

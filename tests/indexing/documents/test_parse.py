@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.domains import domain_of
+from indexing.documents.language import language_of
 from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, decode, language_of, parse, word_count
+from indexing.documents.parse import DocumentRules, decode, parse, word_count
 from schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
@@ -25,6 +26,7 @@ GERMAN = (
     "Der Mond ist der einzige natürliche Satellit der Erde. Er umkreist sie in einem mittleren Abstand von 384.400 Kilometern, "
     "etwa dem Dreißigfachen ihres Durchmessers. Seine Schwerkraft verursacht die Gezeiten der Meere und macht den Tag länger."
 )
+TABLE = "Model A 12 V 3.5 A 40 W\nModel B 24 V 1.5 A 36 W\nModel C 12 V 5.0 A 60 W\nModel D 48 V 0.5 A 24 W"
 RULES = DocumentRules()
 
 
@@ -72,6 +74,7 @@ def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: Extra
         title="The Moon",
         text=ENGLISH,
         language="en",
+        language_confidence=language_of(ENGLISH, "").confidence,
         date="2020-01-02",
         source_file="in.warc.gz",
         source_offset=42,
@@ -102,6 +105,7 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
         (row(ENGLISH), DocumentRules(max_characters=100), "too_long", f"{len(ENGLISH)} characters; at most 100"),
         (html(page(GERMAN)), RULES, "language", "'de', not 'en'"),
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
+        (row(TABLE), DocumentRules(language="", language_confidence=0.5), "language_unsure", "0.0"),
         (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
         (html("<div>" * 20_000), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
     ],
@@ -182,16 +186,6 @@ def test_domains_are_those_that_one_can_register() -> None:
 
 def test_words_are_counted_in_scripts_without_blanks_too() -> None:
     assert [word_count(text) for text in ("two words", "月は地球の衛星", "")] == [2, 3, 0]
-
-
-def test_a_given_language_counts_if_it_is_one() -> None:
-    assert [language_of(ENGLISH, language) for language in ("de", "DE-at", "", "unknown", "english")] == [
-        "de",
-        "de",
-        "en",
-        "en",
-        "en",
-    ]
 
 
 @pytest.mark.skipif(not WEB.exists(), reason="the measuring data is not beside this checkout")

@@ -15,14 +15,11 @@ from indexing.labels.windows import SentenceLine, choose, choose_many, last_that
 from indexing.passages.passages import Splitter
 from pipelines.execution.parquet_folder import Folder
 from schemas.corpus import Document
+from tests.documents import document_of
 
 SPLITTER = Splitter()
 TEXT = "One two. Three four five.\nSix. Seven eight nine ten. Eleven twelve."  # sentences of 2 3 1 4 2 words
 SENTENCES = SPLITTER.sentences("d", TEXT)
-
-
-def document(text: str) -> Document:
-    return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 0, "", "")
 
 
 def word_limit(limit: int):
@@ -58,7 +55,7 @@ def test_windows_begin_at_or_before_the_sentence_and_reach_as_far_as_fits(labell
 
 
 def test_a_window_is_a_passage_that_may_cross_a_line_end() -> None:
-    window = passage(document(TEXT), SENTENCES, (1, 3))
+    window = passage(document_of(TEXT, title="A title"), SENTENCES, (1, 3))
     assert (window.passage_id, window.text) == ("d:9-30", "Three four five.\nSix.") and window.text == TEXT[9:30]
     assert [s.sentence_id for s in window.sentences] == ["d@9", "d@26"] and window.title == "A title"
 
@@ -91,7 +88,7 @@ def test_every_window_holds_its_sentence_within_the_places_and_the_limit_and_is_
     runs = windows(labelled, lambda n: last_that_fits(text, sentences, n, splitter(limit).fits), places)
     assert len(set(runs)) == len(runs) >= 1 and runs[0][0] == labelled
     for first, last in runs:
-        window = passage(document(text), sentences, (first, last))
+        window = passage(document_of(text), sentences, (first, last))
         assert window.sentences[labelled - first].sentence_id == sentences[labelled].sentence_id and labelled - first < places
         assert len(tokenizer()(window.text)) <= limit and window.text == text[window.start : window.end]
         assert last == len(sentences) or len(tokenizer()(text[window.start : sentences[last].end])) > limit

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from indexing.passages.passages import Splitter
 from schemas.corpus import Document, Passage, Sentence
+from tests.documents import document_of
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "data" / "corpus-wiki" / "documents.jsonl.gz"
 WORDS = st.sampled_from(
@@ -34,7 +35,7 @@ def tokenizer() -> spacy.tokenizer.Tokenizer:
 
 
 def document(text: str) -> Document:
-    return Document("d", "http://example.com/", "example.com", "A title", text, "en", "", "f", 7, "<urn:uuid:0>", "")
+    return document_of(text, url="http://example.com/", title="A title", source_offset=7, source_record="<urn:uuid:0>")
 
 
 def cut(text: str) -> list[str]:

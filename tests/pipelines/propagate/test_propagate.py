@@ -27,6 +27,7 @@ from pipelines.steps.chain import run_steps, steps_of
 from schemas.annotation import ResolvedLabel
 from schemas.corpus import Document, Passage, Rejected
 from schemas.labels import SentenceLabel, WindowLabel
+from tests.documents import document_of
 
 SPLITTER = Splitter(words=25)
 FITS = cache(Splitter(30).fits)
@@ -61,7 +62,7 @@ def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences",
         text = "".join(
             generator.choice(texts) + generator.choice([" ", "\n", "  ", " \n\n"]) for _ in range(generator.randrange(2, 40))
         )
-        pages.append(Document(f"doc{n:03d}", "", "", "", text.strip(), "en", "", "f", n, "", ""))
+        pages.append(document_of(text.strip(), doc_id=f"doc{n:03d}", source_offset=n))
     cut = [(document, splitter.split(document)) for document in pages]
     size = -(-documents // parts)
     chunks = [cut[first : first + size] for first in range(0, documents, size)]

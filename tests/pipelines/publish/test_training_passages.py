@@ -27,6 +27,7 @@ from pipelines.publish.training_passages import build, ingest_settings
 from schemas.corpus import Document, Passage, Question
 from schemas.labels import LabelledPassage, SentenceLabel
 from schemas.ranked import Hit
+from tests.documents import document_of
 
 SPLITTER = Splitter(words=12)
 
@@ -55,7 +56,7 @@ class World:
 
 def document(number: int, sentences: int) -> Document:
     text = " ".join(f"Sentence {n} of document {number} has some words." for n in range(sentences))
-    return Document(f"d{number:02d}", "", "", f"Title {number}", text, "en", "", "f", number, "", "")
+    return document_of(text, doc_id=f"d{number:02d}", title=f"Title {number}", source_offset=number)
 
 
 def by_split(built) -> dict[Split, list[LabelledPassage]]:

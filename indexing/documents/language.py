@@ -1,0 +1,61 @@
+"""The language of a text, in two looks, and how sure it is.
+
+The first look, Resiliparse's, ranks languages by the distance of the text's letters from theirs, in a fraction of a
+millisecond. It is believed where the nearest language is near and the next one clearly farther. Otherwise py3langid, a naive
+Bayes model that is ten to fifty times slower, gives the language and its probability.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from resiliparse.parse.lang import detect_fast
+
+_FIRST = 10_000  # characters that the first look reads
+_SECOND = 2_000  # characters that the second one reads
+_NEAR = 400  # distance up to which the first look may be believed
+_APART = 25  # distance by which the next language must be farther: all six mistakes on 765 real pages were nearer
+
+
+class Language(NamedTuple):
+    """A language, and how sure it is."""
+
+    code: str
+    """ISO 639-1, or 639-3 of languages that have none."""
+    confidence: float
+    """Its probability among all that the second look knows; 1 where the first look was believed, or the input says it."""
+
+
+def language_of(text: str, declared: str) -> Language:
+    """The text's language: `declared` by the input if that begins with a code of two letters, else as it is detected."""
+    code = declared.partition("-")[0].strip().lower()
+    return Language(code, 1.0) if len(code) == 2 and code.isalpha() else detected(text)
+
+
+def detected(text: str) -> Language:
+    nearest = detect_fast(text[:_FIRST], n_results=2)
+    match nearest:
+        case [(code, distance), (_, next_distance)] if distance <= _NEAR and next_distance >= distance + _APART:
+            return Language(str(code), 1.0)
+    code, probability = _identifier().classify(_longest_lines(text))
+    return Language(str(code), round(float(probability), 4))  # so that the last bits of a processor do not matter
+
+
+def _longest_lines(text: str) -> str:
+    """The start of the text's longest lines: prose, where there is some, and not the menu above it."""
+    lines: list[str] = []
+    left = _SECOND
+    for line in sorted(text.splitlines(), key=len, reverse=True):
+        if left <= 0:
+            break
+        lines.append(line[:left])
+        left -= len(line) + 1
+    return "\n".join(lines)
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    """py3langid's model, which comes with it, loaded once in a process."""
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
