@@ -22,7 +22,8 @@ from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
 from indexing.documents import html_text, near_duplicates
 from indexing.documents.exact_duplicates import id_keys
-from indexing.documents.parse import decode, word_count
+from indexing.documents.parse import decode
+from indexing.documents.quality import PageText
 from indexing.passages.text import fold, normalise
 
 SIMILARITY = 0.8
@@ -45,7 +46,7 @@ def texts_of(data: Path) -> list[str]:
             read += 1
             for title_and_text in extractors:
                 text = normalise(title_and_text(html)[1])
-                if word_count(text) >= MIN_WORDS:
+                if PageText(text).word_count >= MIN_WORDS:
                     texts.setdefault(fold(text), text)
     return list(texts.values())
 

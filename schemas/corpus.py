@@ -8,7 +8,28 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.record import Record, column, many, record
+from schemas.record import Record, column, many, one, record
+
+
+@record
+class TextMetrics(Record):
+    """Figures of a document's text, by which pages may be chosen; the rules of `ingest.quality` look at them and others.
+
+    Words are separated by blanks, but for those of `words`; a line is a paragraph, heading, list item or row of a table.
+    """
+
+    words: int = column(pa.int64(), "words as ingest.min_words counts them: in scripts without blanks two characters are one")
+    word_length: float = column(pa.float64(), "characters of a word, on average (Gopher: 3 to 10)")
+    stop_words: int = column(
+        pa.int32(), "how many of 'the', 'be', 'to', 'of', 'and', 'that', 'have', 'with' occur (Gopher: 2 or more)"
+    )
+    symbols: float = column(pa.float64(), "hash signs and ellipses for each word (Gopher: up to 0.1)")
+    alphabetic: float = column(pa.float64(), "share of the words that have a letter (Gopher: 0.8 or more)")
+    line_ends: float = column(pa.float64(), "share of the lines that end as a sentence does (FineWeb: 0.12 or more)")
+    short_lines: float = column(pa.float64(), "share of the lines of less than 30 characters (FineWeb: up to 0.67)")
+    repeated_lines: float = column(
+        pa.float64(), "share of the characters in lines that came before (Gopher: up to 0.2; FineWeb: 0.1)"
+    )
 
 
 @record
@@ -33,6 +54,7 @@ class Document(Record):
     )
     source_record: str = column(pa.string(), "WARC-Record-ID, or the id that JSONL and Parquet give; '' if it has none")
     text_hash: str = column(pa.string(), "32 hex digits of the SHA-256 of the text, letter case and white space folded")
+    metrics: TextMetrics = one(TextMetrics, "figures of the text")
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schemas.corpus import Document
+from schemas.corpus import Document, TextMetrics
 
 _PLAIN = Document(
     doc_id="d",
@@ -20,6 +20,7 @@ _PLAIN = Document(
     source_offset=0,
     source_record="",
     text_hash="",
+    metrics=TextMetrics(0, 0, 0, 0, 0, 0, 0, 0),
 )
 
 

@@ -19,7 +19,7 @@ from indexing.documents.domains import domain_of
 from indexing.documents.language import language_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
 from indexing.documents.personal_data import MaskName, masked
-from indexing.documents.quality import PresetName, refusal
+from indexing.documents.quality import PageText, PresetName, refusal
 from indexing.passages.text import fold, normalise, one_line, visible
 from schemas.corpus import Document, Rejected
 
@@ -27,8 +27,6 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _META_CHARSET = re.compile(
     rb"<meta[^>]{1,200}charset\s*=\s*[\"']?\s*([\w.:-]+)|<\?xml[^>]{1,100}encoding=[\"']([\w.:-]+)", re.I
 )
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # Thai, Lao, Burmese, Khmer, CJK
-_UNSPACED = re.compile(f"[{UNSPACED}]")
 _META = re.compile(r"<meta\b[^>]{1,1000}>", re.I)
 _ROBOTS = re.compile(r"\bname\s*=\s*[\"']?\s*robots\b", re.I)
 _CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.I)
@@ -79,15 +77,16 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         return _rejected(page, "no_title", "neither <title> nor og:title nor <h1>")
     if len(text) > rules.max_characters:
         return _rejected(page, "too_long", f"{len(text)} characters; at most {rules.max_characters}")
-    words = word_count(text)
-    if words < rules.min_words:
-        return _rejected(page, "too_short", f"{words} words; at least {rules.min_words}")
+    content = PageText(text)
+    if content.word_count < rules.min_words:
+        return _rejected(page, "too_short", f"{content.word_count} words; at least {rules.min_words}")
     language, confidence = language_of(text, page.language)
+    content.language = language
     if rules.language and language != rules.language:
         return _rejected(page, "language", f"{language!r}, not {rules.language!r}")
     if confidence < rules.language_confidence:
         return _rejected(page, "language_unsure", f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}")
-    if refused := refusal(text, language, rules.quality):
+    if refused := refusal(content, rules.quality):
         return _rejected(page, *refused)
     return Document(
         doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
@@ -102,6 +101,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         source_offset=page.source_offset,
         source_record=page.source_record,
         text_hash=hashlib.sha256(fold(text).encode()).hexdigest()[:32],
+        metrics=content.metrics(),
     )
 
 
@@ -150,14 +150,6 @@ def noindex(html: str) -> str:
             if {"noindex", "none"} & set(words):
                 return " ".join(tag.split())[:200]
     return ""
-
-
-def word_count(text: str) -> int:
-    """Words between white space; in scripts that are written without it, two characters count as a word."""
-    words = len(text.split())
-    if text.isascii():
-        return words
-    return max(words, len(_UNSPACED.findall(text)) // 2)
 
 
 def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:

@@ -1,4 +1,6 @@
-"""Rules about a page's text by which corpora were cleaned, as presets; a page that breaks one is refused with the rule's name.
+"""Figures of a page's text, and rules about them by which corpora were cleaned, as presets.
+
+A page that breaks a rule is refused with the rule's name.
 
 - `c4`: Raffel et al., Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer, JMLR 2020, section 2.2
 - `gopher`: Rae et al., Scaling Language Models, 2021, appendix A.1: quality filtering, and repetition removal (table A1)
@@ -17,7 +19,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from indexing.passages.text import UNSPACED
+from schemas.corpus import TextMetrics
+
 PresetName: TypeAlias = Literal["c4", "gopher", "fineweb"]
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 _TERMINAL = (".", "?", "!", '"', "”", "'", "’")
 _SENTENCE_END = re.compile(r"[.?!][\"”'’)]*(?=\s|$)")
 _BULLETS = ("•", "‣", "●", "▪", "-", "*", "–")
@@ -28,9 +34,10 @@ _REPEATED_RUNS = {5: 0.15, 6: 0.14, 7: 0.13, 8: 0.12, 9: 0.11, 10: 0.10}  # the 
 
 
 class PageText:
-    """A text with what the rules count in it."""
+    """A text with what is counted in it, each figure once."""
 
-    def __init__(self, text: str, language: str) -> None:
+    def __init__(self, text: str, language: str = "") -> None:
+        """`language`, an ISO 639-1 code, may be set later: only Gopher's rule about stop words asks for it."""
         self.text, self.language = text, language
 
     @cached_property
@@ -40,6 +47,53 @@ class PageText:
     @cached_property
     def words(self) -> list[str]:
         return self.text.split()
+
+    @cached_property
+    def word_count(self) -> int:
+        """Words between blanks; in scripts that are written without them, two characters count as a word."""
+        unspaced = 0 if self.text.isascii() else len(_UNSPACED.findall(self.text)) // 2
+        return max(len(self.words), unspaced)
+
+    def metrics(self) -> TextMetrics:
+        return TextMetrics(
+            words=self.word_count,
+            word_length=self.word_length,
+            stop_words=self.stop_words,
+            symbols=self.symbols,
+            alphabetic=self.alphabetic,
+            line_ends=self.line_ends,
+            short_lines=self.short_lines,
+            repeated_lines=self.repeated_characters,
+        )
+
+    @cached_property
+    def word_length(self) -> float:
+        return self.letters / max(1, len(self.words))
+
+    @cached_property
+    def stop_words(self) -> int:
+        return len(_STOP_WORDS & {word.lower() for word in self.words})
+
+    @cached_property
+    def symbols(self) -> float:
+        return (self.text.count("#") + sum(map(self.text.count, _ELLIPSES))) / max(1, len(self.words))
+
+    @cached_property
+    def alphabetic(self) -> float:
+        return sum(word[0].isalpha() or any(map(str.isalpha, word)) for word in self.words) / max(1, len(self.words))
+
+    @cached_property
+    def line_ends(self) -> float:
+        return self.share_of_lines(lambda line: line.endswith(_TERMINAL))
+
+    @cached_property
+    def short_lines(self) -> float:
+        return self.share_of_lines(lambda line: len(line) < 30)
+
+    @cached_property
+    def repeated_characters(self) -> float:
+        """The share of the characters in lines that came before."""
+        return self.repeated_lines[1] / max(1, len(self.text))
 
     def share_of_lines(self, holds: Callable[[str], object]) -> float:
         return sum(bool(holds(line)) for line in self.lines) / max(1, len(self.lines))
@@ -98,9 +152,7 @@ def _c4_sentences(page: PageText) -> str:
 
 
 def _gopher_stop_words(page: PageText) -> str:
-    if page.language != "en":
-        return ""
-    return _least(len(_STOP_WORDS & {word.lower() for word in page.words}), 2, "of eight frequent English words")
+    return _least(page.stop_words, 2, "of eight frequent English words") if page.language == "en" else ""
 
 
 def _gopher_words(page: PageText) -> str:
@@ -108,13 +160,8 @@ def _gopher_words(page: PageText) -> str:
 
 
 def _gopher_word_length(page: PageText) -> str:
-    mean = page.letters / max(1, len(page.words))
-    return _least(mean, 3, "characters in a word on average") or _most(mean, 10, "characters in a word on average")
-
-
-def _gopher_symbols(page: PageText) -> str:
-    symbols = page.text.count("#") + sum(map(page.text.count, _ELLIPSES))
-    return _most(symbols / max(1, len(page.words)), 0.1, "hash signs and ellipses for a word")
+    what = "characters in a word on average"
+    return _least(page.word_length, 3, what) or _most(page.word_length, 10, what)
 
 
 def _gopher_repeated_runs(page: PageText) -> str:
@@ -126,11 +173,6 @@ def _gopher_repeated_runs(page: PageText) -> str:
     return next((wrong for shares in (top, repeated) for wrong in shares if wrong), "")
 
 
-def _alphabetic(page: PageText) -> str:
-    words = sum(any(map(str.isalpha, word)) for word in page.words)
-    return _least(words / max(1, len(page.words)), 0.8, "of the words have a letter")
-
-
 PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
     "c4": {
         "lorem_ipsum": lambda page: "'lorem ipsum' is in it" if "lorem ipsum" in page.text.lower() else "",
@@ -140,37 +182,33 @@ PRESETS: Mapping[PresetName, Mapping[str, Rule]] = {
     "gopher": {
         "words": _gopher_words,
         "word_length": _gopher_word_length,
-        "symbols": _gopher_symbols,
+        "symbols": lambda page: _most(page.symbols, 0.1, "hash signs and ellipses for a word"),
         "bullets": lambda page: _most(
             page.share_of_lines(lambda line: line.startswith(_BULLETS)), 0.9, "of the lines have a bullet"
         ),
         "ellipses": lambda page: _most(
             page.share_of_lines(lambda line: line.endswith(_ELLIPSES)), 0.3, "of the lines end with …"
         ),
-        "alphabetic": _alphabetic,
+        "alphabetic": lambda page: _least(page.alphabetic, 0.8, "of the words have a letter"),
         "stop_words": _gopher_stop_words,
         "repeated_lines": lambda page: (
             _most(page.repeated_lines[0] / max(1, len(page.lines)), 0.3, "of the lines came before")
-            or _most(page.repeated_lines[1] / max(1, len(page.text)), 0.2, "of the characters in lines that came before")
+            or _most(page.repeated_characters, 0.2, "of the characters in lines that came before")
         ),
         "repeated_runs": _gopher_repeated_runs,
     },
     "fineweb": {
-        "line_ends": lambda page: _least(
-            page.share_of_lines(lambda line: line.endswith(_TERMINAL)), 0.12, "of the lines end as a sentence does"
-        ),
-        "repeated_lines": lambda page: _most(
-            page.repeated_lines[1] / max(1, len(page.text)), 0.1, "of the characters in lines that came before"
-        ),
-        "short_lines": lambda page: _most(page.share_of_lines(lambda line: len(line) < 30), 0.67, "of the lines are short"),
+        "line_ends": lambda page: _least(page.line_ends, 0.12, "of the lines end as a sentence does"),
+        "repeated_lines": lambda page: _most(page.repeated_characters, 0.1, "of the characters in lines that came before"),
+        "short_lines": lambda page: _most(page.short_lines, 0.67, "of the lines are short"),
     },
 }
 """Preset -> its rules, in the order in which they are asked."""
 
 
-def refusal(text: str, language: str, presets: Sequence[PresetName]) -> tuple[str, str] | None:
+def refusal(page: PageText, presets: Sequence[PresetName]) -> tuple[str, str] | None:
     """(reason, detail) of the first rule that a page breaks, such as ('gopher_words', '12 words; at least 50'); else None."""
-    return next(_broken(PageText(text, language), presets), None)
+    return next(_broken(page, presets), None)
 
 
 def _broken(page: PageText, presets: Sequence[PresetName]) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from schemas.record import Record
 SNAPSHOT = Path(__file__).with_name("snapshots.json")
 RECORDS: list[type[Record]] = [
     corpus.Document,
+    corpus.TextMetrics,
     corpus.Sentence,
     corpus.Passage,
     corpus.Question,

@@ -14,7 +14,8 @@ from indexing.crawl.raw_page import RawPage
 from indexing.documents.domains import domain_of
 from indexing.documents.language import language_of
 from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, decode, parse, word_count
+from indexing.documents.parse import DocumentRules, decode, parse
+from indexing.documents.quality import PageText
 from schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
@@ -80,6 +81,7 @@ def test_a_page_becomes_a_document_that_says_where_it_came_from(extractor: Extra
         source_offset=42,
         source_record="<urn:uuid:1>",
         text_hash=hashlib.sha256(ENGLISH.lower().encode()).hexdigest()[:32],
+        metrics=PageText(ENGLISH).metrics(),
     )
 
 
@@ -182,10 +184,6 @@ def test_domains_are_those_that_one_can_register() -> None:
     assert [domain_of(f"http://{host}/") for host in ("a.b.unlisted", "b.unlisted", "a..b", "[::1]")] == ["b.unlisted"] * 2 + [
         ""
     ] * 2
-
-
-def test_words_are_counted_in_scripts_without_blanks_too() -> None:
-    assert [word_count(text) for text in ("two words", "月は地球の衛星", "")] == [2, 3, 0]
 
 
 @pytest.mark.skipif(not WEB.exists(), reason="the measuring data is not beside this checkout")

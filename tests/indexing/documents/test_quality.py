@@ -18,8 +18,10 @@ def plain(words: int) -> str:
 
 
 def test_a_page_of_prose_keeps_all_presets() -> None:
-    assert refusal(plain(140) + ".\n" + plain(9) + ", and so it is. Yes, it is! Is it?", "en", ["c4", "fineweb"]) is None
-    assert refusal(plain(140), "en", ["gopher"]) is None
+    assert (
+        refusal(PageText(plain(140) + ".\n" + plain(9) + ", and so it is. Yes, it is! Is it?", "en"), ["c4", "fineweb"]) is None
+    )
+    assert refusal(PageText(plain(140), "en"), ["gopher"]) is None
 
 
 @pytest.mark.parametrize(
@@ -44,9 +46,10 @@ def test_a_page_of_prose_keeps_all_presets() -> None:
     ],
 )
 def test_a_page_that_breaks_a_rule_is_refused_by_its_name(preset: PresetName, rule: str, text: str, figure: str) -> None:
-    wrong = PRESETS[preset][rule](PageText(text, "en"))
+    page = PageText(text, "en")
+    wrong = PRESETS[preset][rule](page)
     assert figure in wrong
-    assert refusal(text, "en", [preset]) == (f"{preset}_{rule}", wrong)
+    assert refusal(page, [preset]) == (f"{preset}_{rule}", wrong)
 
 
 def test_repeated_runs_count_each_character_once() -> None:
@@ -58,5 +61,41 @@ def test_repeated_runs_count_each_character_once() -> None:
 
 def test_english_words_are_asked_of_english_pages_only() -> None:
     text = " ".join(WORDS[:60])
-    assert refusal(text, "de", ["gopher"]) is None
-    assert refusal("", "en", []) is None
+    assert refusal(PageText(text, "de"), ["gopher"]) is None
+    assert refusal(PageText("", "en"), []) is None
+
+
+def test_metrics_are_counted_in_the_text() -> None:
+    text = "# The Moon of the Earth…\nIt is to be seen.\nIt is to be seen.\n12 345 ..."
+    metrics = PageText(text).metrics()
+    words, characters = len(text.split()), len(text.replace(" ", "").replace("\n", ""))
+    assert (metrics.words, metrics.word_length, metrics.stop_words) == (words, characters / words, 4)  # the, of, to, be
+    assert metrics.symbols == 3 / words and metrics.alphabetic == (words - 4) / words
+    assert (metrics.line_ends, metrics.short_lines) == (3 / 4, 1.0)
+    assert metrics.repeated_lines == len("It is to be seen.") / len(text)
+
+
+def test_a_text_without_words_has_metrics() -> None:
+    assert set(PageText("").metrics().to_dict().values()) == {0}
+
+
+def test_words_are_counted_in_scripts_without_blanks_too() -> None:
+    assert [PageText(text).word_count for text in ("two words", "月は地球の衛星", "")] == [2, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("preset", "rule", "column", "text"),
+    [
+        ("gopher", "word_length", "word_length", "the of " + "ab " * 60),
+        ("gopher", "symbols", "symbols", plain(60) + " # # # # # # #"),
+        ("gopher", "alphabetic", "alphabetic", plain(60) + " 12345" * 20),
+        ("fineweb", "line_ends", "line_ends", "\n".join([*WORDS[:60], "So."])),
+        ("fineweb", "short_lines", "short_lines", "A short line.\nAnother one.\nAnd a third one."),
+        ("fineweb", "repeated_lines", "repeated_lines", (GOOD + "\n") * 2),
+    ],
+)
+def test_a_rule_names_the_figure_of_its_column(preset: PresetName, rule: str, column: str, text: str) -> None:
+    page = PageText(text, "en")
+    figure = getattr(page.metrics(), column)
+    assert figure != getattr(PageText(plain(140)).metrics(), column)
+    assert PRESETS[preset][rule](page).startswith(f"{figure:.4g} ")
