@@ -7,30 +7,28 @@ What is row-wise (the linear layers, normalisation, GELU) is computed in inferen
 rows, since libraries choose their kernels by shape: so a text's encoding does not depend on the other texts of its batch. The
 last rows go through a smaller window if this machine computes the very same bits with it, and with as many threads as it has,
 which is tried once per shape.
-Attention is computed per run of texts of one length, on CUDA over all texts at once.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast
 
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ranking.checkpoint import load_weights
-from ranking.devices import fast, reads_all_lengths
-from ranking.transformer.dropout import dropped
+from ranking.devices import fast
+from ranking.transformer.attention import attend, dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
@@ -54,6 +52,8 @@ class LayeredEncoder(nn.Module):
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
         self._tokens_at_once = 0  # 0 = what suits the device
+        self.recomputes = False
+        """Whether learning computes each layer a second time for its gradient, and keeps of the first time only its input."""
         if self.words.weight.is_meta:
             return
         for module in self.modules():
@@ -119,7 +119,7 @@ class LayeredEncoder(nn.Module):
         `first_only`: → of each text's first token alone [texts, d], the same bits for less of the last layer's work.
         """
         if torch.is_grad_enabled() or not len(layers):
-            return _run(layers, hidden, tokens, first_only)
+            return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
         while text < len(tokens.lengths):
             rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
@@ -156,9 +156,10 @@ class LayeredEncoder(nn.Module):
         return encoder.requires_grad_(False).eval()
 
 
-def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool) -> Tensor:
+def _run(layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool, recompute: bool = False) -> Tensor:
     for n, layer in enumerate(layers, 1):
-        hidden = layer(hidden, tokens, first_only and n == len(layers))
+        run = partial(checkpoint, layer, use_reentrant=False) if recompute else layer
+        hidden = run(hidden, tokens, first_only and n == len(layers))
     return hidden
 
 
@@ -200,34 +201,6 @@ class Layer(nn.Module):
 
     def _drop(self, x: Tensor) -> Tensor:
         return dropped(x, self.shape.dropout if self.training else 0.0)
-
-
-def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
-    """Each token over its own text: queries, keys and values side by side [n, 3 d] → [n, d].
-
-    On graphics cards from Ampere on texts of all lengths at once, in half precision and without dropout; else by length.
-    """
-    halved = projected.is_cuda and projected.dtype != torch.float32
-    if halved and len(projected) and not dropout and reads_all_lengths(projected.device):
-        from torch.nn.attention.varlen import varlen_attn
-
-        query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)
-        longest = int(tokens.lengths.max())
-        # One split, or a text's sums would be cut by the longest text of its batch.
-        over = varlen_attn(query, key, value, tokens.starts, tokens.starts, longest, longest, num_splits=1)
-        return cast(Tensor, over).flatten(1)
-    spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
-    parts = []
-    for group in tokens.by_length(projected):
-        texts, length = group.shape[:2]
-        query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        if spelt_out:
-            weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
-            over = dropped(weights, dropout) @ value
-        else:
-            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
-        parts.append(over.transpose(1, 2).reshape(texts * length, -1))
-    return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
 
 def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:

@@ -49,6 +49,12 @@ class Packed:
         rows = np.concatenate(([0], np.cumsum(self.lengths)))
         return [(int(rows[a]), int(b - a), int(self.lengths[a])) for a, b in pairwise(edges)]
 
+    @cached_property
+    def places(self) -> Tensor:
+        """[n]: the row of each token where all texts are filled up to the longest."""
+        first = np.arange(len(self.lengths)) * self.lengths.max(initial=0)
+        return sent(torch.from_numpy(ranges(first, self.lengths)), self.ids.device)
+
     def by_length(self, rows: Tensor) -> list[Tensor]:
         """[n, …] → [texts, length, …] of each run of texts of one length.
 

@@ -19,7 +19,7 @@ from indexing.shards.dense import find_model
 from pipelines.steps.models import precision_of
 from ranking.devices import fast
 from ranking.transformer import encoder as module
-from ranking.transformer.dropout import dropped
+from ranking.transformer.attention import attend_filled_up, dropped
 from ranking.transformer.encoder import LayeredEncoder, exact_windows
 from ranking.transformer.huggingface import Shape, translated
 from ranking.transformer.packing import Packed, Tokeniser
@@ -460,6 +460,57 @@ def test_it_learns_under_autocast_with_dropout(folders: dict[str, Path]) -> None
         losses.append(loss.item())
     assert len({round(value, 6) for value in losses}) > 10  # dropout
     assert np.mean(losses[-5:]) < 0.5 * np.mean(losses[:5])
+
+
+def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_length(folders: dict[str, Path]) -> None:
+    """What a graphics card learns by is what a processor learns by."""
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack(np.random.default_rng(0).permutation(len(PAIRS)))
+    torch.manual_seed(0)
+    drawn = torch.randn(len(tokens.ids), 3 * 32)
+    outputs, gradients = [], []
+    for attention in (module.attend, attend_filled_up):
+        projected = drawn.clone().requires_grad_()
+        over = attention(projected, tokens, 4, 0.0)
+        torch.autograd.backward(over.square().sum())
+        assert projected.grad is not None
+        outputs.append(over.detach())
+        gradients.append(projected.grad)
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=0, atol=1e-6)
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=0, atol=1e-5)
+    assert outputs[0].std() > 0.1 and len(tokens.groups) > 20
+
+
+def test_attention_over_texts_that_are_filled_up_drops_its_share_of_the_weights(folders: dict[str, Path]) -> None:
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
+    projected = torch.ones(len(tokens.ids), 3 * 32)  # each token sees the mean of ones
+    torch.manual_seed(0)
+    over = attend_filled_up(projected, tokens, 4, 0.5)
+    assert over.std() > 0.1 and over.mean().item() == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+def test_layers_that_are_computed_again_learn_the_same_and_keep_less(folders: dict[str, Path], first_only: bool) -> None:
+    encoder = LayeredEncoder.load(folders["bert"]).train()
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
+    kept, gradients = [], []
+    for encoder.recomputes in (False, True):
+        size = 0
+
+        def keep(tensor: Tensor) -> Tensor:
+            nonlocal size
+            size += tensor.numel()
+            return tensor
+
+        encoder.zero_grad()
+        torch.manual_seed(0)  # of the dropout
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            hidden = encoder.run_through(encoder.layers, encoder.embed(tokens), tokens, first_only)
+        kept.append(size)
+        torch.autograd.backward(hidden.square().sum())
+        gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
+    assert encoder.shape.dropout > 0 and kept[1] < kept[0] / 5
+    assert gradients[0].keys() == gradients[1].keys()
+    assert all(torch.equal(gradient, gradients[1][name]) for name, gradient in gradients[0].items())
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4_001, 100_000])

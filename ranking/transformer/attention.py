@@ -1,0 +1,73 @@
+"""Attention over packed texts, each token over its own text; and dropout, with fewer random numbers on a processor.
+
+| | attention |
+|---|---|
+| a card from Ampere on, in half precision, without dropout | PyTorch's over texts of all lengths, without padding |
+| any card that learns otherwise: with dropout, in fp32, or before Ampere | one fused call, texts filled up to the longest |
+| any card that serves otherwise | a fused call for each run of texts of one length, whose bits no other text changes |
+| a processor | the same; where it learns, spelt out: PyTorch's kernels are slow at that |
+"""
+
+from __future__ import annotations
+
+import math
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ranking.devices import reads_all_lengths
+from ranking.transformer.packing import Packed
+
+
+def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
+    """Queries, keys and values of all tokens side by side [n, 3 d] → what each token sees of its text [n, d]."""
+    halved = projected.is_cuda and projected.dtype != torch.float32
+    if halved and len(projected) and not dropout and reads_all_lengths(projected.device):
+        from torch.nn.attention.varlen import varlen_attn
+
+        query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)
+        longest = int(tokens.lengths.max())
+        # One split, or a text's sums would be cut by the longest text of its batch.
+        over = varlen_attn(query, key, value, tokens.starts, tokens.starts, longest, longest, num_splits=1)
+        return cast(Tensor, over).flatten(1)
+    if projected.is_cuda and torch.is_grad_enabled() and len(projected):
+        return attend_filled_up(projected, tokens, heads, dropout)
+    return _attend_by_length(projected, tokens, heads, dropout)
+
+
+def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
+    """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is filled up."""
+    texts, longest = len(tokens.lengths), int(tokens.lengths.max())
+    filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
+    query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+    there = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]  # [texts, longest]
+    over = F.scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None], dropout_p=dropout)
+    return over.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
+
+
+def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
+    spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
+    parts = []
+    for group in tokens.by_length(projected):
+        texts, length = group.shape[:2]
+        query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        if spelt_out:
+            weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
+            over = dropped(weights, dropout) @ value
+        else:
+            over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
+        parts.append(over.transpose(1, 2).reshape(texts * length, -1))
+    return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
+
+
+def dropped(x: Tensor, share: float) -> Tensor:
+    """Dropout. On a CPU, where drawing the numbers is a fifth of a training step, each random number of 64 bits decides over
+    four elements; so the share is exact to 1 in 65,536."""
+    if not share or x.is_cuda:
+        return F.dropout(x, share)
+    numbers = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(torch.iinfo(torch.int64).min, None)
+    least = round(share * 2**16) - 2**15
+    kept = numbers.view(torch.int16)[: x.numel()].view(x.shape) >= least
+    return x * kept.to(x.dtype).mul_(1 / (1 - share))
