@@ -96,8 +96,14 @@ class Train(Section):
     patience: int | None = Field(
         None, ge=1, description="evaluations without a better dev score after which training stops; never if absent"
     )
-    precision: Literal["fp32", "bf16"] = Field(
-        "fp32", description="precision of the matrix products; bf16 is faster on processors that have it in hardware"
+    precision: Literal["fp32", "bf16", "fp16"] = Field(
+        "fp32",
+        description="precision of the matrix products; bf16 is faster on processors and graphics cards that have it in "
+        "hardware, fp16 on cards before Ampere",
+    )
+    accumulate: Count | None = Field(
+        None,
+        description="batches of one step, whose mean gradient it takes; processes of torchrun share them. 1 if absent",
     )
     metric: str = Field("MAP", description="dev score: MAP, MRR, P@k, nDCG@k")
     protocol: Literal["raw", "answerable", "clean"] = Field("answerable", description="which dev questions count")

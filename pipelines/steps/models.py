@@ -56,11 +56,11 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
     return "bf16" if torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
 
 
-def emulates_bf16(device: str) -> bool:
-    """Whether bf16 is computed without hardware for it, which takes several times as long as fp32."""
+def emulates(precision: Literal["bf16", "fp16"], device: str) -> bool:
+    """Whether it is computed without hardware for it, which takes several times as long as fp32."""
     import torch
 
-    return device == "cpu" and not any(there for name, there in torch.cpu.get_capabilities().items() if "bf16" in name)
+    return device == "cpu" and not any(there for name, there in torch.cpu.get_capabilities().items() if precision in name)
 
 
 def use_threads(threads: int = WORKER_THREADS) -> None:

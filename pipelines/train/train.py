@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,15 @@ from pipelines.execution.progress import print_line, progress, reading
 from pipelines.inputs.tables import passage_rows
 from pipelines.inputs.text_lines import lines
 from pipelines.revision import code_version
-from pipelines.steps.models import device_of, emulates_bf16, use_threads
+from pipelines.steps.models import device_of, emulates, use_threads
 from pipelines.train.teachers import table_file, teach
 from ranking.entry import file_keys, file_names, resolve
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.inputs import Built, TrainingInputs
-from ranking.training.loop import Dev, Progress, Recipe, Task, train
+from ranking.training.loop import Progress, Recipe, train
 from ranking.training.state import STATE, History, begun, finished
+from ranking.training.steps.processes import NoCard, Processes, together
+from ranking.training.steps.speed import Speed
 from schemas.atomic_files import WrongShape, sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
@@ -39,7 +41,8 @@ CARD, WEIGHTS = "README.md", "model.safetensors"
 
 
 def run(job: TrainJob, out: Path) -> Iterator[str]:
-    """Train into `out`, or continue there; yields lines for people.
+    """Train into `out`, or continue there; yields lines for people. Under torchrun each process trains, and the first alone
+    writes and yields.
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another process trains
     there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be had.
@@ -51,8 +54,16 @@ def run(job: TrainJob, out: Path) -> Iterator[str]:
     digests = {str(file): sha256(file) for file in files}
     decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
     fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
-    with claimed(out):
-        yield from _run(job, out, digests, History(fingerprint, settings=_decisive(job, digests)))
+    new = History(fingerprint, settings=_decisive(job, digests))
+    try:
+        with together(device_of(job.train.device)) as processes:
+            if processes.rank == 0:
+                with claimed(out):
+                    yield from _run(job, out, digests, new, processes)
+            else:
+                deque(_run(job, out, digests, new, processes), maxlen=0)  # the first process says it all
+    except NoCard as e:
+        raise JobError(str(e), SETTINGS) from None
 
 
 def _files(job: TrainJob) -> Iterator[Path]:
@@ -68,13 +79,13 @@ def _files(job: TrainJob) -> Iterator[Path]:
         yield from (table_file(job.path(table)) for table in job.distil.tables)
 
 
-def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History) -> Iterator[str]:
+def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, processes: Processes) -> Iterator[str]:
     try:
         done = finished(out)
         there = done or begun(out)
     except WrongShape as e:
         raise JobError(f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA) from None
-    others = [path for path in out.iterdir() if path.name != LOCK]
+    others = [path for path in out.iterdir() if path.name != LOCK] if processes.rank == 0 else []
     if others and there is None and not (out / STATE).is_dir():
         raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
     if there is not None and there.fingerprint != new.fingerprint:
@@ -96,17 +107,17 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History) -> 
         built = build(job, learn, dev, logits)
     except ValueError as e:
         raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
-    if job.train.precision == "bf16" and emulates_bf16(device_of(job.train.device)):
-        yield "train.precision = 'bf16', which this processor only emulates: 'fp32' is several times as fast here"
+    precision = job.train.precision
+    if precision != "fp32" and emulates(precision, device_of(job.train.device)):
+        yield f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times as fast here"
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
-    began = time.monotonic()
     try:
-        history = _watched(built.task, built.dev, _recipe(job), out, new)
+        history, speed = _watched(built, _recipe(job), out, new, processes)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
-    seconds = time.monotonic() - began
-    write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, seconds)) + "\n")
+    if processes.rank == 0:
+        write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, speed)) + "\n")
     yield _summary(job, history)
 
 
@@ -137,7 +148,7 @@ def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Seque
 
 
 def _recipe(job: TrainJob) -> Recipe:
-    return Recipe(**job.train.model_dump(exclude={"batch", "threads", "device"}))
+    return Recipe(**job.train.model_dump(exclude={"batch", "threads", "device"}, exclude_none=True))
 
 
 def _distillation(job: TrainJob) -> Distillation:
@@ -153,19 +164,25 @@ def _distillation(job: TrainJob) -> Distillation:
         raise ValueError(f"distil: {e}") from e
 
 
-def _watched(task: Task, dev: Dev, recipe: Recipe, out: Path, new: History) -> History:
+def _watched(built: Built, recipe: Recipe, out: Path, new: History, processes: Processes) -> tuple[History, Speed]:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
+    task, speed = built.task, Speed(built.tokens * recipe.accumulate)
     now = Progress(0, 1, 0.0, None, None)
 
     def report(state: Progress) -> None:
         nonlocal now
         now = state
+        speed.hear(state)
         if state.dev is not None:
-            line = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
-            print_line(json.dumps({**line, f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}))
+            line: dict[str, float] = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
+            line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}
+            print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
 
-    with progress("train", task.steps * recipe.epochs, lambda: now.step, what="steps"):
-        return train(task, dev, recipe, out, new.fingerprint, report, new.settings)
+    if processes.rank:
+        return train(task, built.dev, recipe, out, new.fingerprint, processes=processes), speed
+    with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
+        history = train(task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes)
+    return history, speed
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:
@@ -237,7 +254,7 @@ def _without_folders(job: TrainJob) -> dict[str, Any]:
 
 
 def _card(
-    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], description: str, seconds: float
+    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], description: str, speed: Speed
 ) -> Iterator[str]:
     best = history.best
     assert best is not None
@@ -250,7 +267,7 @@ def _card(
     yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
     score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
     yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
-    yield f"- {seconds:.0f} s of training since its last start, torch {torch.__version__}."
+    yield f"- {speed}, torch {torch.__version__}."
     yield ""
     yield "| step | epoch | loss | dev |"
     yield "|---|---|---|---|"

@@ -145,9 +145,11 @@ def tokeniser_of(settings: BodySettings, start: Start) -> Tokeniser:
     return Tokeniser(start.folder, min(settings.limit, start.encoder.shape.positions))
 
 
-def prepare(model: nn.Module, device: str, train_words: bool) -> None:
-    """Move a model to the device and let all of it learn; its word embeddings only with `train_words`."""
+def prepare(model: nn.Module, device: str, train_words: bool, recompute: bool | None = False) -> None:
+    """Move a model to the device and let all of it learn; its word embeddings only with `train_words`. `recompute`: with less
+    memory, and more work."""
     model.requires_grad_().to(torch.device(device))
     for module in model.modules():
         if isinstance(module, LayeredEncoder):
             module.words.requires_grad_(train_words)
+            module.recomputes = bool(recompute)

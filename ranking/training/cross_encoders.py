@@ -124,6 +124,7 @@ class PairTask:
         """Answered, but without a wrong candidate, where the loss is over groups."""
         self._groups = Groups(groups, self._pairs.lengths, options.tokens)
         self.steps: int = self._groups.steps
+        self.tokens = self._groups.tokens / self.steps  # of a mean batch
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:

@@ -63,6 +63,8 @@ class Groups:
                 "that, a lower limit, or fewer negatives"
             )
         # No step may be empty, whatever is drawn: so the shortest epoch must have the longest group's tokens for each step.
+        self.tokens = float(mean.sum())
+        """Of a mean epoch."""
         self.steps: int = max(1, min(-(-round(mean.sum()) // tokens), int(least.sum()) // self.longest))
 
     def epoch(self, random: np.random.Generator) -> list[tuple[Numbers, Numbers]]:

@@ -59,6 +59,8 @@ class Built(NamedTuple):
     dev: Dev
     description: str
     """A line for people: what it begins with, and what was left out of the texts."""
+    tokens: float = 0.0
+    """Of a mean batch, for people; 0 where no transformer learns."""
 
 
 def missing(counts: Mapping[str, int]) -> str:

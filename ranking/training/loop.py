@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
@@ -22,6 +21,8 @@ from ranking.evaluation import metrics as measures
 from ranking.lists import ranked_list
 from ranking.reranker import naming
 from ranking.training.state import STATE, Evaluated, History, keep, publish, resume
+from ranking.training.steps.processes import ALONE, Processes
+from ranking.training.steps.update import Precision, Updates
 from schemas.labels import LabelledCandidate
 from schemas.ranked import RankedList
 
@@ -76,11 +77,17 @@ class Recipe:
     """Steps between evaluations; 0 = one at the end of each epoch."""
     patience: int | None = None
     """Evaluations without a better dev score after which training stops; None = never."""
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Precision = "fp32"
     """Of the matrix products; weights, sums and losses are fp32 in any case."""
+    accumulate: int = 1
+    """Batches of a step, the mean of whose gradients it takes."""
     metric: str = "MAP"
     protocol: measures.Protocol = "answerable"
     seed: int = 0
+
+    def steps(self, batches: int) -> int:
+        """Steps of an epoch that has this number of batches."""
+        return -(-batches // self.accumulate)
 
     def rate(self, step: int, steps: int) -> float:
         """The learning rate at `step` (from 0) of `steps`."""
@@ -149,41 +156,41 @@ def train(
     fingerprint: str,
     report: Callable[[Progress], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
+    processes: Processes = ALONE,
 ) -> History:
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
     `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so that
     people can be told what differs. `report` is called after each step
-    and each evaluation. Raises ValueError if the folder holds another training, or the loss is no number (with the step);
-    ScoreNotFinite if a dev score is none (with the step, the question and the candidate).
+    and each evaluation. Of several `processes` the first alone evaluates and writes; all need to see the folder. Raises
+    ValueError if the folder holds another training, or the loss is no number (with the step); ScoreNotFinite if a dev score is
+    none (with the step, the question and the candidate).
     """
     torch.manual_seed(recipe.seed)
-    total = task.steps * recipe.epochs
-    every = recipe.evaluate_every or task.steps
+    of_epoch, device = recipe.steps(task.steps), next(task.model.parameters()).device
+    total = of_epoch * recipe.epochs
+    every = recipe.evaluate_every or of_epoch
     multiples, groups = zip(*task.rates, strict=True)
-    parameters = [parameter for group in groups for parameter in group]
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
-    autocast = torch.autocast(parameters[0].device.type, torch.bfloat16, enabled=recipe.precision == "bf16")
+    updates = Updates(
+        optimizer,
+        precision=recipe.precision,
+        clip=recipe.clip,
+        batches=recipe.accumulate,
+        processes=processes,
+        seed=recipe.seed,
+    )
     state = folder / STATE
-    history = resume(state, task.model, optimizer, fingerprint, settings)
+    history = resume(state, task.model, optimizer, fingerprint, settings, updates.scaler)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
-        epoch, done = divmod(history.step, task.steps)
+        epoch, done = divmod(history.step, of_epoch)
         task.model.train()
-        for batch in islice(task.batches(epoch), done, None):
+        for batches in updates.of_epoch(task.batches(epoch), done):
             for group, multiple in zip(optimizer.param_groups, multiples, strict=True):
                 group["lr"] = multiple * recipe.rate(history.step, total)
-            with autocast:
-                loss = task.loss(batch)
-            losses.append(loss.item())
-            if not math.isfinite(losses[-1]):
-                raise ValueError(f"step {history.step}: the loss is {losses[-1]}; try a lower learning_rate")
-            optimizer.zero_grad(set_to_none=True)
-            torch.autograd.backward(loss)
-            if recipe.clip is not None:
-                nn.utils.clip_grad_norm_(parameters, recipe.clip)
-            optimizer.step()
+            losses.append(updates.step(history.step, batches, task.loss))
             history.step += 1
             best = history.best
             report(Progress(history.step, total, losses[-1], None, best.dev if best else None))
@@ -191,15 +198,20 @@ def train(
                 break
         if history.step % every == 0 or history.step == total:
             task.model.eval()
-            with naming(f"dev evaluation after step {history.step}", folder):
-                score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
+            score = math.nan
+            if processes.rank == 0:
+                with naming(f"dev evaluation after step {history.step}", folder):
+                    score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
+            score = processes.from_first(score, device)
             mean = sum(losses) / max(1, len(losses))
-            history.evaluations.append(Evaluated(history.step, history.step / task.steps, mean, score))
+            history.evaluations.append(Evaluated(history.step, history.step / of_epoch, mean, score))
             losses = []
-            keep(state, task.save, task.model, optimizer, history)
+            if processes.rank == 0:
+                keep(state, task.save, task.model, optimizer, history, updates.scaler)
             assert history.best is not None
             report(Progress(history.step, total, mean, score, history.best.dev))
-    publish(state, folder, history)
+    if processes.rank == 0:
+        publish(state, folder, history)
     return history
 
 

@@ -141,7 +141,7 @@ def _built(
             stop_gradient=exits.stop_gradient,
             drops=tuple(drops),
         )
-    prepare(model, inputs.device, train_words=words is None)
+    prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: CascadeModel) -> None:
         write(folder, model=trained, tokeniser=tokeniser, store=settings.store, words=words)
@@ -149,4 +149,5 @@ def _built(
     task = PairTask(model, tokeniser, inputs.learn, save, options, inputs.teachers)
     left_out = task.questions_left_out
     without = f"; {left_out:,} questions without a wrong candidate left out" if left_out else ""
-    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}{without}")
+    description = f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}{without}"
+    return Built(task, Dev(inputs.dev), description, task.tokens)

@@ -113,6 +113,7 @@ class PassageTask:
         self.tokens_cut = int(self._passages.cut.sum()) * self._apart
         self.tokens_cut += int(self._sentences.cut[self._read[passage]].sum())
         self.steps = -(-int(self._lengths.sum()) // tokens)
+        self.tokens = self._lengths.sum() / self.steps  # of a mean batch
         if tokens < 2 * self._lengths.max():
             raise ValueError(f"batches of {tokens} tokens for passages of up to {self._lengths.max()}; give twice as many")
 
@@ -188,9 +189,7 @@ class PassageTask:
 def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
     """What the dev score of a variant is measured on. PR: passages, which hold a correct sentence or not; EASI: the sentences
     of each passage that holds a correct one; both: the sentences of all passages of a question, one of which is the answer.
-
-    Raises ValueError if no passage holds a correct sentence.
-    """
+    Raises ValueError if no passage holds a correct sentence."""
     if not any(row.label for passages in questions for row in passages):
         raise ValueError(f"no passage of the {len(questions)} dev questions holds a correct sentence; nothing can be measured")
     lists, labels = [], []
@@ -211,10 +210,8 @@ def dev_lists(model: PeasiModel, questions: Questions) -> Dev:
 def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     """Begins with a transformer, with the transformer of a checkpoint, or with a checkpoint of `peasi`, whose heads it takes
     over too; EASI, if it has a transformer to itself, with `easi`. PR also takes over the classifier of a cross-encoder whose
-    pooling the settings name, and the head of a published one.
-
-    Raises ValueError if the settings do not fit each other or what the training begins with.
-    """
+    pooling the settings name, and the head of a published one. Raises ValueError if the settings do not fit each other or what
+    the training begins with."""
     settings = inputs.settings
     start = begin(inputs, settings.encoder)
     body = _easi_body(start) if settings.variant == "easi" else start.body()
@@ -242,7 +239,7 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     if model.span is not None and of_sentences is not None and easi_taken:
         model.span.load_state_dict(of_sentences.classifiers[-1].state_dict())
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
-    prepare(model, inputs.device, train_words=words is None)
+    prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: PeasiModel) -> None:
         peasi_model.save(folder, trained, tokeniser, settings.store, words)
@@ -261,7 +258,8 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     begun = start.description if second is start else f"{start.description}, EASI {second.description}"
     parts = [part for part, taken in (("PR", model.classifier is not None), ("EASI", easi_taken)) if taken]
     begun += f", {' and '.join(parts)} with its classifier" if parts else ""
-    return Built(task, dev_lists(model, inputs.dev), f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}")
+    description = f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}"
+    return Built(task, dev_lists(model, inputs.dev), description, task.tokens)
 
 
 def _head(settings: PassageSettings, start: Start) -> PassageHead:

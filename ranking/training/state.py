@@ -1,7 +1,7 @@
 """What a training keeps on disk while it runs, so that one that is stopped goes on from its last evaluation.
 
     _training/history.json          what was evaluated, and the step; written last, so that it names only whole files
-    _training/STEP.safetensors      weights of the model and moments of the optimizer at that step
+    _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
 Files and folders get their names once they are on the disk (`schemas/atomic_files.py`): a power cut leaves the old
@@ -72,9 +72,15 @@ def begun(folder: Path) -> History | None:
 
 
 def keep(
-    state: Path, save: Callable[[Path], None], model: nn.Module, optimizer: torch.optim.Optimizer, history: History
+    state: Path,
+    save: Callable[[Path], None],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    history: History,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> None:
-    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the best so far."""
+    """Write the state after an evaluation. `save` writes the checkpoint into a folder; called if it is the best so far.
+    `scaler`: of fp16."""
     state.mkdir(parents=True, exist_ok=True)
     now, best = history.evaluations[-1], history.best
     assert best is not None
@@ -83,6 +89,8 @@ def keep(
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     for number, values in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+    for name, number in (scaler.state_dict() if scaler is not None else {}).items():
+        tensors[f"scaler.{name}"] = torch.tensor(number, dtype=torch.float64)
     on_cpu = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     weights = f"{now.step}.safetensors"
     with replacing(state / weights) as path:
@@ -94,9 +102,14 @@ def keep(
 
 
 def resume(
-    state: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str, settings: Mapping[str, Any] | None = None
+    state: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    fingerprint: str,
+    settings: Mapping[str, Any] | None = None,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> History:
-    """Load what `keep` wrote into model and optimizer; a new history if there is nothing.
+    """Load what `keep` wrote into model, optimizer and scaler; a new history if there is nothing.
 
     Raises ValueError if the state belongs to a training with another fingerprint.
     """
@@ -113,6 +126,10 @@ def resume(
             _, number, moment = name.split(".")
             moments.setdefault(int(number), {})[moment] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    factors = {name.removeprefix("scaler."): v.item() for name, v in tensors.items() if name.startswith("scaler.")}
+    if scaler is not None and factors:
+        steps = ("growth_interval", "_growth_tracker")  # whole numbers
+        scaler.load_state_dict(factors | {name: int(factors[name]) for name in steps})
     return history
 
 

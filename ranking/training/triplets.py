@@ -118,6 +118,7 @@ class HashTask:
                 f"batches of {options.tokens} tokens for triplets of up to {longest}; give twice that, or a lower limit"
             )
         self.steps = -(-int(self._lengths.sum()) // options.tokens)
+        self.tokens = self._lengths.sum() / self.steps  # of a mean batch
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:
@@ -195,7 +196,7 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
     if isinstance(start.model, HashingModel):
         model.take_attention(start.model)
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
-    prepare(model, inputs.device, train_words=words is None)
+    prepare(model, inputs.device, words is None, settings.recompute)
 
     def save(folder: Path, trained: HashingModel) -> None:
         hashing_model.save(folder, trained, tokeniser, settings.store, words)
@@ -210,4 +211,4 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
         seed=inputs.recipe.seed,
     )
     task = HashTask(model, tokeniser, inputs.learn, save, options)
-    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut")
+    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut", task.tokens)

@@ -33,6 +33,11 @@ class BodySettings(TrainingSettings):
         "trained",
         description="'source' does not train the word embeddings; the checkpoint leaves them out and takes the encoder's",
     )
+    recompute: bool | None = Field(
+        None,
+        description="compute each layer a second time for its gradient, and keep of the first time only what it read: less "
+        "memory, so that `tokens` may be more, for about a third more time",
+    )
 
     @property
     def title(self) -> str:

@@ -245,7 +245,7 @@ def test_what_needs_a_whole_body_does_not_begin_with_a_student(work: Path, reran
 def test_a_cascade_s_exits_become_those_of_the_student(work: Path) -> None:
     list(run(load_job(job(work, "cascade", "ct", "exits = [1, 2]")), work / "ct-out"))
     learn = list(by_question(read_dataset(work / "train.parquet")))
-    task, _, _ = build(load_job(job(work, "multihead", "ct_mhs", "", "ct-out")), learn, learn)
+    task, *_ = build(load_job(job(work, "multihead", "ct_mhs", "", "ct-out")), learn, learn)
     assert isinstance(task.model, MultiHeadModel) and task.model.exits == (1, 2) and len(task.model.heads) == 3
 
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_meant_is_refused(
     if says is None:
         training = load_job(path)
         learn = list(by_question(read_dataset(work / "train.parquet")))
-        task, _, _ = build(training, learn, learn)
+        task, *_ = build(training, learn, learn)
         assert isinstance(task.model, MultiHeadModel) and task.model.encoder.shape.layers == 2
         return
     with pytest.raises(JobError, match=says) as e:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +33,7 @@ from ranking.peasi import peasi_model
 from ranking.peasi.peasi_model import PeasiModel
 from ranking.plan import Stage, run_stages
 from ranking.registry import load_reranker
+from ranking.transformer.encoder import LayeredEncoder
 from schemas.labels import LabelledPassage, LabelledSentence
 from tests.tiny import write_body
 
@@ -336,7 +340,8 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     list(run(load_job(write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))), folder / "monolithic"))
     job = load_job(write_tiny_job(folder, "cascade", "monolithic", "exits = [1, 2]"))
     learn = list(by_question(read_dataset(folder / "train.tsv")))
-    task, _, report = build(job, learn, learn)
+    task, _, report, tokens = build(job, learn, learn)
+    assert 32 < tokens <= 64
     lists = [ranked_list(rows) for rows in learn]
     monolithic = load_reranker("pointwise", folder / "monolithic", model=find_model)
     ours, theirs = task.reranker().exit_scores(lists), monolithic.exit_scores(lists)  # type: ignore[attr-defined]
@@ -345,6 +350,51 @@ def test_a_cascade_that_begins_with_a_monolithic_model_scores_as_it_does_at_its_
     assert not any(np.array_equal(a.scores[:, 0], a.scores[:, 1]) for a in ours)
     list(run(job, folder / "grown"))
     assert json.loads((folder / "grown" / "config.json").read_text())["exits"] == [1, 2]
+
+
+@pytest.mark.parametrize("recompute", [True, False])
+def test_layers_are_computed_again_where_the_setting_says(folder: Path, recompute: bool) -> None:
+    encoder, learn = write_body(folder / "tiny"), list(by_question(read_dataset(folder / "train.tsv")))
+    for section, path in (
+        ("transformer", write_tiny_job(folder, "multihead", encoder, "head_layers = 1")),
+        ("hashing", write_hashing(folder, "has", encoder, epochs=1)),
+    ):
+        job = load_job(path, [f"{section}.recompute={str(recompute).lower()}", "train.device='cpu'"])
+        modules = build(job, learn, learn).task.model.modules()
+        assert [each.recomputes for each in modules if isinstance(each, LayeredEncoder)] == [recompute]
+
+
+def torchrun(path: Path, out: Path, *settings: str) -> subprocess.CompletedProcess[str]:
+    """Train by two processes of this machine."""
+    words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "pipelines", "train", str(path)]
+    more = [word for setting in settings for word in ("--set", setting)]
+    command = [sys.executable, *words, "--out", str(out), *more]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False)
+
+
+def test_two_processes_learn_what_one_does_that_accumulates(folder: Path) -> None:
+    more = "exits = [1, 2]\nsampling = 'round_robin'"  # so the two often teach other exits in a step
+    path = write_tiny_job(folder, "cascade", write_body(folder / "tiny"), more)
+    settings = ("train.accumulate=2", "train.device='cpu'", "train.epochs=3", "train.clip=1.0")
+    list(run(load_job(path, settings), folder / "one"))
+    done = torchrun(path, folder / "two", *settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("best dev") == 1  # the first alone says it
+    ours, theirs = (load_file(folder / name / "model.safetensors") for name in ("one", "two"))
+    for name, weight in ours.items():
+        torch.testing.assert_close(theirs[name].float(), weight.float(), rtol=0, atol=1e-4)
+    mine, others = (json.loads((folder / name / "training.json").read_text())["evaluations"] for name in ("one", "two"))
+    assert [e["step"] for e in others] == [e["step"] for e in mine] == [2, 4, 6]
+    losses = [e["loss"] for e in mine]  # of weights that all steps before have changed
+    assert [e["loss"] for e in others] == pytest.approx(losses, abs=1e-5) and np.ptp(losses) > 1e-3
+    assert "complete" in "".join(run(load_job(path, settings), folder / "two"))  # by whichever number of processes
+
+
+def test_batches_that_processes_cannot_share_are_refused(folder: Path) -> None:
+    path = write_tiny_job(folder, "pointwise", write_body(folder / "tiny"))
+    done = torchrun(path, folder / "two", "train.accumulate=3", "train.device='cpu'")
+    assert done.returncode != 0
+    assert "train.accumulate = 3 batches a step cannot be shared evenly by 2 processes; give a multiple of 2" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -410,7 +460,7 @@ def write_peasi(folder: Path, variant: str, encoder: str, more: str = "", epochs
 def begun(folder: Path) -> PeasiModel:
     """The model of peasi.toml before its first step."""
     job, rows = load_job(folder / "peasi.toml"), read_passages(folder / "passages.parquet")
-    task, _, _ = build(job, rows, rows)
+    task, *_ = build(job, rows, rows)
     assert isinstance(task.model, PeasiModel)
     return task.model
 

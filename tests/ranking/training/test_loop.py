@@ -28,12 +28,12 @@ WORDS = {"bad": 0, "poor": 1, "good": 2}
 class WordWeights:
     """Score = weight of the word, with some dropout to see that resuming repeats it."""
 
-    def __init__(self, poison_at: int | None = None) -> None:
+    def __init__(self, poison_at: int | None = None, steep: float = 1.0) -> None:
         self.model = nn.Sequential(nn.Embedding(3, 4), nn.Dropout(0.5), nn.Linear(4, 1))
         self.rates = [(1.0, list(self.model[0].parameters())), (2.0, list(self.model[2].parameters()))]
         self.steps = len(QUESTIONS)
         self.name = "words"
-        self._poison_at, self._done = poison_at, 0
+        self._poison_at, self._done, self._steep = poison_at, 0, steep
 
     def batches(self, epoch: int) -> Iterator[list[LabelledCandidate]]:
         for n in np.random.default_rng(epoch).permutation(len(QUESTIONS)):
@@ -43,7 +43,7 @@ class WordWeights:
         self._done += 1
         labels = torch.tensor([float(c.label) for c in batch])
         scores = self._scores([c.text for c in batch])
-        loss = nn.functional.binary_cross_entropy_with_logits(scores, labels)
+        loss = self._steep * nn.functional.binary_cross_entropy_with_logits(scores, labels)
         return loss * torch.nan if self._done == self._poison_at else loss
 
     def _scores(self, texts: list[str]) -> Tensor:
@@ -82,8 +82,10 @@ def test_it_learns_and_leaves_the_best_checkpoint_with_its_history(tmp_path):
     assert history_read is not None and history_read.best == history.best
 
 
-def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path):
-    train(task(), Dev(QUESTIONS), replace(RECIPE, evaluate_every=3), tmp_path / "whole", "f")
+@pytest.mark.parametrize(("more", "steep"), [({}, 1.0), ({"accumulate": 3, "epochs": 12}, 1.0), ({"precision": "fp16"}, 1e4)])
+def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more, steep):
+    recipe = replace(RECIPE, evaluate_every=3, **more)
+    train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / "whole", "f")
     for stop in (1, 5, 9, 23):
 
         def until(state: Progress, stop: int = stop) -> None:
@@ -91,15 +93,48 @@ def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            train(task(), Dev(QUESTIONS), replace(RECIPE, evaluate_every=3), tmp_path / str(stop), "f", until)
+            train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / str(stop), "f", until)
         torch.manual_seed(99)  # what came between changes nothing
-        history = train(task(), Dev(QUESTIONS), replace(RECIPE, evaluate_every=3), tmp_path / str(stop), "f")
+        history = train(task(steep=steep), Dev(QUESTIONS), recipe, tmp_path / str(stop), "f")
         whole = finished(tmp_path / "whole")
         assert whole is not None and [replace(e, loss=0) for e in history.evaluations] == [
             replace(e, loss=0) for e in whole.evaluations
         ]
         for name, value in weights(tmp_path / "whole").items():
             assert torch.equal(value, weights(tmp_path / str(stop))[name])
+
+
+def test_a_step_of_several_batches_takes_the_mean_of_their_gradients(tmp_path):
+    by_hand, trained = task(), task()
+    for each in (by_hand, trained):
+        each.model[1].p = 0.0
+    groups = [{"params": group, "lr": 0.05 * multiple} for multiple, group in by_hand.rates]
+    optimizer = torch.optim.AdamW(groups, weight_decay=0, fused=True)
+    for epoch in range(6):
+        batches = list(by_hand.batches(epoch))
+        for step in (batches[:3], batches[3:]):  # the last one of an epoch has what is left
+            optimizer.zero_grad()
+            torch.stack([by_hand.loss(batch) for batch in step]).mean().backward()
+            optimizer.step()
+    history = train(trained, Dev(QUESTIONS), replace(RECIPE, accumulate=3), tmp_path, "f")
+    assert history.step == 6 * 2 and [e.epoch for e in history.evaluations] == [1, 2, 3, 4, 5, 6]
+    for name, weight in by_hand.model.state_dict().items():
+        torch.testing.assert_close(trained.model.state_dict()[name], weight, rtol=0, atol=1e-6)
+
+
+def test_fp16_leaves_the_weights_where_a_gradient_is_infinite_and_multiplies_by_less(tmp_path):
+    recipe = replace(RECIPE, epochs=1, precision="fp16", evaluate_every=1)
+    states = []
+
+    def look(state: Progress) -> None:
+        if state.dev is not None:
+            states.append(load_file(tmp_path / STATE / f"{state.step}.safetensors"))
+
+    train(task(steep=1e4), Dev(QUESTIONS), recipe, tmp_path, "f", look)
+    factors = [state["scaler.scale"].item() for state in states]
+    assert factors[0] == 65536 / 2 > factors[-1]
+    new = task().model.state_dict()
+    assert all(torch.equal(states[0][f"model.{name}"], weight) for name, weight in new.items())
 
 
 def test_it_stops_when_the_dev_score_no_longer_rises(tmp_path):
