@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -20,6 +21,9 @@ T = TypeVar("T")
 
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
 """Batches that are begun before the first of them is done. A processor gains nothing by a second one."""
+TRIAL_TOKENS = 16_384
+FREE_SHARE = 0.5
+"""Of a card's free memory that a budget is meant to take: processes that share the card come and go."""
 _VOLTA, _AMPERE = 7, 8
 
 
@@ -82,3 +86,71 @@ def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Itera
         begun.append(work)
         yield from go_on(in_flight - 1)
     yield from go_on(0)
+
+
+class Memory(Protocol):
+    """A card's memory, in bytes."""
+
+    def begin(self) -> None:
+        """From here on count what is taken."""
+        ...
+
+    def taken(self) -> int:
+        """The most that was taken at once since `begin`, beside what was taken before."""
+        ...
+
+    def free(self) -> int:
+        """What this process could take now."""
+        ...
+
+
+class CardMemory:
+    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew."""
+
+    def __init__(self, card: torch.device) -> None:
+        self._card, self._before = card, 0
+
+    def begin(self) -> None:
+        torch.cuda.reset_peak_memory_stats(self._card)
+        self._before = torch.cuda.memory_allocated(self._card)
+
+    def taken(self) -> int:
+        return torch.cuda.max_memory_allocated(self._card) - self._before
+
+    def free(self) -> int:
+        of_all, _ = torch.cuda.mem_get_info(self._card)
+        return of_all + torch.cuda.memory_reserved(self._card) - torch.cuda.memory_allocated(self._card)
+
+
+class TokenBudget:
+    """How many tokens are computed at once. No result depends on it.
+
+    On a card the first batch of at least half of TRIAL_TOKENS is a trial: by what it takes, as many as fit into FREE_SHARE of
+    the free memory are computed at once from there on, but never more than `most`.
+    """
+
+    def __init__(self, most: int, memory: Memory | None) -> None:
+        """`memory`: the card's; None on a processor, whose memory is not looked at."""
+        self.tokens = most if memory is None else min(most, TRIAL_TOKENS)
+        self._most, self._memory = most, memory
+
+    @classmethod
+    def of(cls, device: torch.device, most: int) -> TokenBudget:
+        return cls(most, CardMemory(device) if device.type == "cuda" else None)
+
+    @contextmanager
+    def spending(self, tokens: int) -> Iterator[None]:
+        """Around the computation of this number of them."""
+        memory = self._memory if 2 * tokens >= min(self._most, TRIAL_TOKENS) else None
+        if memory is None:
+            yield
+            return
+        memory.begin()
+        yield
+        of_a_token = max(1, memory.taken() // tokens)
+        self.tokens = max(1, min(self._most, int(FREE_SHARE * memory.free()) // of_a_token))
+        self._memory = None
+
+    def halve(self, tokens: int) -> None:
+        """There was no memory for this number of them."""
+        self.tokens, self._memory = max(1, tokens // 2), None

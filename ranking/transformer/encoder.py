@@ -27,14 +27,14 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ranking.checkpoint import load_weights
-from ranking.devices import fast
+from ranking.devices import TokenBudget, fast
 from ranking.transformer.attention import attend, dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
 
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
-"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory."""
+"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were not tried."""
 _WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (16_384, 8_192, 4_096, 2_048, 1_024)}  # rows
 
 
@@ -51,7 +51,7 @@ class LayeredEncoder(nn.Module):
         self.norm = nn.LayerNorm(embedded, shape.epsilon)
         self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self._tokens_at_once = 0  # 0 = what suits the device
+        self._budget: TokenBudget | None = None  # of the device on which it first serves
         self.recomputes = False
         """Whether learning computes each layer a second time for its gradient, and keeps of the first time only its input."""
         if self.words.weight.is_meta:
@@ -109,7 +109,8 @@ class LayeredEncoder(nn.Module):
     def run(self, hidden: Tensor, tokens: Packed, first: int, last: int) -> Tensor:
         """Layers first + 1 to last over h of depth `first`: h of depth `last` [n, d].
 
-        In inference some texts at a time; once memory runs out, half as many from there on, with a warning.
+        In inference some texts at a time: as many as the device has memory for; once that runs out, half as many, with a
+        warning.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
@@ -121,16 +122,18 @@ class LayeredEncoder(nn.Module):
         if torch.is_grad_enabled() or not len(layers):
             return _run(layers, hidden, tokens, first_only, self.recomputes and self.training)
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
+        budget = self._budget = self._budget or TokenBudget.of(hidden.device, BATCH_TOKENS[hidden.device.type])
         while text < len(tokens.lengths):
-            rows, some = tokens.part(text, self._tokens_at_once or BATCH_TOKENS[hidden.device.type])
+            rows, some = tokens.part(text, budget.tokens)
             next_text = text + len(some.lengths)
             try:
-                after[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
+                with budget.spending(len(some.ids)):
+                    after[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
                 text = next_text
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
                     raise
-                self._tokens_at_once = len(some.ids) // 2
+                budget.halve(len(some.ids))
                 warnings.warn(f"no memory for {len(some.ids):,} tokens at once; going on with half as many", stacklevel=2)
         return after
 
@@ -153,6 +156,7 @@ class LayeredEncoder(nn.Module):
     def for_inference(self, device: torch.device | str = "cpu", precision: torch.dtype | None = None) -> LayeredEncoder:
         """A copy on the device, in its `fast` precision if none is given, without dropout and gradients."""
         encoder = copy.deepcopy(self).to(device, precision or fast(device))
+        encoder._budget = None
         return encoder.requires_grad_(False).eval()
 
 

@@ -1,4 +1,4 @@
-"""What a graphics card is asked for, in which order; and that copies to and from it hold the same values."""
+"""What a graphics card is asked for, in which order; that copies hold the same values; and what its memory holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ranking.devices import Arriving, in_turns, sent
+from ranking.devices import TRIAL_TOKENS, Arriving, TokenBudget, in_turns, sent
 
 
 def work(name: str, waits: int, asked: list[str]) -> Generator[None, None, str]:
@@ -40,3 +40,55 @@ def test_what_is_sent_and_arrives_has_the_same_values() -> None:
         there = sent(values, device)
         assert there.device.type == device
         np.testing.assert_array_equal(Arriving(there * 2).numpy(), values.numpy() * 2)
+
+
+class FakeMemory:
+    """Of a card: what the work in a trial takes, and what is free."""
+
+    def __init__(self, taken: int, free: int) -> None:
+        self._taken, self._free, self.trials = taken, free, 0
+
+    def begin(self) -> None:
+        self.trials += 1
+
+    def taken(self) -> int:
+        return self._taken
+
+    def free(self) -> int:
+        return self._free
+
+
+@pytest.mark.parametrize(
+    ("free", "tokens"),
+    [(10**12, 65_536), (16_384 * 40_000, 8_192), (20_000_000, 250), (0, 1)],
+    ids=["big", "small", "tiny", "full"],
+)
+def test_half_of_the_free_memory_is_for_as_many_tokens_as_a_trial_says(free: int, tokens: int) -> None:
+    memory = FakeMemory(taken=16_000 * 40_000, free=free)
+    budget = TokenBudget(65_536, memory)
+    assert budget.tokens == TRIAL_TOKENS
+    for _ in range(3):
+        with budget.spending(16_000):
+            pass
+    assert budget.tokens == tokens and memory.trials == 1
+
+
+def test_a_few_tokens_are_no_trial_and_without_memory_for_one_half_as_many_are_computed() -> None:
+    memory = FakeMemory(taken=10**9, free=10**9)
+    budget = TokenBudget(65_536, memory)
+    with budget.spending(100):  # a window of 1,024 rows would seem to be what they take
+        pass
+    assert budget.tokens == TRIAL_TOKENS and memory.trials == 0
+    with pytest.raises(torch.OutOfMemoryError), budget.spending(TRIAL_TOKENS):
+        raise torch.OutOfMemoryError("no")
+    budget.halve(TRIAL_TOKENS)
+    with budget.spending(TRIAL_TOKENS // 2):
+        pass
+    assert budget.tokens == TRIAL_TOKENS // 2 and memory.trials == 1
+
+
+def test_a_processor_needs_no_trial() -> None:
+    budget = TokenBudget.of(torch.device("cpu"), 4_096)
+    with budget.spending(4_096):
+        pass
+    assert budget.tokens == 4_096

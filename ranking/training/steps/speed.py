@@ -17,7 +17,7 @@ class Speed:
         """`tokens`: of a mean step; 0 where no transformer learns."""
         self._tokens, self._clock = tokens, clock
         self._began = self._last = clock()
-        self._steps, self._seconds = 0, 0.0
+        self._steps, self._seconds, self._peak = 0, 0.0, 0
 
     def hear(self, state: Progress) -> None:
         """A step or an evaluation has ended."""
@@ -26,6 +26,8 @@ class Speed:
             self._steps += 1
             self._seconds += now - self._last
         self._last = now
+        if torch.cuda.is_available():  # again and again, since trials within an evaluation begin a new peak
+            self._peak = max(self._peak, torch.cuda.max_memory_allocated())
 
     @property
     def tokens_per_s(self) -> int:
@@ -36,6 +38,6 @@ class Speed:
         said = [f"{self._last - self._began:.0f} s of training since its last start"]
         if self.tokens_per_s:
             said.append(f"{self.tokens_per_s:,} tokens a second in its steps")
-        if torch.cuda.is_available() and (peak := torch.cuda.max_memory_allocated()):
-            said.append(f"at most {peak / 1e9:.1f} GB of {torch.cuda.get_device_name()}")
+        if self._peak:
+            said.append(f"at most {self._peak / 1e9:.1f} GB of {torch.cuda.get_device_name()}")
         return ", ".join(said)

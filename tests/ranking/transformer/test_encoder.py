@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from indexing.shards.dense import find_model
 from pipelines.steps.models import precision_of
-from ranking.devices import fast
+from ranking import devices
+from ranking.devices import TokenBudget, fast
 from ranking.transformer import encoder as module
 from ranking.transformer.attention import attend_filled_up, dropped
 from ranking.transformer.encoder import LayeredEncoder, exact_windows
@@ -265,7 +266,7 @@ def test_in_pieces_gives_what_at_once_gives_to_the_bit(minilm: Path) -> None:
 def test_first_tokens_alone_have_the_bits_that_they_have_among_all(minilm: Path, precision: torch.dtype) -> None:
     tokens = Tokeniser(minilm).pairs(PAIRS).pack()
     encoder = LayeredEncoder.load(minilm).for_inference(precision=precision)
-    encoder._tokens_at_once = len(tokens.ids) // 3  # some texts at a time
+    encoder._budget = TokenBudget(len(tokens.ids) // 3, None)  # some texts at a time
     first = tokens.starts[:-1].long()
     with torch.inference_mode():
         hidden = encoder.embed(tokens)
@@ -685,3 +686,41 @@ def test_where_memory_runs_out_fewer_texts_go_on_together_with_the_same_encoding
     monkeypatch.setattr(module, "attend", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("no")))
     with torch.inference_mode(), pytest.warns(UserWarning), pytest.raises(torch.OutOfMemoryError):
         encoder.run(hidden, tokens, 0, 3)
+
+
+def test_a_trial_on_a_card_changes_how_many_tokens_are_computed_at_once_and_no_bit(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = LayeredEncoder.load(folders["bert"]).for_inference(precision=torch.float32)
+    tokens = Tokeniser(folders["bert"]).pairs(PAIRS).pack()
+    monkeypatch.setattr(devices, "TRIAL_TOKENS", 400)
+    with torch.inference_mode():
+        hidden = encoder.embed(tokens)
+        whole = encoder.run(hidden, tokens, 0, 3)
+    ran, attend = list[int](), module.attend
+
+    def look(projected: Tensor, some: Packed, *rest: Any) -> Tensor:
+        ran.append(len(some.ids))
+        return attend(projected, some, *rest)
+
+    monkeypatch.setattr(module, "attend", look)
+    encoder._budget = TokenBudget(4_096, FakeMemory(each=1_000, free=2_400_000))
+    with torch.inference_mode():
+        assert torch.equal(encoder.run(hidden, tokens, 0, 3), whole)
+    assert encoder._budget.tokens == 1_200_000 // (400_000 // ran[0]) and len(tokens.ids) > 1_600
+    assert 200 <= ran[0] <= 400 < 800 < ran[3] <= 1_200  # ran[1] and [2] are its other layers
+
+
+class FakeMemory:
+    """Of a card on which each token of a trial, of which there are 400 at most, takes `each` bytes."""
+
+    def __init__(self, each: int, free: int) -> None:
+        self._each, self._free = each, free
+
+    def begin(self) -> None: ...
+
+    def taken(self) -> int:
+        return self._each * 400
+
+    def free(self) -> int:
+        return self._free
