@@ -179,19 +179,25 @@ def best_batch(encoder: CrossEncoder, pairs: Sequence[tuple[str, str]]) -> int:
 
 
 def beside_predict(
-    model: CascadeModel, tokeniser: Tokeniser, lists: Sequence[RankedList], rounds: int
+    model: CascadeModel,
+    tokeniser: Tokeniser,
+    lists: Sequence[RankedList],
+    rounds: int,
+    device: str = "cpu",
+    attention: str | None = None,
 ) -> dict[str, float | int | str]:
-    precision = fast("cpu")
+    """Ours and theirs on the device. `attention`: what theirs computes it by at its best; None = transformers' choice."""
+    precision, model = fast(device), model.to(device)
+    loading = {"device": device, "local_files_only": True, "trust_remote_code": False}
     pairs = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder) / "checkpoint", "cascade", model, tokeniser)
         export(Path(folder) / "checkpoint", Path(folder) / "exported")
         exported = str(Path(folder) / "exported")
-        plain = CrossEncoder(exported, device="cpu", local_files_only=True, trust_remote_code=False)
+        plain = CrossEncoder(exported, **loading)
         head = [f"{n}.linear" for n in (2, 3, 4)] if precision != torch.float32 else []
-        best = CrossEncoder(
-            exported, device="cpu", local_files_only=True, trust_remote_code=False, keep_in_fp32_modules=head
-        ).to(precision)
+        chosen = {} if attention is None else {"model_kwargs": {"attn_implementation": attention}}
+        best = CrossEncoder(exported, **loading, **chosen, keep_in_fp32_modules=head).to(precision)
         ours = Ours.of(model, tokeniser)
         batch = best_batch(best, pairs)
         plain.predict(pairs[:64], show_progress_bar=False)
