@@ -9,9 +9,9 @@ without that, and `in_turns` has the host do one batch's work while the card com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -154,3 +154,62 @@ class TokenBudget:
     def halve(self, tokens: int) -> None:
         """There was no memory for this number of them."""
         self.tokens, self._memory = max(1, tokens // 2), None
+
+
+class Mark(Protocol):
+    """A place in what a card was asked to do, such as PyTorch's events."""
+
+    def synchronize(self) -> None:
+        """Wait until the card is there."""
+        ...
+
+    def query(self) -> bool:
+        """Whether the card has been there."""
+        ...
+
+    def elapsed_time(self, end_event: Self) -> float:
+        """Milliseconds from here to there, of which the card has been at both."""
+        ...
+
+
+class BusyTime:
+    """How long cards were at models' layers for this process, by their own clocks: from where they begin a batch's to where
+    they have computed them. While the host is late with what comes next within a batch, a card counts as busy."""
+
+    def __init__(self, mark: Callable[[torch.device], Mark]) -> None:
+        self._mark, self._milliseconds = mark, 0.0
+        self._spans: deque[tuple[Mark, Mark]] = deque()
+
+    @contextmanager
+    def span(self, device: torch.device) -> Iterator[None]:
+        """Around the computation of a batch. On a processor nothing is counted."""
+        if device.type != "cuda":
+            yield
+            return
+        while self._spans and self._spans[0][1].query():  # where nobody takes the time, no more are kept than are under way
+            self._add()
+        begin = self._mark(device)
+        yield
+        self._spans.append((begin, self._mark(device)))
+
+    def take(self) -> int:
+        """Microseconds since the last call; waits for what is under way."""
+        while self._spans:
+            self._spans[0][1].synchronize()
+            self._add()
+        taken, self._milliseconds = self._milliseconds, 0.0
+        return round(1000 * taken)
+
+    def _add(self) -> None:
+        begin, end = self._spans.popleft()
+        self._milliseconds += begin.elapsed_time(end)
+
+
+def _event(card: torch.device) -> Mark:
+    event: Mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    torch.cuda.current_stream(card).record_event(event)  # type: ignore[arg-type]
+    return event
+
+
+BUSY = BusyTime(_event)
+"""Of this process."""

@@ -6,6 +6,7 @@ the other unit. No candidate is lost: each ends as one row, with its score in ea
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,8 @@ class StageWork:
     """Candidates that it left, for the next stage or as the plan's result."""
     microseconds: int
     """How long the reranker took."""
+    card_microseconds: int = 0
+    """How much of that a graphics card was at work; 0 on a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,7 @@ def run_stages(
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
+        _card_microseconds()  # what others have had computed
         began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
@@ -165,8 +169,15 @@ def run_stages(
             _check_contract(stage, incoming, returned)
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
-        tell(StageWork(stage.name, _size(before), _size(current), microseconds))
+        tell(StageWork(stage.name, _size(before), _size(current), microseconds, _card_microseconds()))
     return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
+
+
+def _card_microseconds() -> int:
+    """For how long a graphics card was at work since the last call: never, where nothing has imported torch, which takes a
+    second."""
+    devices = sys.modules.get("ranking.devices")
+    return int(devices.BUSY.take()) if devices is not None else 0
 
 
 def _size(lists: Sequence[RankedList]) -> int:

@@ -92,6 +92,8 @@ class StageFigures:
     """Rows of scored/ that name the stage as the one that dropped them."""
     seconds: float | None
     candidates_per_second: float | None
+    card_share: float | None
+    """Of its seconds, the share in which a graphics card was at work; None on a processor."""
     layer_tokens: int | None
     full_layer_tokens: int | None
     """Layers × tokens if no candidate had left within the stage."""

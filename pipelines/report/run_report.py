@@ -178,6 +178,7 @@ class _Pass:
         counts = scored.counts
         for name, settings, histogram in zip(self._stages, scored.settings["stages"], self._histograms, strict=True):
             seconds, came = stage_seconds(counts, name), counts.get(f"{name}_in", counts.get(f"{name}_candidates"))
+            on_card = counts.get(f"{name}_card_microseconds")
             yield StageFigures(
                 name=name,
                 reranker=settings["reranker"],
@@ -186,6 +187,7 @@ class _Pass:
                 dropped=self.dropped[name],
                 seconds=seconds,
                 candidates_per_second=came / seconds if came and seconds else None,
+                card_share=on_card / 1e6 / seconds if on_card and seconds else None,
                 layer_tokens=counts.get(f"{name}_layer_tokens"),
                 full_layer_tokens=counts.get(f"{name}_full_layer_tokens"),
                 dollars=dollars(seconds, price_per_hour),

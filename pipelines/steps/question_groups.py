@@ -71,6 +71,8 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
             f"{work.stage}_out": work.went,
             f"{work.stage}_microseconds": work.microseconds,
         }
+        if work.card_microseconds:
+            counts[f"{work.stage}_card_microseconds"] = work.card_microseconds
     return rows, counts | costs(plan)
 
 

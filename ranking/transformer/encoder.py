@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ranking.checkpoint import load_weights
-from ranking.devices import TokenBudget, fast
+from ranking.devices import BUSY, TokenBudget, fast
 from ranking.transformer.attention import attend, dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
@@ -127,7 +127,7 @@ class LayeredEncoder(nn.Module):
             rows, some = tokens.part(text, budget.tokens)
             next_text = text + len(some.lengths)
             try:
-                with budget.spending(len(some.ids)):
+                with BUSY.span(hidden.device), budget.spending(len(some.ids)):
                     after[slice(text, next_text) if first_only else rows] = _run(layers, hidden[rows], some, first_only)
                 text = next_text
             except torch.OutOfMemoryError:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ranking.devices import BUSY
 from schemas.model_files import load_pretrained
 
 Floats = npt.NDArray[np.float32]
@@ -77,8 +78,9 @@ class PaddedModel:
                 kinds[row, : len(text)] = types[row]
         inputs = {"input_ids": filled, "attention_mask": mask} | ({"token_type_ids": kinds} if types is not None else {})
         on_device = {name: torch.from_numpy(values).to(self._device) for name, values in inputs.items()}
-        with torch.inference_mode():
-            values: Floats = read(self._model(**on_device), on_device["attention_mask"]).float().cpu().numpy()
+        with torch.inference_mode(), BUSY.span(torch.device(self._device)):
+            read_of_batch = read(self._model(**on_device), on_device["attention_mask"]).float()
+        values: Floats = read_of_batch.cpu().numpy()
         return values
 
 

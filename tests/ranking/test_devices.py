@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ranking.devices import TRIAL_TOKENS, Arriving, TokenBudget, in_turns, sent
+from ranking.devices import TRIAL_TOKENS, Arriving, BusyTime, TokenBudget, in_turns, sent
 
 
 def work(name: str, waits: int, asked: list[str]) -> Generator[None, None, str]:
@@ -92,3 +92,55 @@ def test_a_processor_needs_no_trial() -> None:
     with budget.spending(4_096):
         pass
     assert budget.tokens == 4_096
+
+
+class FakeCard:
+    """Is where its clock says, and marks what it is asked to do by the number of milliseconds that it will have taken."""
+
+    def __init__(self) -> None:
+        self.clock, self.waits, self.marked = 0.0, 0, list[float]()
+
+    def mark(self, device: torch.device) -> FakeMark:
+        return FakeMark(self, self.marked.pop(0))
+
+
+class FakeMark:
+    def __init__(self, card: FakeCard, at_ms: float) -> None:
+        self._card, self._at = card, at_ms
+
+    def synchronize(self) -> None:
+        self._card.waits += self._card.clock < self._at
+        self._card.clock = max(self._card.clock, self._at)
+
+    def query(self) -> bool:
+        return self._card.clock >= self._at
+
+    def elapsed_time(self, end_event: FakeMark) -> float:
+        assert end_event.query()
+        return end_event._at - self._at
+
+
+def test_a_card_is_busy_from_where_it_begins_batches_to_where_it_has_computed_them() -> None:
+    card = FakeCard()
+    busy, device = BusyTime(card.mark), torch.device("cuda")
+    card.marked = [10.0, 15.0, 20.0, 23.5]
+    for _ in range(2):
+        with busy.span(device):
+            pass
+    assert busy.take() == 8_500 and card.waits == 2
+    assert busy.take() == 0
+    card.marked, card.clock = [30.0, 31.0, 40.0, 44.0], 30.0
+    with busy.span(device):
+        pass
+    card.clock = 35.0
+    with busy.span(device):  # nobody has taken the first: its time is kept, not its marks
+        pass
+    assert len(busy._spans) == 1
+    assert busy.take() == 5_000
+
+
+def test_on_a_processor_nothing_is_counted_as_a_card_s_time() -> None:
+    busy = BusyTime(FakeCard().mark)
+    with busy.span(torch.device("cpu")):
+        pass
+    assert busy.take() == 0

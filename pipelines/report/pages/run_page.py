@@ -107,13 +107,15 @@ def _stages(report: RunReport) -> Html:
             "",
         ]
         rows.append([*cells, *([money(work.dollars)] if with_money else [])])
+    shares = ", ".join(f"{stage.name} {percent(stage.card_share)}" for stage in report.stages if stage.card_share is not None)
+    card = f" Share of its seconds in which a graphics card was at work: {shares}." if shares else ""
     price = f" An hour of one worker costs {money(report.price_per_hour)}." if with_money else ""
     return section(
         "What each stage did",
         "stages",
         table([*heads, *(["cost"] if with_money else [])], rows, texts=2),
         about="Seconds are the workers', added up: two that compute for a second are two. A stage that reads passages after "
-        f"sentences, or sentences after passages, counts what it reads.{price}",
+        f"sentences, or sentences after passages, counts what it reads.{card}{price}",
     )
 
 

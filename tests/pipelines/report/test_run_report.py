@@ -226,6 +226,17 @@ def test_questions_that_were_not_reranked_count_with_nothing_from_the_beginning(
     assert correct.values == QuestionValues({"q1": 0.0}, {"q1": 0.0})
 
 
+def test_the_share_of_a_stage_in_which_a_graphics_card_was_at_work_is_told(tmp_path: Path) -> None:
+    page = passage("Because.")
+    on_card = write_run(tmp_path / "card", "Why?", page, more={"last_card_microseconds": 500_000})  # of two seconds
+    assert [stage.card_share for stage in read_report(on_card).stages] == [None, 0.25]
+    on_processor = write_run(tmp_path / "processor", "Why?", page)
+    said = "a graphics card was at work: last 25"
+    for run, there in ((on_card, True), (on_processor, False)):
+        write_report(run)
+        assert (said in (run / "report.html").read_text()) is there
+
+
 def edit(run: Path, old: str, new: str) -> None:
     manifest = run / "scored/_manifest.json"
     manifest.write_text(manifest.read_text().replace(old, new))

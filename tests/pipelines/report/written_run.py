@@ -45,8 +45,10 @@ def write_run(
     reason: str = "too_short",
     question_id: str = "q",
     unit: Unit = "sentence",
+    more: Mapping[str, int] = {},
 ) -> Path:
-    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing."""
+    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing. `more`:
+    further counts of the stages."""
     (sentence,) = page.sentences
     hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
     scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
@@ -64,5 +66,5 @@ def write_run(
     for n, stage in enumerate(stages, 1):
         counts |= {f"{stage}_in": 1, f"{stage}_out": 1, f"{stage}_microseconds": n * 1_000_000}
     plan = [{"reranker": "overlap", "name": stage, "keep": None} for stage in stages]
-    commit(run, "rerank", RERANK, {"scored": [row], "answers": [answer]}, counts, stages=plan)
+    commit(run, "rerank", RERANK, {"scored": [row], "answers": [answer]}, {**counts, **more}, stages=plan)
     return run

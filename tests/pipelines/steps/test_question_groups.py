@@ -14,8 +14,9 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
 from pipelines.steps import question_groups
 from pipelines.steps.answers import questions_of
-from pipelines.steps.question_groups import groups, ranked_lists
+from pipelines.steps.question_groups import groups, ranked_lists, rerank_lists
 from pipelines.steps.rerank import rerank_part
+from ranking import devices
 from ranking.plan import Stage
 from ranking.reranker import order_by
 from schemas.ranked import Hit, RankedList
@@ -153,6 +154,30 @@ def test_what_a_part_spent_that_failed_is_not_booked_on_the_next(
     shared = Letters()
     shared.rerank(list(ranked_lists(retrieved.read())))
     assert Reranking(retrieved, tmp_path / "run")(shared) == at_once[0]
+
+
+def test_what_a_graphics_card_took_is_counted_for_the_stage_that_had_it_computed(
+    retrieved: Folder[Hit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Busy:
+        under_way = 900  # by something before the plan
+
+        def take(self) -> int:
+            taken, self.under_way = self.under_way, 0
+            return taken
+
+    class OnCard(Letters):
+        def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+            busy.under_way += 70
+            return super().rerank(lists)
+
+    busy = Busy()
+    monkeypatch.setattr(devices, "BUSY", busy)
+    lists = list(ranked_lists(retrieved.read()))[:3]
+    plan = [Stage("first", OnCard()), Stage("second", Letters()), Stage("third", OnCard())]
+    _, counts = rerank_lists(lists, plan)
+    on_card = {key: n for key, n in counts.items() if key.endswith("card_microseconds")}
+    assert on_card == {"first_card_microseconds": 70, "third_card_microseconds": 70}
 
 
 def test_a_group_that_takes_no_time_is_not_kept(retrieved: Folder[Hit], tmp_path: Path) -> None:
