@@ -43,7 +43,7 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
             duplicates[unit].append(rows)
     splitter = parse_and_cut.splitter(settings)
     for file in files:
-        parse_and_cut.cut_file(file, duplicates[file.number], splitter, step)
+        parse_and_cut.cut_file(file, duplicates[file.number], splitter, settings.min_words, step)
     outcome = Outcome.of(step.reports.each())
     step.finish(outcome, outcome.counts)
     return outcome.counts

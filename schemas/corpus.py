@@ -36,7 +36,9 @@ class TextMetrics(Record):
 class Document(Record):
     """The main text of one page, with where it came from."""
 
-    doc_id: str = column(pa.string(), "given by the input, or 16 hex digits of the SHA-256 of URL and text")
+    doc_id: str = column(
+        pa.string(), "given by the input, or 16 hex digits of the SHA-256 of URL and text, with its boilerplate"
+    )
     url: str = column(pa.string(), "as crawled; '' if the input has none")
     domain: str = column(pa.string(), "registered domain of the URL, e.g. 'example.co.uk'; '' if it has none")
     title: str = column(pa.string(), "title of the page; '' if it has none")

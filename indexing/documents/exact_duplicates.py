@@ -12,7 +12,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from indexing.passages.text import fold
+
 Keys = npt.NDArray[np.uint64]  # [documents, 2]
+
+
+def text_hash(text: str) -> str:
+    """`Document.text_hash` of a text."""
+    return hashlib.sha256(fold(text).encode()).hexdigest()[:32]
 
 
 def text_keys(text_hashes: Iterable[str]) -> Keys:

@@ -16,11 +16,12 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from indexing.crawl.raw_page import RawPage
 from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
+from indexing.documents.exact_duplicates import text_hash
 from indexing.documents.language import language_of
 from indexing.documents.main_text import ExtractionFailed, Extractor
 from indexing.documents.personal_data import MaskName, masked
 from indexing.documents.quality import PageText, PresetName, refusal
-from indexing.passages.text import fold, normalise, one_line, visible
+from indexing.passages.text import normalise, one_line, visible
 from schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -100,7 +101,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         source_file=page.source_file,
         source_offset=page.source_offset,
         source_record=page.source_record,
-        text_hash=hashlib.sha256(fold(text).encode()).hexdigest()[:32],
+        text_hash=text_hash(text),
         metrics=content.metrics(),
     )
 

@@ -1,8 +1,9 @@
 """Ingest: crawled files in; documents, passages and rejects out.
 
 Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all documents (16 bytes
-each) meet to find exact duplicates; then each unit drops its duplicates and cuts the other documents into passages. Page text
-moves through local files, never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
+each) meet to find exact duplicates; then each unit drops its duplicates and cuts the other documents into passages. If the job
+says so, near duplicates and boilerplate are found in the same way, one after the other (repeated/). Page text moves through
+local files, never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
 (domain_filter.py), and parsing refuses the pages of others.
 """
 
@@ -27,12 +28,13 @@ from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest import blocked, domain_filter, near_duplicates
+from pipelines.ingest import blocked, domain_filter
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.fetch_plan import foresee
 from pipelines.ingest.fetched_records import RecordUnit
 from pipelines.ingest.input_digests import changed, confirm, write_dates
 from pipelines.ingest.parse_and_cut import (
+    Boilerplate,
     Bucket,
     Duplicates,
     FileKeys,
@@ -47,6 +49,7 @@ from pipelines.ingest.parse_and_cut import (
     splitter,
     unparsed,
 )
+from pipelines.ingest.repeated import boilerplate, near_duplicates
 from pipelines.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
 from schemas.atomic_files import sha256, write_text
 from schemas.corpus import Document
@@ -142,17 +145,20 @@ def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step, earlie
         | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
         | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
     )
-    near = [near_duplicates.near(root, duplicates, files, settings, earlier, step)] if settings.near_duplicates else []
+    gone = [duplicates]
+    if settings.near_duplicates:
+        gone.append(near_duplicates.near(root, duplicates, files, settings, earlier, step))
+    paragraphs = [boilerplate.boilerplate(root, gone, files, settings, step)] if settings.boilerplate else []
     (
         (
-            duplicates,
-            *near,
+            *gone,
+            *paragraphs,
             root
             | "Pending files" >> Units(files, but=step.reports)
             | "Without any" >> beam.Map(near_duplicates.without_duplicates),
         )
         | "And those without any" >> beam.Flatten()
-        | "By file" >> beam.GroupByKey()  # (unit, its Duplicates in any order, and None if it is pending)
+        | "By file" >> beam.GroupByKey()  # (unit, its Duplicates and Boilerplate in any order, and None if it is pending)
         | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
     )
 
@@ -183,7 +189,7 @@ class ParsePages(UnitDoFn):
 
 
 class CutPassages(UnitDoFn):
-    """A unit and its duplicates → its parts of documents, passages and rejects; and its report."""
+    """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its report."""
 
     def __init__(self, settings: Ingest, step: Step) -> None:
         super().__init__(step.name, step.work)
@@ -192,12 +198,12 @@ class CutPassages(UnitDoFn):
     def load(self) -> None:
         self._files, self._splitter = FileList(self._step.work), splitter(self._settings)
 
-    def work(self, unit: int, members: Iterable[Duplicates | None]) -> None:
+    def work(self, unit: int, members: Iterable[Duplicates | Boilerplate | None]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
             return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
-        duplicates = [member for member in members if member is not None]
-        cut_file(self._files[unit], duplicates, self._splitter, self._step)
+        known = [member for member in members if member is not None]
+        cut_file(self._files[unit], known, self._splitter, self._settings.min_words, self._step)
 
 
 def check_counts(counts: Counter[str], settings: Ingest, files: int, records: int = 0) -> None:
@@ -234,6 +240,11 @@ def summary(run: Path) -> str:
     return (
         f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
         f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
+        + (
+            f"; {counts['boilerplate_paragraphs']:,} paragraphs of boilerplate left out"
+            if counts["boilerplate_paragraphs"]
+            else ""
+        )
         + (
             f"; {counts['records']:,} records wanted = {counts['records_read']:,} read + {counts['records_failed']:,} failed"
             if counts["records"]

@@ -6,21 +6,21 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from indexing.crawl.raw_page import RawPage
 from indexing.crawl.records import FAILURES
-from indexing.documents import exact_duplicates
+from indexing.documents import boilerplate, exact_duplicates
 from indexing.documents.block_list import BlockList
 from indexing.documents.domains import domain_of
 from indexing.documents.main_text import Extractor
 from indexing.documents.parse import DocumentRules, parse
 from indexing.passages.passages import Splitter
 from pipelines.config.job_file import Ingest
-from pipelines.errors import IO, JobError
+from pipelines.errors import IO, JobError, counted
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failures
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.meter import Meter
@@ -42,6 +42,15 @@ FileKeys: TypeAlias = tuple[int, str, Rows, Keys]
 """A bucket's keys of one file: (unit, SHA-256 of its part of documents, rows in that part, keys [rows, 2])."""
 Duplicates: TypeAlias = tuple[str, str, Rows, Sequence[str]]
 """(SHA-256 of a part of documents, reason, rows in that part; of near duplicates the id that is kept for each row)."""
+
+
+class Boilerplate(NamedTuple):
+    """Paragraphs of a part of documents that stand on many pages of their domain."""
+
+    part: str
+    """SHA-256 of the part."""
+    keys: Keys
+    """[paragraphs], in no order (indexing/documents/boilerplate.py)."""
 
 
 def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None) -> DocumentRules:
@@ -141,18 +150,21 @@ def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tup
         yield unit, (documents, bucket[0], rows[lost[unit]], ())
 
 
-def cut_file(file: Input, duplicates: Sequence[Duplicates], cutter: Splitter, step: Step) -> Report:
-    """Write one unit's documents that are no `duplicates`, their passages, and the unit's rejects. A part of passages has all
-    passages of the documents in the part of documents beside it.
+def cut_file(file: Input, members: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: Step) -> Report:
+    """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the unit's rejects;
+    those that are left with less than `min_words` are rejects too. A part of passages has all passages of the documents in the
+    part of documents beside it.
 
-    Raises JobError (74) if the duplicates are rows of other documents than those of the parsed file.
+    Raises JobError (74) if the members are of other documents than those of the parsed file.
     """
     began = time.perf_counter()
     parsed = parsed_files(step.work).read_one(file.number)
-    searched = {documents for documents, *_ in duplicates}
+    searched = {documents for documents, *_ in members}
     if parsed is None or searched != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
         what = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {what}", IO)
+    duplicates = [member for member in members if not isinstance(member, Boilerplate)]
+    paragraphs = {key for member in members if isinstance(member, Boilerplate) for key in member.keys.tolist()}
     by_reason = sorted(((reason, rows) for _, reason, rows, _ in duplicates), key=lambda pair: pair[0], reverse=True)
     reason_of = {int(row): reason for reason, rows in by_reason for row in rows}
     kept_for = {int(row): doc_id for _, _, rows, kept in duplicates if kept for row, doc_id in zip(rows, kept, strict=True)}
@@ -166,12 +178,19 @@ def cut_file(file: Input, duplicates: Sequence[Duplicates], cutter: Splitter, st
         for reject in read_part(step.work / "rejects", parsed_rejects, Rejected):
             counts[f"rejected.{reject.reason}"] += 1
             rejects.write([reject])
-        for row, document in enumerate(read_part(step.work / "documents", parsed_documents, Document)):
+        for row, parsed_document in enumerate(read_part(step.work / "documents", parsed_documents, Document)):
             meter.reach(size * row // rows)
             reason = reason_of.get(row)
             if reason is not None:
                 counts[f"rejected.{reason}"] += 1
-                rejects.write([_duplicate(document, reason, kept_for.get(row, ""))])
+                rejects.write([_duplicate(parsed_document, reason, kept_for.get(row, ""))])
+                continue
+            document, gone, characters = boilerplate.without(parsed_document, paragraphs)
+            counts["boilerplate_paragraphs"] += gone
+            counts["boilerplate_characters"] += characters
+            if gone and document.metrics.words < min_words:
+                counts["rejected.boilerplate"] += 1
+                rejects.write([_boilerplate(document, gone, min_words)])
                 continue
             cut = cutter.split(document)
             if passages.rows >= ROWS_OF_PART:
@@ -225,6 +244,11 @@ def _duplicate(document: Document, reason: str, kept: str) -> Rejected:
         return _rejected(document, reason, f"its text is nearly that of {kept}, which is kept")
     what = "its text" if reason == "duplicate" else f"the id {document.doc_id!r}"
     return _rejected(document, reason, f"{what} came before in the input")
+
+
+def _boilerplate(document: Document, paragraphs: int, min_words: int) -> Rejected:
+    what = f"{document.metrics.words} words without {counted(paragraphs, 'paragraph')} of other pages of its domain"
+    return _rejected(document, "boilerplate", f"{what}; at least {min_words}")
 
 
 def _rejected(document: Document, reason: str, detail: str) -> Rejected:

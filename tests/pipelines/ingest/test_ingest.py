@@ -64,7 +64,7 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
                 duplicates[unit].append(rows)
         then(files, step, extractor)
     for file in files:
-        parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), step)
+        parse_and_cut.cut_file(file, duplicates[file.number], parse_and_cut.splitter(job.ingest), job.ingest.min_words, step)
     step.finish(Outcome.of(step.reports.each()), {})
 
 

@@ -11,7 +11,7 @@ from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
 from pipelines.ingest import ingest
-from pipelines.ingest.near_duplicates import compare, resolve
+from pipelines.ingest.repeated.near_duplicates import compare, resolve
 from schemas.corpus import Document, Passage, Rejected
 
 RECORDS = {"documents": Document, "passages": Passage, "rejects": Rejected}
