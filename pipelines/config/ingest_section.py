@@ -62,7 +62,9 @@ class Ingest(Section):
         "smallest id is kept; 0 = only pages of equal text are duplicates",
     )
     since: str | None = Field(
-        None, description="folder of an earlier run; pages near one of its documents, or equal to it, are near duplicates"
+        None,
+        description="folder of an earlier run: vanished.tsv lists its documents whose pages are not in this one; with "
+        "near_duplicates, pages near one of its documents, or equal to it, are refused",
     )
     boilerplate: float = Field(
         0.0,
@@ -102,6 +104,4 @@ class Ingest(Section):
             raise ValueError(
                 f"near_duplicates is 0 or from 0.8 to 1, not {self.near_duplicates:g}: fewer would be found of less similar"
             )
-        if self.since is not None and not self.near_duplicates:
-            raise ValueError("since needs near_duplicates, the similarity from which pages are refused; 0.8, say")
         return self

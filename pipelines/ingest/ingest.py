@@ -28,7 +28,7 @@ from pipelines.execution.progress import print_line, progress
 from pipelines.execution.runner import naming_what_is_missing, pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest import blocked, domain_filter
+from pipelines.ingest import blocked, domain_filter, vanished
 from pipelines.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from pipelines.ingest.fetch_plan import foresee
 from pipelines.ingest.fetched_records import RecordUnit
@@ -110,6 +110,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     FileList.write(inputs, step.work)
     blocked.write(job, settings, step.work)
     domains = domain_filter.choose(job, settings, len(inputs), step.work, beam_options)
+    earlier = near_duplicates.earlier_run(job, settings, run)
     sizes = [each.size for each in inputs]
     passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
     if step.reports.count() < len(inputs):
@@ -118,12 +119,15 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             naming_what_is_missing(step, len(inputs)),
             pipeline(beam_options, job.workers.processes, len(inputs)) as root,
         ):
-            define(root, len(inputs), settings, step, near_duplicates.earlier_run(job, settings, run))
+            define(root, len(inputs), settings, step, earlier)
     outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
     counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings, files).items()})
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
+    if earlier is not None and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None:
+        beside.append(table)
+        counts["vanished"] = table.rows
     write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
     step.finish(outcome, counts, beside)
     return summary(run)
@@ -245,6 +249,7 @@ def summary(run: Path) -> str:
             if counts["boilerplate_paragraphs"]
             else ""
         )
+        + (f"; {counts['vanished']:,} documents of the earlier run vanished" if counts["vanished"] else "")
         + (
             f"; {counts['records']:,} records wanted = {counts['records_read']:,} read + {counts['records_failed']:,} failed"
             if counts["records"]

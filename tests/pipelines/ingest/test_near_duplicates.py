@@ -102,8 +102,6 @@ def test_a_page_near_one_of_an_earlier_run_is_refused_whatever_its_id(tmp_path) 
 def test_settings_that_make_no_sense_are_refused(tmp_path) -> None:
     with pytest.raises(ValueError, match=r"0 or from 0\.8 to 1, not 0\.5"):
         job(tmp_path / "in", FILES, near_duplicates=0.5)
-    with pytest.raises(ValueError, match="since needs near_duplicates"):
-        job(tmp_path / "in", FILES, near_duplicates=0.0, since="run")
     with pytest.raises(JobError, match="is the run itself") as refused:
         ingest.ingest(job(tmp_path / "in", FILES, since=str(tmp_path / "run")), tmp_path / "run")
     assert refused.value.code == SETTINGS
