@@ -13,7 +13,6 @@ from pathlib import Path
 
 from indexing.crawl.raw_page import RawPage
 from pipelines.config.job_file import Ingest, Job
-from pipelines.errors import SETTINGS, JobError
 from pipelines.ingest.crawl_files import InputFile, find_files
 from schemas.corpus import Rejected
 
@@ -30,15 +29,12 @@ class InputSample:
     bytes: int
     bytes_read: int
     pages_read: int
+    pages: int
+    """Of the whole input: as many a byte as were read, or as a crawl's index says."""
     unread: int
     """Of the pages that were read, those that reading itself refuses, such as redirects."""
     drawn: tuple[RawPage, ...]
     """Of the others those whose hashes are smallest, the smallest first."""
-
-    @property
-    def pages(self) -> int:
-        """Pages of the whole input, at as many bytes a page as those that were read have."""
-        return round(self.pages_read * self.bytes / max(1, self.bytes_read))
 
 
 def draw(job: Job, settings: Ingest, most: int) -> InputSample:
@@ -46,8 +42,6 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
 
     Raises JobError (66) if the input is missing, 65 if its format is unknown.
     """
-    if settings.crawl_index is not None:
-        raise JobError("ingest.crawl_index: no page of it is drawn; `answermill run --dry-run` says what is fetched", SETTINGS)
     files = find_files(job, settings)
     sizes = {file.number: file.size for file in files}
     heap: list[tuple[int, str, RawPage]] = []  # the hash is negative: the largest comes first
@@ -64,15 +58,22 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
             if isinstance(page, Rejected):
                 unread += 1
                 continue
-            key = f"{page.source_file}:{page.source_offset}"
-            entry = (-_hash(key), key, page)
+            number, key = by_hash(page)
+            entry = (-number, key, page)
             if len(heap) < most:
                 heappush(heap, entry)
             elif entry > heap[0]:
                 heapreplace(heap, entry)
         read += round(share * sizes[file.number])
     drawn = tuple(page for _, _, page in sorted(heap, reverse=True))
-    return InputSample(len(files), sum(sizes.values()), read, pages, unread, drawn)
+    whole = sum(sizes.values())
+    return InputSample(len(files), whole, read, pages, round(pages * whole / max(1, read)), unread, drawn)
+
+
+def by_hash(page: RawPage) -> tuple[int, str]:
+    """Sort key of pages: a number that says nothing about their order."""
+    key = f"{page.source_file}:{page.source_offset}"
+    return _hash(key), key
 
 
 def _counts_bytes(file: InputFile) -> bool:

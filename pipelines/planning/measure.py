@@ -105,6 +105,7 @@ class _Runs:
         run, drawn = self.folder / name, self._sample.drawn[:pages]
         values = self._job.model_dump()
         values["ingest"] |= {"input": write_pages(drawn, self.folder / f"{name}-input"), "domains": 0, "max_reject_share": 1.0}
+        values["ingest"]["crawl_index"] = None
         values["index"] |= {"shards": 1, "since": None}
         if values["rerank"] is not None:
             values["rerank"]["since"] = None

@@ -13,6 +13,7 @@ from pipelines.planning.input_sample import draw
 from pipelines.planning.measure import measure
 from pipelines.planning.prediction import Plan, Size, predict
 from pipelines.planning.rates import Rates
+from pipelines.planning.record_sample import draw_records
 from pipelines.retrieve.retrieve import choose_questions
 from schemas.corpus import Question
 
@@ -28,7 +29,8 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     if job.ingest is None:
         raise JobError("the job has no [ingest] section, so there are no pages to plan from; add one with `input`", SETTINGS)
     other = Rates.read(rates_file) if rates_file is not None else None
-    sample = draw(job, job.ingest, PAGES)
+    query = job.ingest.crawl_index
+    sample = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, PAGES)
     asked = list(choose_questions(job).questions) if job.retrieve is not None else []
     measured = measure(job, sample, sorted(asked, key=_hash)[:QUESTIONS])
     size = Size(sample.files, sample.pages, len(asked), _peak_bytes())

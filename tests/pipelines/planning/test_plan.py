@@ -10,19 +10,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from indexing.crawl.input_formats import read_pages
 from indexing.crawl.raw_page import RawPage
 from pipelines.__main__ import main
 from pipelines.config.job_file import Ingest, Job, load
-from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS
+from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.planning import input_sample, measure, plan
 from pipelines.planning.actual import predicted_and_actual
 from pipelines.planning.input_sample import draw, write_pages
 from pipelines.planning.prediction import Size, predict
 from pipelines.planning.rates import Rates, Volumes
+from pipelines.planning.record_sample import draw_records
 from pipelines.sample import copy_to
+from tests.crawl_index import write_crawl
 from tests.tiny import write_job
 
 RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
@@ -63,6 +66,34 @@ def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, mon
     sample = draw(sample_job, section(sample_job), 30)
     assert sample.bytes_read < 70_000 < sample.bytes and sample.pages_read < 50
     assert sample.pages == pytest.approx(70, rel=0.25)
+
+
+def crawl_job(folder: Path, **ingest: Any) -> Job:
+    rows = write_crawl(folder / "crawl")
+    assert 30 < len(rows) < 200
+    index = {"files": [str(folder / "crawl/index.parquet")], "mime": [], "status": []}
+    return Job.model_validate({"ingest": {"crawl_index": index, "paths_root": str(folder / "crawl"), **ingest}})
+
+
+def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path: Path) -> None:
+    job = crawl_job(tmp_path)
+    query = section(job).crawl_index
+    assert query is not None
+    few, all_of_them = (draw_records(job, section(job), query, most) for most in (10, 1_000))
+    assert few.pages == all_of_them.pages == all_of_them.pages_read == len(all_of_them.drawn) + all_of_them.unread
+    assert few.pages_read == 10 < few.pages and few.bytes_read < few.bytes == all_of_them.bytes == all_of_them.bytes_read
+    assert set(few.drawn) < set(all_of_them.drawn) and few == draw_records(job, section(job), query, 10)
+
+
+def test_a_job_that_reads_records_of_a_crawl_is_planned(tmp_path: Path) -> None:
+    planned, _ = plan.plan_of(crawl_job(tmp_path))
+    assert planned.counts["pages"] == len(pq.read_table(tmp_path / "crawl/index.parquet")) > planned.counts["documents"] > 0
+
+
+def test_files_and_records_of_one_job_are_not_planned_together(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="plan each of them") as refused:
+        plan.plan_of(crawl_job(tmp_path, input=["pages.jsonl"]))
+    assert refused.value.code == SETTINGS
 
 
 def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path) -> None:
