@@ -33,7 +33,7 @@ from ranking.plan import run_stages
 from schemas.atomic_files import write_text
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
-KEEP, DROP = "keep = 25", "drop = [0.2]"
+KEEP, DROP = "keep = 60", "drop = [0.2]"
 """As the sample's job has them."""
 KEEPS, DROPS = (25, 60, 100), (0.2, 0.3)
 

@@ -70,16 +70,16 @@ def test_a_stage_lets_in_what_stayed_in_the_stage_before_and_keeps_what_it_does_
 
 
 def test_what_a_dropped_answer_lacked_is_the_distance_to_the_last_one_kept(sample_run: Path) -> None:
-    """By `first`, which keeps 25 of the sentences, and whose scores no later stage of the plan takes from another sentence."""
+    """By `first`, which keeps 60 of the sentences, and whose scores no later stage of the plan takes from another sentence."""
     every, checked = scored(sample_run), 0
-    for row in [row for row in every if row.dropped_by == "first" and row.stages[-1].rank in (26, 40)][:8]:
+    for row in [row for row in every if row.dropped_by == "first" and row.stages[-1].rank in (61, 75)][:8]:
         losses = explain(sample_run, row.question_id, gold=row.text).losses
         loss = next(loss for loss in losses if loss.candidate_id == row.candidate_id)
         rows = [each for each in every if each.question_id == row.question_id]
-        (last,) = [each.stages[2].score for each in rows if len(each.stages) > 2 and each.stages[2].rank == 25]
-        assert (loss.where, loss.stage, loss.place, loss.kept) == ("dropped", "first", row.stages[-1].rank, 25)
+        (last,) = [each.stages[2].score for each in rows if len(each.stages) > 2 and each.stages[2].rank == 60]
+        assert (loss.where, loss.stage, loss.place, loss.kept) == ("dropped", "first", row.stages[-1].rank, 60)
         assert loss.needed == last - row.stages[-1].score >= 0
-        assert f"at place {loss.place} of {loss.entered}, of which it kept 25" in loss.explanation
+        assert f"at place {loss.place} of {loss.entered}, of which it kept 60" in loss.explanation
         checked += 1
     assert checked == 8
 
