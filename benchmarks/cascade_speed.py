@@ -188,16 +188,21 @@ def beside_predict(
 ) -> dict[str, float | int | str]:
     """Ours and theirs on the device. `attention`: what theirs computes it by at its best; None = transformers' choice."""
     precision, model = fast(device), model.to(device)
-    loading = {"device": device, "local_files_only": True, "trust_remote_code": False}
     pairs = [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
     with tempfile.TemporaryDirectory() as folder:
         save(Path(folder) / "checkpoint", "cascade", model, tokeniser)
         export(Path(folder) / "checkpoint", Path(folder) / "exported")
         exported = str(Path(folder) / "exported")
-        plain = CrossEncoder(exported, **loading)
+        plain = CrossEncoder(exported, device=device, local_files_only=True, trust_remote_code=False)
         head = [f"{n}.linear" for n in (2, 3, 4)] if precision != torch.float32 else []
-        chosen = {} if attention is None else {"model_kwargs": {"attn_implementation": attention}}
-        best = CrossEncoder(exported, **loading, **chosen, keep_in_fp32_modules=head).to(precision)
+        best = CrossEncoder(
+            exported,
+            device=device,
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs=None if attention is None else {"attn_implementation": attention},
+            keep_in_fp32_modules=head,
+        ).to(precision)
         ours = Ours.of(model, tokeniser)
         batch = best_batch(best, pairs)
         plain.predict(pairs[:64], show_progress_bar=False)
