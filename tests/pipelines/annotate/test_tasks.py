@@ -46,15 +46,15 @@ def scored(run: Path) -> list[ScoredCandidate]:
 
 
 def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run):
-    line = annotate(job(sample_run), run)
-    assert "1,530 tasks = 1,350 top + 180 random + 0 control" in line
+    line = annotate(job(sample_run, "annotate.top=40"), run)
+    assert "3,780 tasks = 3,600 top + 180 random + 0 control" in line
     rows = [row for row in scored(run) if row.question_id == "q01"]
     top = {each.sentence_id: each for each in tasks(run) if each.question_id == "q01" and each.stratum == "top"}
-    assert set(top) == {row.candidate_id for row in rows[:15]}
+    assert set(top) == {row.candidate_id for row in rows[:40]}
     kept = sum(row.rank is not None for row in rows)
-    assert 0 < kept < 15  # the others are of those that left
+    assert 0 < kept < 40  # the others are of those that left
     assert sorted(each.rank for each in top.values() if each.rank) == list(range(1, kept + 1))
-    assert all(row.fate != "kept" for row in rows[kept:15])
+    assert all(row.fate != "kept" for row in rows[kept:40])
     by_id = {row.candidate_id: row for row in rows}
     assert all(each.score == by_id[each.sentence_id].stages[-1].score for each in top.values())
 
