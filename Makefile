@@ -10,7 +10,7 @@ PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 .PHONY: sample test test-engines test-flink test-spark test-image test-schedulers test-network check lint pytest docs format clean
 
 sample: .venv/installed                 ## run the main job on the sample web
-	@echo "running the main job on the sample web: about a minute"
+	@echo "running the main job on the sample web: one or two minutes"
 	$(BIN)/answermill sample --out $(OUT)
 
 test: .venv/installed-test              ## lint and types beside the tests; fails where one of them does
