@@ -24,6 +24,7 @@ from pipelines.execution.runner import pipeline
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
 from pipelines.ingest.parse_and_cut import Keys, parsed_files, unparsed
+from pipelines.ingest.repeated.earlier_documents import EarlierPartDoFn
 from schemas.atomic_files import whole_text, write_text
 from schemas.corpus import Document
 
@@ -102,42 +103,28 @@ class PagesOfCrawl(UnitDoFn):
                 yield from in_buckets(_CRAWL, urls, ids, 0, more[0] if more else [""] * len(urls))
 
 
-class EarlierPages(UnitDoFn):
+class EarlierPages(EarlierPartDoFn):
     """A part of the earlier run's documents → their pages, in buckets."""
-
-    skips_reported = False
-
-    def __init__(self, step: Step, documents: Path) -> None:
-        super().__init__(step.name, step.work)
-        self._documents = documents
-
-    def load(self) -> None:
-        self._folder = Folder.open(self._documents, Document, "ingest")
 
     def work(self, unit: int) -> Iterator[tuple[int, Pages]]:
         first = 0
-        for batch in read_batches(self._documents, self._folder.parts[unit], ["url", "doc_id"], rows=8_192):
+        for batch in read_batches(self._documents, self.part(unit), ["url", "doc_id"], rows=8_192):
             urls, ids = (column.to_pylist() for column in batch.columns)
             yield from in_buckets(unit, urls, ids, first, [""] * len(urls))
             first += len(urls)
 
 
-class WritePart(UnitDoFn):
+class WritePart(EarlierPartDoFn):
     """A part of the earlier documents, and which of them have vanished → a file of their lines in the work folder."""
 
-    skips_reported = False
-
     def __init__(self, step: Step, documents: Path) -> None:
-        super().__init__(step.name, step.work)
-        self._step, self._documents = step, documents
-
-    def load(self) -> None:
-        self._folder = Folder.open(self._documents, Document, "ingest")
+        super().__init__(step, documents)
+        self._step = step
 
     def work(self, unit: int, members: Iterable[Gone]) -> None:
         reason_of = {row: reason for rows, reasons in members for row, reason in zip(rows, reasons, strict=True)}
         lines, row = [], 0
-        for batch in read_batches(self._documents, self._folder.parts[unit], ["doc_id", "url"], rows=8_192):
+        for batch in read_batches(self._documents, self.part(unit), ["doc_id", "url"], rows=8_192):
             for doc_id, url in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if row in reason_of:
                     lines.append(f"{doc_id}\t{url}\t{reason_of[row]}\n")

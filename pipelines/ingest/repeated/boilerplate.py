@@ -20,7 +20,7 @@ from pipelines.execution.manifests.manifest import Part
 from pipelines.execution.parquet_folder import read_batches
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest.parse_and_cut import Boilerplate, Duplicates, parsed_files
+from pipelines.ingest.parse_and_cut import Boilerplate, Duplicates, duplicate_rows, parsed_files
 from pipelines.ingest.repeated.near_duplicates import without_duplicates
 
 _BUCKETS = 64
@@ -84,7 +84,7 @@ class CountParagraphs(UnitDoFn):
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
-        lost = {int(row) for member in members if member is not None for row in member[2]}
+        lost = duplicate_rows(members)
         (documents,) = parsed.parts["documents"]
         paragraphs, domains, pages = paragraphs_of(self._pages(documents, lost))
         for number, inside in _buckets(paragraphs.keys):

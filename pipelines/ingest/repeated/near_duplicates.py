@@ -23,7 +23,8 @@ from pipelines.execution.manifests.manifest import Part
 from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.execution.step import Step
 from pipelines.execution.unit_dofn import UnitDoFn, Units
-from pipelines.ingest.parse_and_cut import Duplicates, Rows, parsed_files
+from pipelines.ingest.parse_and_cut import Duplicates, Rows, duplicate_rows, parsed_files
+from pipelines.ingest.repeated.earlier_documents import EarlierPartDoFn
 from schemas.corpus import Document
 
 REASON = "near_duplicate"
@@ -95,25 +96,16 @@ class SignDocuments(UnitDoFn):
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
-        lost = {int(row) for member in members if member is not None for row in member[2]}
+        lost = duplicate_rows(members)
         (documents,) = parsed.parts["documents"]
         yield from sign(unit, self._work / "documents", documents, lost)
 
 
-class SignEarlier(UnitDoFn):
+class SignEarlier(EarlierPartDoFn):
     """A part of the earlier run's documents → their signatures, in buckets of each band."""
 
-    skips_reported = False
-
-    def __init__(self, step: Step, documents: Path) -> None:
-        super().__init__(step.name, step.work)
-        self._documents = documents
-
-    def load(self) -> None:
-        self._folder = Folder.open(self._documents, Document, "ingest")
-
     def work(self, unit: int) -> Iterator[tuple[Bucket, Signed]]:
-        yield from sign(_EARLIER, self._documents, self._folder.parts[unit], set())
+        yield from sign(_EARLIER, self._documents, self.part(unit), set())
 
 
 def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[Bucket, Signed]]:
