@@ -1,8 +1,14 @@
 """Ingest of real pages: Beam against a plain loop over the same functions, interleaved; and what becomes of the pages.
 
 MB/s counts decompressed bytes of web pages: reading text from JSONL counts in the time, not in the bytes, and `web_mb_per_s`
-is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, less one. `peak_gb` and `peak_gb_4x` are the
-memory of the command on the Wikipedia corpus, and on four times as much text.
+is without it. `beam_overhead` is Beam's wall time divided by the plain loop's, less one. `parse_mb_per_s` and `cut_mb_per_s`
+are of one core by stage; the rest of the time is Beam's, and that of duplicates and checks.
+
+`over_trafilatura_pipeline`: how many times as fast as a plain script of Trafilatura and spaCy (`plain_ingest.py`) ingest cuts
+the same crawl files, both in one process; how good the two extractors are, `benchmarks.extraction` says.
+
+`peak_gb` and `peak_gb_4x` are the memory of the command on the Wikipedia corpus, and on four times as much text;
+`peak_gb_web` and `peak_gb_long` on the crawl files, and on copies of them until there are PAGES pages.
 """
 
 from __future__ import annotations
@@ -15,13 +21,17 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import arguments, finish, run_command, say, seconds
+from benchmarks.harness import arguments, finish, installed, run_command, say, seconds, shrink
+from benchmarks.plain_ingest import plain_ingest
 from indexing.documents.main_text import Extractor
 from pipelines.config.job_file import Job
 from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.runner import configure_logging
 from pipelines.ingest import ingest, parse_and_cut
 from pipelines.ingest.crawl_files import find_files
+
+PAGES = 100_000
+FOLDERS, CRAWL_FILES = ("warc", "web-html"), "*.warc*"
 
 
 def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
@@ -63,17 +73,40 @@ def peak_of_command(data: Path, folder: Path, copies: int, inline: bool) -> floa
     return run_command("ingest", folder / "job.toml", "--out", folder / "run", inline=inline)
 
 
+def peak_of_crawl(files: list[Path], folder: Path, copies: int, inline: bool) -> float:
+    """The peak memory, in GB, of `answermill ingest` over that many copies of the crawl files."""
+    folder.mkdir()
+    for copy in range(copies):
+        for file in files:
+            (folder / f"{copy:03d}-{file.name}").symlink_to(file)
+    (folder / "job.toml").write_text(f'[ingest]\ninput = ["{CRAWL_FILES}"]\n', encoding="utf-8")
+    return run_command("ingest", folder / "job.toml", "--out", folder / "run", inline=inline)
+
+
+def trafilatura_installed() -> bool:
+    import trafilatura
+
+    return bool(trafilatura)
+
+
 def main() -> None:
     options = arguments("ingest", __doc__ or "")
+    if options.smoke:
+        shrink(globals(), PAGES=1, FOLDERS=("warc",))
     configure_logging()
     data = options.data.resolve()
-    web = [str(data / "warc"), str(data / "web-html" / "*.warc.gz")]
+    files = sorted(file.resolve() for name in FOLDERS for file in (data / name).glob(CRAWL_FILES))
+    web = [str(file) for file in files]
     job = Job.model_validate({"ingest": {"input": [*web, str(data / "corpus-wiki")]}})
     web_job = Job.model_validate({"ingest": {"input": web}})
     times: dict[str, list[float]] = {"plain": [], "beam": [], "web": []}
+    _, missing = installed({"trafilatura": trafilatura_installed})
+    if not missing:
+        times["trafilatura"] = []
     with tempfile.TemporaryDirectory() as folder:
         counts: Counter[str] = Counter()
-        ingest_without_beam(web_job, Path(folder) / "warm-up")
+        of_web = ingest_without_beam(web_job, Path(folder) / "warm-up")
+        copies = -(-PAGES // of_web["pages"])
         for n in range(options.rounds):
             with seconds(times["plain"]):
                 counts = ingest_without_beam(job, Path(folder) / f"plain-{n}")
@@ -81,8 +114,12 @@ def main() -> None:
                 say(ingest.ingest(job, Path(folder) / f"beam-{n}"))
             with seconds(times["web"]):
                 ingest.ingest(web_job, Path(folder) / f"web-{n}")
+            if not missing:
+                with seconds(times["trafilatura"]):
+                    plain_ingest(files, Path(folder) / f"trafilatura-{n}.jsonl")
             say(f"round {n + 1}: " + ", ".join(f"{name} {values[-1]:.1f} s" for name, values in times.items()))
-        peaks = [peak_of_command(data, Path(folder) / f"{copies}x", copies, options.smoke) for copies in (1, 4)]
+        peaks = [peak_of_command(data, Path(folder) / f"{n}x", n, options.smoke) for n in (1, 4)]
+        peaks += [peak_of_crawl(files, Path(folder) / name, n, options.smoke) for name, n in (("web", 1), ("long", copies))]
     wall = statistics.median(times["beam"])
     result: dict[str, float | int | str] = {
         "mb_per_s": counts["bytes"] / 1e6 / wall,
@@ -97,7 +134,20 @@ def main() -> None:
         "sentences": counts["sentences"],
         "peak_gb": peaks[0],
         "peak_gb_4x": peaks[1],
+        "pages_long": copies * of_web["pages"],
+        "peak_gb_web": peaks[2],
+        "peak_gb_long": peaks[3],
     }
+    result |= {f"{part}_mb_per_s": of_web["bytes"] / 1e3 / of_web[f"{part}_ms"] for part in ("parse", "cut")}
+    if missing:
+        result["not_installed"] = ", ".join(missing)
+    else:
+        ratios = [there / here for here, there in zip(times["web"], times["trafilatura"], strict=True)]
+        result |= {
+            "over_trafilatura_pipeline": statistics.median(ratios),
+            "over_trafilatura_pipeline_low": min(ratios),
+            "over_trafilatura_pipeline_high": max(ratios),
+        }
     result |= {key.replace(".", "_"): n for key, n in sorted(counts.items()) if key.startswith(("rejected.", "skipped."))}
     finish("ingest", result, options.save)
 
