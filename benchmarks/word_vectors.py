@@ -33,7 +33,8 @@ from ranking.cosinet.heads import NumberedList, rerank
 from ranking.cosinet.table_lookup import Relatedness
 from ranking.training.list_models import vocabulary
 from ranking.training.loop import Dev
-from ranking.word_vectors.embeddings import Embeddings, Vectors, all_but_the_top, encode_words, read_pieces, word_encoder
+from ranking.word_vectors.embeddings import Embeddings, encode_words
+from ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_encoder
 from ranking.word_vectors.words import Lexicon
 from schemas.model_files import load_pretrained
 from schemas.ranked import RankedList

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import compress
 from pathlib import Path
@@ -21,30 +20,23 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
-from threadpoolctl import threadpool_limits
-from tokenizers import Tokenizer
 
+from ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
 from schemas.atomic_files import replacing, sha256, write_text
-from schemas.model_files import ModelDamaged, check_weights
+from schemas.model_files import ModelDamaged
 
-Vectors = npt.NDArray[np.float32]
-Encode = Callable[[Sequence[str]], Vectors]
-"""Words → vectors [n, d]."""
 Store = Literal["fp32", "fp16", "source"]
 """How vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
 
-WORDS, VECTORS = "words.json", "vectors.safetensors"
+WORDS, VECTORS, PIECES = "words.json", "vectors.safetensors", "pieces.safetensors"
 _DIGIT = re.compile("[0-9]")
-_NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
-_UNKNOWN = ("[UNK]", "<unk>")
-_TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBERT and MPNet
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A transformer whose word pieces' vectors make the words' own; see `word_encoder`."""
+    """A transformer whose word pieces' vectors make the words' own; see `word_pieces.py`."""
 
     model: str
     sha256: str  # of its model.safetensors
@@ -58,6 +50,7 @@ class Embeddings:
     words: tuple[str, ...]  # word n has row n + 1
     vectors: Vectors  # [1 + len(words), d]; row 0 is zeros: padding and unknown words
     source: Source | None = None  # the transformer that the vectors can be made from again
+    pieces: WordPieces | None = None  # with which they can be, without its tokenizer
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or self.vectors.dtype != np.float32 or len(self.vectors) != 1 + len(self.words):
@@ -88,7 +81,8 @@ class Embeddings:
         return np.fromiter(rows, np.int32, len(tokens))
 
     def save(self, folder: Path, store: Store = "fp32") -> list[str]:
-        """Write `words.json`, and `vectors.safetensors` unless `store` is 'source': the same embeddings, the same bytes.
+        """Write `words.json`, and `vectors.safetensors`, or with `store` 'source' what makes them again, `pieces.safetensors`:
+        the same embeddings, the same bytes.
 
         Returns the names of the files.
         """
@@ -97,7 +91,10 @@ class Embeddings:
         lexicon = {"words": self.words, "source": asdict(self.source) if self.source else None}
         write_text(folder / WORDS, json.dumps(lexicon, ensure_ascii=False))
         if store == "source":
-            return [WORDS]
+            if self.pieces is None:
+                return [WORDS]
+            self.pieces.save(folder / PIECES)
+            return [WORDS, PIECES]
         kind = np.float16 if store == "fp16" else np.float32
         with replacing(folder / VECTORS) as path:
             save_file({"vectors": np.ascontiguousarray(self.vectors, kind)}, path)
@@ -122,10 +119,12 @@ class Embeddings:
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
             raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
-        derived = derive(words, find(source.model), source.model, source.dimension)
-        if derived.source != source:
+        model = find(source.model)
+        if sha256(model / "model.safetensors") != source.sha256:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
-        return derived
+        if (folder / PIECES).is_file():
+            return _put_together(words, folder / PIECES, sha256(folder / PIECES), model, source)
+        return _derived(words, model, source)
 
 
 def masked(word: str) -> str:
@@ -144,7 +143,26 @@ def derive(vocabulary: Collection[str], folder: Path, model: str, dimension: int
 
 @lru_cache(maxsize=2)
 def _derived(vocabulary: tuple[str, ...], folder: Path, source: Source) -> Embeddings:
-    return encode_words(vocabulary, word_encoder(folder, source.dimension), source)
+    words = sorted({word.lower() for word in vocabulary})
+    pieces, vectors = word_pieces(words, folder, source.dimension)
+    embeddings = encode_words(words, lambda _: vectors, source)
+    return replace(embeddings, pieces=pieces.some(np.any(vectors, axis=1)))
+
+
+@lru_cache(maxsize=2)
+def _put_together(words: tuple[str, ...], file: Path, digest: str, model: Path, source: Source) -> Embeddings:
+    """Of stored pieces; `digest` is the file's, so that one that has changed is read anew.
+
+    Raises ValueError if it is broken.
+    """
+    try:
+        pieces = WordPieces.load(file)
+        if len(pieces.lengths) != len(words):
+            raise ValueError(f"pieces of {len(pieces.lengths)} words, not of {len(words)}")
+        vectors = pieces.vectors(read_table(model))
+    except (ValueError, KeyError, SafetensorError) as e:
+        raise ValueError(f"{file}: no pieces of the words beside it: {e}") from e
+    return Embeddings(words, np.concatenate([np.zeros((1, vectors.shape[1]), np.float32), vectors]), source, pieces)
 
 
 def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | None = None) -> Embeddings:
@@ -162,81 +180,3 @@ def encode_words(vocabulary: Collection[str], encode: Encode, source: Source | N
     kept = np.zeros((1 + int(known.sum()), vectors.shape[1]), np.float32)
     kept[1:] = vectors if known.all() else vectors[known]
     return Embeddings(tuple(compress(words, known.tolist())), kept, source)
-
-
-@lru_cache(maxsize=2)
-def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
-    """Words → static vectors: the mean of a word's pieces in the input embeddings of the BERT-like model in a folder.
-
-    The mean of all pieces' embeddings is subtracted; of the directions in which they vary most, the `dropped` strongest,
-    which tell frequency rather than meaning, are left out ("all-but-the-top", Mu & Viswanath 2018), and the next `dimension`
-    are kept, 300 as the paper's. A word's vector depends on the word and the model alone, not on vocabulary or threads. Zeros
-    for a word that the tokenizer has no pieces for. Raises ValueError if the model has fewer directions.
-
-    Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of
-    r_i (§4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
-    pass, is worse on SQuAD-sent, and in the mean of both sets no better.
-    """
-    tokenizer, table, plain = read_pieces(folder)
-    if min(len(plain), table.shape[1]) < dimension + dropped:
-        raise ValueError(
-            f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(plain):,} pieces of "
-            f"{table.shape[1]} numbers have; take a smaller dimension"
-        )
-    with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
-        of_text = table[plain]
-        kept = all_but_the_top(of_text, dimension, dropped)
-        pieces = ((table - of_text.mean(0)) @ kept).astype(np.float32)  # [pieces, dimension]
-    unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
-
-    def encode(words: Sequence[str]) -> Vectors:
-        vectors = np.zeros((len(words), dimension), np.float32)
-        numbers = [word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False)]
-        of_length: dict[int, list[int]] = defaultdict(list)
-        for n, of_word in enumerate(numbers):
-            if of_word and unknown.isdisjoint(of_word):
-                of_length[len(of_word)].append(n)
-        for length, rows in of_length.items():  # words of as many pieces at once: a call of numpy's for each word takes longer
-            first, *others = np.array([numbers[n] for n in rows]).T
-            total = pieces[first]
-            for piece in others:  # in place: an array of all words' pieces would take twice as long to fill as to add up
-                total += pieces[piece]
-            vectors[rows] = total / np.float32(length)
-        return vectors
-
-    return encode
-
-
-def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[int]]:
-    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces that text is made
-    of, not [CLS] and its like.
-
-    They are read from the files: to import transformers for them would take each worker process seconds. Raises ValueError if
-    a file is missing or broken, or the model is of another kind, ModelDamaged if a number is none.
-    """
-    file = folder / "model.safetensors"
-    try:
-        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    except Exception as e:  # tokenizers raises nothing narrower
-        raise ValueError(f"{folder}: no tokenizer.json that can be read ({e}); give another model") from e
-    try:
-        with safe_open(file, framework="pt") as weights:
-            names = [name for name in weights.keys() if name.endswith(_TABLE)]  # noqa: SIM118  it is no dict
-            table = weights.get_tensor(names[0]) if len(names) == 1 else None
-    except SafetensorError as e:
-        raise ValueError(f"{file}: no weights that can be read ({e}); give another model") from e
-    if table is None:
-        raise ValueError(f"{file}: it has {len(names)} tables *{_TABLE}, not one; give a BERT or a model like it")
-    check_weights({names[0]: table}, file)
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    plain = sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
-    return tokenizer, table.double().numpy(), plain
-
-
-def all_but_the_top(vectors: npt.NDArray[np.float64], dimension: int, dropped: int) -> npt.NDArray[np.float64]:
-    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden, dimension]."""
-    _, directions = np.linalg.eigh(np.cov(vectors, rowvar=False))  # the strongest come last
-    kept = directions[:, ::-1][:, dropped : dropped + dimension]
-    signed: npt.NDArray[np.float64] = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])
-    return signed  # LAPACK may turn a direction round

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits
 
-from ranking.word_vectors.embeddings import Embeddings, derive, encode_words, read_pieces, word_encoder
+from ranking.word_vectors.embeddings import Embeddings, derive, encode_words
 from ranking.word_vectors.vector_files import VectorsUnreadable, read
+from ranking.word_vectors.word_pieces import WordPieces, read_pieces, word_encoder, word_pieces
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
 
@@ -477,11 +479,54 @@ def test_vectors_that_are_not_stored_are_made_again_from_their_transformer(tmp_p
     embeddings = derive(["bad", "egg", "fab"], folder, "tiny", 4)
     (tmp_path / "saved").mkdir()
     embeddings.save(tmp_path / "saved", "source")
-    assert [path.name for path in (tmp_path / "saved").iterdir()] == ["words.json"]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["pieces.safetensors", "words.json"]
     asked = []
     back = Embeddings.load(tmp_path / "saved", lambda name: asked.append(name) or folder)
     assert asked == ["tiny"] and back.words == embeddings.words == ("bad", "egg", "fab")
     assert np.array_equal(back.vectors, embeddings.vectors)
+
+
+def test_stored_pieces_give_the_vectors_that_the_tokenizer_gives(folder: Path, tmp_path: Path) -> None:
+    embeddings = derive([*VOCABULARY, "♋", "ship-yard"], folder, "bundled")
+    assert "♋" not in embeddings.words
+    embeddings.save(tmp_path, "source")
+    with_pieces = Embeddings.load(tmp_path, lambda _: folder)
+    (tmp_path / "pieces.safetensors").unlink()
+    without = Embeddings.load(tmp_path, lambda _: folder)
+    assert same(with_pieces, embeddings) and same(without, embeddings)
+    assert lookup(embeddings, "sea") == word_encoder(folder)(["sea"])[0].tolist()
+
+
+def test_stored_pieces_need_no_tokenizer(tmp_path: Path) -> None:
+    folder = a_transformer(tmp_path / "model")
+    embeddings = derive(["bad", "egg"], folder, "tiny", 4)
+    embeddings.save(tmp_path, "source")
+    (folder / "tokenizer.json").unlink()
+    assert same(Embeddings.load(tmp_path, lambda _: folder), embeddings)
+
+
+def test_stored_pieces_of_other_words_are_refused(tmp_path: Path) -> None:
+    folder = a_transformer(tmp_path / "model")
+    derive(["bad", "egg"], folder, "tiny", 4).save(tmp_path, "source")
+    pieces = (tmp_path / "pieces.safetensors").read_bytes()
+    derive(["bad", "egg", "fab"], folder, "tiny", 4).save(tmp_path, "source")
+    (tmp_path / "pieces.safetensors").write_bytes(pieces)
+    with pytest.raises(ValueError, match="no pieces of the words beside it: pieces of 2 words, not of 3"):
+        Embeddings.load(tmp_path, lambda _: folder)
+    (tmp_path / "pieces.safetensors").write_bytes(b"broken")
+    with pytest.raises(ValueError, match="no pieces of the words beside it"):
+        Embeddings.load(tmp_path, lambda _: folder)
+
+
+def test_stored_pieces_that_a_table_does_not_have_are_refused(tmp_path: Path) -> None:
+    pieces, _ = word_pieces(["bad"], a_transformer(tmp_path), 4)
+    with pytest.raises(ValueError, match="not those of a table of 2 pieces of 8 numbers"):
+        pieces.vectors(np.ones((2, 8)))
+    pieces.save(tmp_path / "pieces.safetensors")
+    stored = load_file(tmp_path / "pieces.safetensors")
+    save_file(stored | {"lengths": stored["lengths"] + 1}, tmp_path / "pieces.safetensors")
+    with pytest.raises(ValueError, match="its arrays do not belong together"):
+        WordPieces.load(tmp_path / "pieces.safetensors")
 
 
 def test_vectors_are_derived_once_for_a_vocabulary_and_a_transformer(tmp_path: Path) -> None:

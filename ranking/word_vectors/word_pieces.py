@@ -1,0 +1,187 @@
+"""Static vectors of words from the word pieces of a BERT-like model: no file of word vectors is needed.
+
+A word's vector is the mean of its pieces' input embeddings. The mean of all pieces' embeddings is subtracted; of the
+directions in which they vary most, the `dropped` strongest, which tell frequency rather than meaning, are left out
+("all-but-the-top", Mu & Viswanath 2018), and the next `dimension` are kept, 300 as Cosinet's paper has. A word's vector depends
+on the word and the model alone, not on the vocabulary or threads.
+
+Chosen on the dev sets of WikiQA and SQuAD-sent (`benchmarks/word_vectors.py`), ranking by relatedness alone, the mean of r_i
+(Cosinet §4.1.1): to drop 0 to 5 directions comes out equal, and 3 was in use. A layer's output for the word needs a forward
+pass, is worse on SQuAD-sent, and in the mean of both sets no better.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file, save_file
+from threadpoolctl import threadpool_limits
+from tokenizers import Tokenizer
+
+from schemas.atomic_files import replacing
+from schemas.model_files import check_weights
+
+Vectors = npt.NDArray[np.float32]
+Encode = Callable[[Sequence[str]], Vectors]
+"""Words → vectors [n, d]."""
+
+_NO_PIECE = re.compile(r"\[.+\]|<.+>")  # [CLS], [unused7], <s>
+_UNKNOWN = ("[UNK]", "<unk>")
+_TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBERT and MPNet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Directions:
+    """What is kept of a model's input embeddings."""
+
+    mean: npt.NDArray[np.float64]  # [hidden]
+    kept: npt.NDArray[np.float64]  # [hidden, d]
+
+    def of_pieces(self, table: npt.NDArray[np.float64]) -> Vectors:
+        """[pieces, hidden] → [pieces, d]"""
+        with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
+            return ((table - self.mean) @ self.kept).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordPieces:
+    """The pieces of words, one word after the other, and the directions: with the model's table, the words' vectors.
+
+    They are stored, since to cut 80,000 words and to look for the directions takes a worker process longer than all the rest.
+    """
+
+    lengths: npt.NDArray[np.int32]  # [words], pieces of each; 0 if the tokenizer has none, or not for all of the word
+    numbers: npt.NDArray[np.int32]  # [pieces of all words]
+    directions: Directions
+
+    def vectors(self, table: npt.NDArray[np.float64]) -> Vectors:
+        """[words, d] of the model's input embeddings [pieces, hidden]; zeros for a word without pieces.
+
+        Raises ValueError if the table has too few pieces, or others than it had.
+        """
+        if table.shape[1] != len(self.directions.mean) or self.numbers.max(initial=0) >= len(table):
+            raise ValueError(
+                f"the pieces of words are not those of a table of {len(table):,} pieces of {table.shape[1]} numbers"
+            )
+        return _means(self.lengths, self.numbers, self.directions.of_pieces(table))
+
+    def some(self, chosen: npt.NDArray[np.bool_]) -> WordPieces:
+        """Those of the chosen words [words]."""
+        return replace(self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)])
+
+    def save(self, file: Path) -> None:
+        arrays = {"lengths": self.lengths, "numbers": self.numbers}
+        with replacing(file) as path:
+            save_file(arrays | {"mean": self.directions.mean, "kept": np.ascontiguousarray(self.directions.kept)}, path)
+
+    @classmethod
+    def load(cls, file: Path) -> WordPieces:
+        """Raises SafetensorError, KeyError or ValueError if the file is broken or its arrays do not belong together."""
+        arrays = load_file(file)
+        lengths, numbers, mean, kept = (arrays[name] for name in ("lengths", "numbers", "mean", "kept"))
+        if lengths.sum() != len(numbers) or lengths.min(initial=0) < 0 or kept.shape[:1] != mean.shape:
+            raise ValueError(f"{file}: its arrays do not belong together")
+        return cls(lengths, numbers, Directions(mean, kept))
+
+
+def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3) -> tuple[WordPieces, Vectors]:
+    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d].
+
+    Raises ValueError if the model has fewer directions.
+    """
+    tokenizer, table, plain = read_pieces(folder)
+    pieces = WordPieces(*_numbers(tokenizer, words), _directions(table[plain], folder, dimension, dropped))
+    return pieces, pieces.vectors(table)
+
+
+@lru_cache(maxsize=2)
+def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
+    """Words → vectors by the model in a folder; zeros for a word that its tokenizer has no pieces for.
+
+    Raises ValueError if the model has fewer directions.
+    """
+    tokenizer, table, plain = read_pieces(folder)
+    pieces = _directions(table[plain], folder, dimension, dropped).of_pieces(table)
+    return lambda words: _means(*_numbers(tokenizer, words), pieces)
+
+
+def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dropped: int) -> Directions:
+    """Of the embeddings of the pieces that text is made of [pieces, hidden]."""
+    if min(table.shape) < dimension + dropped:
+        raise ValueError(
+            f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(table):,} pieces of "
+            f"{table.shape[1]} numbers have; take a smaller dimension"
+        )
+    with threadpool_limits(1, "blas"):
+        return Directions(table.mean(0), all_but_the_top(table, dimension, dropped))
+
+
+def _numbers(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """(how many pieces each word has, the pieces' numbers); a word that is not all pieces has none."""
+    unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
+    cut = (word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False))
+    numbers = [of_word if unknown.isdisjoint(of_word) else [] for of_word in cut]
+    return np.fromiter(map(len, numbers), np.int32, len(numbers)), np.fromiter(chain.from_iterable(numbers), np.int32)
+
+
+def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], pieces: Vectors) -> Vectors:
+    """The mean vector of each word's pieces [words, d]."""
+    vectors = np.zeros((len(lengths), pieces.shape[1]), np.float32)
+    starts = lengths.cumsum() - lengths
+    for length in np.unique(lengths[lengths > 0]):  # words of as many pieces at once: a call of numpy's for each takes longer
+        (rows,) = np.nonzero(lengths == length)
+        total = pieces[numbers[starts[rows]]]
+        for place in range(1, length):  # in place: an array of all words' pieces would take twice as long to fill
+            total += pieces[numbers[starts[rows] + place]]
+        vectors[rows] = total / np.float32(length)
+    return vectors
+
+
+def read_pieces(folder: Path) -> tuple[Tokenizer, npt.NDArray[np.float64], list[int]]:
+    """The tokenizer of a folder, its model's input embeddings [pieces, hidden], and the numbers of the pieces that text is made
+    of, not [CLS] and its like.
+
+    They are read from the files: to import transformers for them would take each worker process seconds. Raises ValueError if
+    a file is missing or broken, or the model is of another kind, ModelDamaged if a number is none.
+    """
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as e:  # tokenizers raises nothing narrower
+        raise ValueError(f"{folder}: no tokenizer.json that can be read ({e}); give another model") from e
+    table = read_table(folder)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    plain = sorted(n for piece, n in tokenizer.get_vocab().items() if not _NO_PIECE.fullmatch(piece))
+    return tokenizer, table, plain
+
+
+def read_table(folder: Path) -> npt.NDArray[np.float64]:
+    """The input embeddings [pieces, hidden] of the model in a folder; raises as `read_pieces`."""
+    file = folder / "model.safetensors"
+    try:
+        with safe_open(file, framework="pt") as weights:
+            names = [name for name in weights.keys() if name.endswith(_TABLE)]  # noqa: SIM118  it is no dict
+            table = weights.get_tensor(names[0]) if len(names) == 1 else None
+    except SafetensorError as e:
+        raise ValueError(f"{file}: no weights that can be read ({e}); give another model") from e
+    if table is None:
+        raise ValueError(f"{file}: it has {len(names)} tables *{_TABLE}, not one; give a BERT or a model like it")
+    check_weights({names[0]: table}, file)
+    numbers: npt.NDArray[np.float64] = table.double().numpy()
+    return numbers
+
+
+def all_but_the_top(vectors: npt.NDArray[np.float64], dimension: int, dropped: int) -> npt.NDArray[np.float64]:
+    """The directions in which vectors [n, hidden] vary most, after the `dropped` strongest: [hidden, dimension]."""
+    _, directions = np.linalg.eigh(np.cov(vectors, rowvar=False))  # the strongest come last
+    kept = directions[:, ::-1][:, dropped : dropped + dimension]
+    signed: npt.NDArray[np.float64] = kept * np.sign(kept[np.abs(kept).argmax(0), np.arange(dimension)])
+    return signed  # LAPACK may turn a direction round
