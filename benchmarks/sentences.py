@@ -4,14 +4,20 @@ Reference: the documents of WikiQA, whose sentences the data set lists one by on
 They are joined by blanks and split again. A predicted end is right if a reference sentence ends there; the end of the text
 does not count. Times are the median of the rounds, over the whole set.
 
+--golden FILE: texts that people wrote to try splitters with, each with its sentences: `benchmarks/english_golden_rules.py` of
+pySBD's source (MIT; `pip download pysbd --no-deps --no-binary :all:`), which is read and not run. `<name>_golden_right` counts
+those of them that are split as they should be; white space around a sentence does not count. They are odd cases, all of them,
+and pySBD was written to pass them.
+
 pySBD, syntok and BlingFire are no dependencies of AnswerMill: `pip install pysbd syntok blingfire`. Those that cannot be
 imported are named and left out.
 """
 
 from __future__ import annotations
 
+import ast
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -34,6 +40,23 @@ def documents(data: Path) -> list[list[str]]:
             sentences = list(group)
             by_document[sentences[0]["document_id"]] = [" ".join(row["sentence"].split()) for row in sentences]
     return [sentences for _, sentences in sorted(by_document.items()) if len(sentences) > 1]
+
+
+def golden_rules(file: Path) -> list[tuple[str, list[str]]]:
+    """(text, its sentences) of the list in a Python file. Raises ValueError if the file has no such list."""
+    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.Assign):
+            rules: list[tuple[str, list[str]]] = ast.literal_eval(statement.value)
+            return rules
+    raise ValueError(f"{file}: no list of texts and their sentences")
+
+
+def right_rules(split: SplitText, rules: Sequence[tuple[str, list[str]]]) -> int:
+    """How many texts are split into just their sentences."""
+    return sum(
+        [sentence.strip() for sentence in split(text) if sentence.strip()] == [sentence.strip() for sentence in sentences]
+        for text, sentences in rules
+    )
 
 
 def ends_of(sentences: list[str]) -> set[int]:
@@ -93,7 +116,8 @@ LIBRARIES: dict[str, Callable[[], SplitText]] = {
 
 
 def main() -> None:
-    options = arguments("sentences", __doc__ or "")
+    options = arguments("sentences", __doc__ or "", paths={"golden": "texts that people split, of pySBD's source"})
+    golden = golden_rules(options.golden) if options.golden else []
     reference = documents(options.data)
     texts = [" ".join(sentences) for sentences in reference]
     known = [ends_of(sentences) for sentences in reference]
@@ -107,6 +131,8 @@ def main() -> None:
         all_predicted, all_known = sum(map(len, predicted)), sum(map(len, known))
         result |= {f"{name}_precision": right / all_predicted, f"{name}_recall": right / all_known}
         result[f"{name}_f1"] = 2 * right / (all_predicted + all_known)
+        if golden:
+            result |= {"golden_texts": len(golden), f"{name}_golden_right": right_rules(split, golden)}
         say(f"{name}: F1 {result[f'{name}_f1']:.4f}")
     times: dict[str, list[float]] = {name: [] for name in splitters}
     for _ in range(options.rounds):
