@@ -13,7 +13,7 @@ from typing import NamedTuple
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from resiliparse.parse.lang import detect_fast
 
-_FIRST = 10_000  # characters that the first look reads
+FIRST = 10_000  # characters that the first look reads
 _SECOND = 2_000  # characters that the second one reads
 _NEAR = 400  # distance up to which the first look may be believed
 _APART = 25  # distance by which the next language must be farther: all six mistakes on 765 real pages were nearer
@@ -35,10 +35,15 @@ def language_of(text: str, declared: str) -> Language:
 
 
 def detected(text: str) -> Language:
-    nearest = detect_fast(text[:_FIRST], n_results=2)
+    nearest = detect_fast(text[:FIRST], n_results=2)
     match nearest:
         case [(code, distance), (_, next_distance)] if distance <= _NEAR and next_distance >= distance + _APART:
             return Language(str(code), 1.0)
+    return second_look(text)
+
+
+def second_look(text: str) -> Language:
+    """By the start of the text's longest lines."""
     code, probability = _identifier().classify(_longest_lines(text))
     return Language(str(code), round(float(probability), 4))  # so that the last bits of a processor do not matter
 
