@@ -10,6 +10,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -24,8 +25,19 @@ _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between word
 _CHARACTERS_PER_TOKEN = 20  # a run of more is cut before spaCy is asked: base64, minified code
 
 
+@cache
+def _english() -> tuple[Language, dict[str, int]]:
+    """(spaCy's English tokenizer, one for this process; how many more tokens than our units it makes of each word in its list:
+    'cannot' is two)."""
+    import spacy  # takes seconds, so not at the top
+
+    nlp = spacy.blank("en")
+    rules = nlp.tokenizer.rules.items()  # type: ignore[union-attr]
+    return nlp, {key: more for key, pieces in rules if (more := len(pieces) - len(_UNIT.findall(key))) > 0}
+
+
 class Splitter:
-    """Cuts documents into sentences and passages. Loads spaCy's English tokenizer; make one per worker."""
+    """Cuts documents into sentences and passages. Loads spaCy's English tokenizer, once in a process."""
 
     def __init__(self, max_tokens: int = 200, words: int = 100, mode: Literal["sentences", "dpr"] = "sentences") -> None:
         """Passages of whole sentences near `words` words and of at most `max_tokens` spaCy tokens; or, in 'dpr' mode,
@@ -34,15 +46,10 @@ class Splitter:
             raise ValueError(f"mode is {mode!r}; known: 'sentences', 'dpr'")
         if max_tokens < 10 or words < 1:
             raise ValueError(f"max_tokens must be at least 10 and words at least 1, not {max_tokens} and {words}")
-        import spacy  # takes seconds, so not at the top
-
-        self._nlp: Language = spacy.blank("en")
+        self._nlp, self._extra = _english()
         self._max_tokens = max_tokens
         self._words = words
         self._mode = mode
-        # 'cannot' is two tokens: how many more than our units spaCy makes of each word in its list.
-        rules = self._nlp.tokenizer.rules.items()  # type: ignore[union-attr]
-        self._extra = {key: more for key, pieces in rules if (more := len(pieces) - len(_UNIT.findall(key))) > 0}
 
     def sentences(self, doc_id: str, text: str) -> list[Sentence]:
         """The sentences of a text; one of more than max_tokens tokens is cut into several."""
