@@ -25,7 +25,7 @@ from apache_beam.transforms.environments import (
 )
 
 from pipelines.errors import IO, USAGE, JobError
-from pipelines.execution.beam_options import IN_PROCESS, check_options
+from pipelines.execution.beam_options import IN_PROCESS, ParsedOnce, check_options
 from pipelines.execution.beam_workers import LocalRunner, WorkerProcesses
 from pipelines.execution.manifests.failures import Failure
 from pipelines.execution.manifests.outcome import Outcome
@@ -81,7 +81,7 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     if PipelineOptions(rest).view_as(DirectOptions).direct_running_mode == "multi_threading":
         rest = [*rest, "--direct_running_mode=in_memory"]  # or Beam takes its own environment of threads
         threads = EmbeddedPythonGrpcEnvironment(None, NEVER_MS, python_sdk_capabilities())
-        return beam.Pipeline(runner=LocalRunner(default_environment=threads), options=PipelineOptions(rest))
+        return beam.Pipeline(runner=LocalRunner(default_environment=threads), options=ParsedOnce(rest))
     portable = PipelineOptions(rest).view_as(PortableOptions)
     processes = min(processes or os.cpu_count() or 1, units)
     if portable.environment_type not in (None, "EXTERNAL"):
@@ -91,9 +91,9 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     elif processes > 1:
         environment = WorkerProcesses()
     else:
-        return beam.Pipeline(runner=LocalRunner(), options=PipelineOptions(rest))
+        return beam.Pipeline(runner=LocalRunner(), options=ParsedOnce(rest))
     runner = LocalRunner(default_environment=environment)
-    return beam.Pipeline(runner=runner, options=PipelineOptions([*rest, f"--direct_num_workers={processes}"]))
+    return beam.Pipeline(runner=runner, options=ParsedOnce([*rest, f"--direct_num_workers={processes}"]))
 
 
 def configure_logging() -> None:
