@@ -20,6 +20,11 @@ from torch import Tensor
 from ranking.devices import reads_all_lengths
 from ranking.transformer.packing import Packed
 
+_WHOLE, _ALIGNED = 32, 16
+"""PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32. MKL's last bits
+depend on where a buffer begins, so a short text's queries are filled up to a number of rows that keeps the buffers aligned:
+then no number of threads changes a bit."""
+
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
     """Queries, keys and values of all tokens side by side [n, 3 d] → what each token sees of its text [n, d]."""
@@ -57,7 +62,10 @@ def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: fl
             weights = (query / math.sqrt(query.shape[-1]) @ key.mT).softmax(-1)
             over = dropped(weights, dropout) @ value
         else:
+            if length < _WHOLE and not projected.is_cuda:
+                query = F.pad(query, (0, 0, 0, -length % _ALIGNED))
             over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
+            over = over[:, :, :length]
         parts.append(over.transpose(1, 2).reshape(texts * length, -1))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
