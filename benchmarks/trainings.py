@@ -192,6 +192,7 @@ def main() -> None:
         shrink(globals(), ENCODER=small_encoder(), EXITS=[2, 6], TOKENS=1_500, NEGATIVES=2, SET="dev")
         options.begin = "encoder"
         train_lists.small_lists()
+        shrink(vars(reason_lists), SOURCES=dict.fromkeys(reason_lists.SOURCES, 4))
         for name in ("pr", "easi"):  # parts of what `peasi` tries
             del EPOCHS[name]
     torch.set_num_threads(1)
