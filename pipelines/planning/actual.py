@@ -11,8 +11,7 @@ from pipelines.planning.prediction import Plan, compared
 def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
     """Name → (predicted, actual) of what a run's plan said and its complete steps have; empty if it has no plan.
 
-    Counts are named as in `Plan.counts`; 'bytes of FOLDER'; 'seconds of STEP' for ingest, index and rerank, whose manifests
-    count them.
+    Counts are named as in `Plan.counts`; 'bytes of FOLDER'; 'seconds of STEP', as the manifests count them.
     """
     plan = Plan.read(run)
     return {} if plan is None else compared(plan, actual(run))
@@ -37,7 +36,8 @@ def _counts(folder: str, manifest: Manifest) -> dict[str, float]:
     if folder == "shards":
         return {"shards": len(manifest.parts), "seconds of index": seconds}
     if folder == "retrieved":
-        return {name: counts[name] for name in ("questions", "hits") if name in counts}
+        times = {"seconds of retrieve": seconds} if seconds else {}  # those of former versions have none
+        return {name: counts[name] for name in ("questions", "hits") if name in counts} | times
     if folder == "scored":
         microseconds = sum(count for name, count in counts.items() if name.endswith("_microseconds"))
         layer_tokens = sum(n for name, n in counts.items() if name.endswith("_layer_tokens") and "_full_" not in name)

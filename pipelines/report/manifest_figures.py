@@ -31,6 +31,11 @@ _WORK = {
         "dense_ms": ("dense vectors", "passages"),
         "answers_ms": ("codes of sentences", "answers"),
     },
+    "retrieve": {
+        "bm25_ms": ("BM25", "questions"),
+        "dense_ms": ("dense vectors", "questions"),
+        "lists_ms": ("lists and passages", "questions"),
+    },
 }
 """Step → name of one of its counts → what took so long, and the count of what it was done to."""
 
@@ -159,7 +164,7 @@ def failed_units(manifests: RunManifests) -> dict[str, int]:
 
 
 def step_work(manifests: RunManifests, price_per_hour: float | None) -> Iterator[Work]:
-    """What ingest and index took; the plan's stages are figures of their own."""
+    """What ingest, index and retrieve took; the plan's stages are figures of their own."""
     for step, known in _WORK.items():
         counts = manifests.counts(step)
         for name, count in counts.items():
@@ -183,7 +188,8 @@ def stage_seconds(counts: Mapping[str, int], stage: str) -> float | None:
 
 
 def slowest_units(manifests: RunManifests, stages: tuple[str, ...]) -> tuple[UnitFigures, ...]:
-    """The units of index and rerank that took longest, by the time that their parts of the work were measured to take."""
+    """The units of ingest, index and rerank that took longest, by the time that their parts of the work were measured to take;
+    a block of retrieve has a share of what shards took for many blocks, which says nothing of its own."""
     units = []
     for step, folder, item in (
         ("ingest", "passages", "pages"),

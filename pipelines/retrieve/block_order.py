@@ -22,7 +22,7 @@ from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Part, PartWriter, read_batches
 from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.retrieve.asked_questions import AskedQuestions
-from pipelines.retrieve.passes import Pass, PlacedPart
+from pipelines.retrieve.passes import Pass, PlacedPart, Spent, add_times
 from schemas.record import Record
 
 PARTS_PER_MERGE = 32
@@ -88,9 +88,11 @@ class MergeParts(UnitDoFn):
         self._record, self._rows_per_group = record, rows_per_group
 
     def work(self, unit: int) -> None:
-        batch, number = divmod(unit, self._target.in_batch)
-        parts = self._source.parts(batch, bin_of(number, self._source.in_batch))
-        target = self._target
+        spent, target = Spent(), self._target
+        batch, number = divmod(unit, target.in_batch)
+        merging = bin_of(number, self._source.in_batch)
+        parts = self._source.parts(batch, merging)
+        before = self._source.times(batch, merging, self._asked.batch(batch), self._asked)
         writer = PartWriter(target.step.run / target.folder, self._record, unit, self._rows_per_group)
         with Meter(target.step.work, unit) as meter:
             with writer:
@@ -98,4 +100,5 @@ class MergeParts(UnitDoFn):
                     writer.write_table(self._combine(tables))
                     place = self._asked.place(block) - self._asked.batch(batch).start
                     meter.reach((place + 1) * self._asked.block_size)
-            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows})
+            counts = {"rows": writer.part.rows} | add_times(before, spent.counts())
+            target.write(unit, {target.folder: writer.parts}, counts)

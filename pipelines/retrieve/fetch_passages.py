@@ -18,7 +18,7 @@ from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.retrieve.asked_questions import AskedQuestions
 from pipelines.retrieve.block_order import by_block
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.passes import Pass, PlacedPart
+from pipelines.retrieve.passes import Pass, PlacedPart, Spent
 from schemas.corpus import Passage
 from schemas.record import Record, column, one, record
 
@@ -46,7 +46,7 @@ class FetchPassages(UnitDoFn):
         self._hits, self._target, self._asked, self._shards = hits, target, asked, shards
 
     def work(self, unit: int) -> None:
-        target, parts = self._target, {}
+        spent, target, parts = Spent(), self._target, {}
         with Meter(target.step.work, unit) as meter:
             with ExitStack() as opened:
                 shard: Shard | None = None
@@ -60,7 +60,7 @@ class FetchPassages(UnitDoFn):
                                 writer.write_table(table)
                     parts[target.folder_of(batch)] = writer.parts
                     meter.add(self._asked.questions_in(self._asked.batch(batch)))
-            target.write(unit, parts, {"rows": sum(part.rows for (part,) in parts.values())})
+            target.write(unit, parts, {"rows": sum(part.rows for (part,) in parts.values())} | spent.counts())
 
 
 def wanted(hits: PlacedPart, shard: int) -> Iterator[Wanted]:

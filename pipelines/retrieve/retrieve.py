@@ -110,9 +110,11 @@ def summary(run: Path) -> str:
         questions = (
             f"{counts['questions_given']:,} given = {questions} + {counts['questions_rejects']:,} rejects ({describe(reasons)})"
         )
+    times = [(name, counts[f"{key}_ms"]) for key, name in (("bm25", "BM25"), ("dense", "dense"))]
+    speed = ", ".join(f"{name} {1000 * counts['questions'] / spent:,.0f} questions/s" for name, spent in times if spent)
     return (
         f"retrieve   {questions}, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
-        f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none"
+        f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none{f'; {speed}' if speed else ''}"
     )
 
 

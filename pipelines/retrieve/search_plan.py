@@ -29,7 +29,7 @@ from pipelines.retrieve.passes import Pass, Turn, within
 from pipelines.retrieve.shard_hits import QuestionVector, ShardHit, merge_tables
 from pipelines.retrieve.shard_search import VECTORS, EncodeQuestions, SearchShard
 from pipelines.retrieve.word_counts import AddCounts, CountWords, WordCount
-from pipelines.retrieve.write_blocks import WriteBlock
+from pipelines.retrieve.write_blocks import Passes, WriteBlock
 from schemas.corpus import Question
 from schemas.record import Record
 
@@ -60,7 +60,7 @@ class _Plan:
         hits = self._hits(words, vectors)
         passages = self._passages(hits)
         sizes = [min(settings.block, questions - first) for first in range(0, questions, settings.block)]
-        work = WriteBlock(hits, passages, asked, settings, self._step)
+        work = WriteBlock(Passes(words, vectors, hits, passages), asked, settings, self._step)
         return [*self._turns, Turn("Write blocks", self._step, work, sizes, asked.numbers)]
 
     def _vectors(self) -> Pass:

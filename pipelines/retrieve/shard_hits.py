@@ -6,7 +6,8 @@ calls them one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -91,15 +92,18 @@ def search(
     vectors: QuestionVectors | None,
     statistics: GlobalStatistics,
     settings: Retrieve,
+    spent: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> BlockHits:
-    """One shard's best `depth` for each question of a block, by each source. Raises ShardMismatch if another encoder built it,
-    ShardDamaged if a score is not finite."""
+    """One shard's best `depth` for each question of a block, by each source, whose time `spent` hears. Raises ShardMismatch if
+    another encoder built it, ShardDamaged if a score is not finite."""
     hits = {}
     if "bm25" in settings.sources:
-        hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+        with spent("bm25"):
+            hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
     if vectors is not None:
         shard.check_encoder(vectors.encoder)
-        hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+        with spent("dense"):
+            hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
     for source, best in hits.items():
         for question, (_, scores) in zip(block.questions, best, strict=True):
             if not np.isfinite(scores).all():

@@ -12,7 +12,7 @@ from pipelines.execution.parquet_folder import PartWriter
 from pipelines.retrieve.asked_questions import AskedQuestions
 from pipelines.retrieve.block_order import by_block
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.passes import Pass, PlacedPart
+from pipelines.retrieve.passes import Pass, PlacedPart, Spent
 from pipelines.retrieve.shard_hits import (
     ROWS_PER_GROUP,
     QuestionVector,
@@ -41,14 +41,14 @@ class EncodeQuestions(ModelDoFn):
         self._encoder = passage_encoder(self._job)
 
     def work(self, unit: int) -> None:
-        target = self._target
+        spent, target = Spent(), self._target
         writer = PartWriter(target.step.run / target.folder, QuestionVector, unit)
         with Meter(target.step.work, unit) as meter:
-            with writer:
+            with writer, spent.on("dense"):
                 for block in self._asked.read(self._asked.encoding(unit)):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows})
+            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows} | spent.counts())
 
 
 def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
@@ -81,7 +81,7 @@ class SearchShard(ModelDoFn):
         self._statistics: GlobalStatistics | None = None
 
     def work(self, unit: int) -> None:
-        target, (batch, number) = self._target, divmod(unit, self._target.in_batch)
+        spent, target, (batch, number) = Spent(), self._target, divmod(unit, self._target.in_batch)
         if self._statistics is None:  # not in `load`, which an engine may call before the words are counted
             self._statistics = read_statistics(self._words) if self._words is not None else GlobalStatistics()
         places = self._asked.batch(batch)
@@ -89,10 +89,10 @@ class SearchShard(ModelDoFn):
         with Meter(target.step.work, unit) as meter:
             with self._shards.open(number) as shard, writer:
                 for block, vectors in zip(self._asked.read(places), self._vectors(batch, len(places)), strict=True):
-                    best = search(shard, number, block, vectors, self._statistics, self._settings)
+                    best = search(shard, number, block, vectors, self._statistics, self._settings, spent.on)
                     writer.write_table(to_table(block.number, by_question(best)))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows})
+            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows} | spent.counts())
 
     def _vectors(self, batch: int, blocks: int) -> Iterable[QuestionVectors | None]:
         """Of each block of a batch."""

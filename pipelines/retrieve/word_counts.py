@@ -17,7 +17,7 @@ from pipelines.execution.unit_dofn import UnitDoFn
 from pipelines.retrieve.asked_questions import AskedQuestions
 from pipelines.retrieve.block_order import bin_of
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.passes import Pass, PlacedPart
+from pipelines.retrieve.passes import Pass, PlacedPart, Spent
 from schemas.record import Record, column, record
 
 FOLDER = "words"
@@ -39,14 +39,16 @@ class CountWords(UnitDoFn):
         self._target, self._asked, self._shards = target, asked, shards
 
     def work(self, unit: int) -> None:
-        frequencies: dict[str, int] = {}
+        spent, frequencies = Spent(), dict[str, int]()
         with Meter(self._target.step.work, unit) as meter, self._shards.open(unit) as shard:
-            size = shard.bm25.statistics()
+            with spent.on("bm25"):
+                size = shard.bm25.statistics()
             for block in self._asked.read(range(self._asked.blocks)):
-                frequencies.update(shard.bm25.document_frequencies(block.texts))
+                with spent.on("bm25"):
+                    frequencies.update(shard.bm25.document_frequencies(block.texts))
                 meter.add(len(block.questions))
-            counts = {"documents": size.documents, "tokens": size.tokens}
-            self._target.write(unit, {self._target.folder: write_words(frequencies, self._target, unit)}, counts)
+            parts = {self._target.folder: write_words(frequencies, self._target, unit)}
+            self._target.write(unit, parts, {"documents": size.documents, "tokens": size.tokens} | spent.counts())
 
 
 class AddCounts(UnitDoFn):
@@ -57,12 +59,14 @@ class AddCounts(UnitDoFn):
         self._source, self._target = source, target
 
     def work(self, unit: int) -> None:
-        units = bin_of(unit, self._source.units)
+        spent, units = Spent(), bin_of(unit, self._source.units)
         words = add_words(self._source.parts(0, units))
         counts = Counter[str]()
         for each in units:
             counts.update(self._source.report(each).counts)
-        self._target.write(unit, {self._target.folder: write_words(words, self._target, unit)}, counts)
+        parts = {self._target.folder: write_words(words, self._target, unit)}
+        counts.update(spent.counts())
+        self._target.write(unit, parts, counts)
 
 
 def add_words(parts: list[PlacedPart]) -> Counter[str]:

@@ -363,3 +363,10 @@ def test_the_seconds_of_pages_and_passages_are_told(report: RunReport) -> None:
     assert work.keys() >= {"ingest: pages parsed", "ingest: documents cut", "index: BM25", "index: dense vectors"}
     pages = work["ingest: pages parsed"]
     assert pages.items == 70 and pages.item == "pages" and pages.seconds > 0
+
+
+def test_the_rates_of_both_indexes_are_told(report: RunReport) -> None:
+    work = {one.what: one for one in report.work}
+    for name in ("retrieve: BM25", "retrieve: dense vectors"):
+        assert (work[name].items, work[name].item) == (30, "questions")
+        assert work[name].per_second == pytest.approx(30 / work[name].seconds) and work[name].seconds > 0

@@ -8,6 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,17 @@ from indexing.shards.shard_files import ShardDamaged
 from pipelines.config.job_file import Job, Retrieve
 from pipelines.errors import IO, JobError
 from pipelines.execution.parquet_folder import Folder, Part, PartWriter
-from pipelines.retrieve import asked_questions, block_order, fetch_passages, open_shards, search_plan, shard_hits, shard_search
+from pipelines.retrieve import (
+    asked_questions,
+    block_order,
+    fetch_passages,
+    open_shards,
+    passes,
+    search_plan,
+    shard_hits,
+    shard_search,
+    write_blocks,
+)
 from pipelines.retrieve.asked_questions import AskedQuestions, Block
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.retrieve.passes import define
@@ -230,6 +241,89 @@ def test_a_block_that_is_lost_is_searched_alone(
     searched.clear()
     assert written(indexed(3).retrieve(run)) == before
     assert sorted(searched) == [(0, 2), (1, 2), (2, 2)]
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that is a second further each time it is read, so that each piece of work takes one."""
+    reads = count()
+    monkeypatch.setattr(passes, "time", SimpleNamespace(perf_counter=lambda: float(next(reads))))
+
+
+def times(run: Path) -> dict[str, int]:
+    """The milliseconds in the manifest, which are the sums over the blocks."""
+    manifest = Folder.open(run / "questions", Question, "retrieve").manifest
+    sums = Counter[str]()
+    for counts in manifest.units.values():
+        sums.update({name: n for name, n in counts.items() if name.endswith("_ms")})
+    assert sums == {name: n for name, n in manifest.counts.items() if name.endswith("_ms")}
+    return dict(sums)
+
+
+@pytest.mark.usefixtures("ticking")
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_manifest_counts_what_each_index_took(indexed: Callable[[int], Indexed], shards: int, tmp_path: Path) -> None:
+    run = indexed(shards).retrieve(indexed(shards).copy(tmp_path))
+    spent = times(run)
+    assert spent["bm25_ms"] == 1000 * shards * (1 + 7 + 7)  # a shard's size, the words and the search of seven blocks
+    assert spent["dense_ms"] == 1000 * (1 + 7 * shards)  # all questions are encoded at once
+    assert spent["lists_ms"] > 0
+
+
+@pytest.mark.usefixtures("ticking", "small_cuts")
+def test_a_run_that_was_stopped_thrice_counts_what_one_that_was_not_does(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, searched: list[tuple[int, int]]
+) -> None:
+    """In the search of a shard, between two merges, and when some blocks are written."""
+    many = indexed(8)
+    whole = times(many.retrieve(many.copy(tmp_path / "whole")))
+    run = many.copy(tmp_path / "run")
+
+    def stop_at(kind: type[Any], method: str, call: int) -> None:
+        work, calls = getattr(kind, method), count()
+
+        def stopping(self: Any, *arguments: Any) -> Any:
+            if next(calls) == call:
+                raise KeyboardInterrupt
+            return work(self, *arguments)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(kind, method, stopping)
+            many.retrieve(run)
+
+    stop_at(Shard, "passage_ids", 40)
+    stop_at(block_order.MergeParts, "work", 3)
+    stop_at(write_blocks.WriteBlock, "work", 2)
+    assert len(list((run / "retrieved").glob("*.parquet"))) == 2
+    searched.clear()
+    assert times(many.retrieve(run)) == whole
+    assert not searched  # its seconds are those of the runs before
+
+
+def test_what_it_took_decides_no_digest(
+    indexed: Callable[[int], Indexed], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = indexed(3).retrieve(indexed(3).copy(tmp_path / "first"))
+    reads = count(0, 5)
+    monkeypatch.setattr(passes, "time", SimpleNamespace(perf_counter=lambda: float(next(reads))))
+    second = indexed(3).retrieve(indexed(3).copy(tmp_path / "second"))
+    assert times(first) != times(second)
+    one, two = (Folder.open(run / "retrieved", Hit, "retrieve") for run in (first, second))
+    assert (one.digest(), one.manifest.fingerprint) == (two.digest(), two.manifest.fingerprint)
+    assert written(first) == written(second)
+
+
+def test_a_block_that_is_lost_counts_anew_and_the_others_keep_their_counts(
+    indexed: Callable[[int], Indexed], tmp_path: Path
+) -> None:
+    run = indexed(3).retrieve(indexed(3).copy(tmp_path))
+    before = dict(Folder.open(run / "questions", Question, "retrieve").manifest.units)
+    next((run / "retrieved").glob("part-00002-*")).unlink()
+    after = dict(Folder.open(indexed(3).retrieve(run) / "questions", Question, "retrieve").manifest.units)
+    assert before.keys() == after.keys() and after["2"]["bm25_ms"] >= 0
+    assert {unit: counts for unit, counts in before.items() if unit != "2"} == {
+        unit: counts for unit, counts in after.items() if unit != "2"
+    }
 
 
 class FailingSearch(SearchShard):
