@@ -1,7 +1,9 @@
 """How far a plan is off: predicted before a run, from a part of its input, against what the run then takes and writes.
 
-The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its 90 questions.
-Seconds are those of the processor, each step's in a new process on one core, so that other work on the machine counts little.
+The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its 90 questions. The
+others, `real_…`, are of real pages, of which it sees 200 at the most, as `answermill plan` does: ingest of all crawl files,
+HTML pages and Wikipedia documents, and index of the crawl files alone, since encoding all would take a quarter of an hour.
+Seconds are those of the processor, each step's in a new process on one core, so that other work counts little.
 """
 
 from __future__ import annotations
@@ -9,19 +11,35 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness import arguments, finish, processes, say, shrink
+from benchmarks.smoke_data import small_encoder
 from pipelines.config.job_file import Job, load
 from pipelines.config.step_registry import STEPS
 from pipelines.planning import measure, plan
 from pipelines.planning.actual import actual
 from pipelines.planning.measure import PLANNED, one_thread, processor_seconds
-from pipelines.planning.prediction import compared
+from pipelines.planning.prediction import Plan, compared
 from pipelines.sample import copy_to
 
-PAGES, QUESTIONS, STEP_S = 40, 30, 15.0
+PAGES, REAL_PAGES, QUESTIONS, STEP_S, AGAIN = 40, plan.PAGES, 30, measure.STEP_S, measure.AGAIN
 SETTINGS: tuple[str, ...] = ()
 """Laid over the sample's job."""
+REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "index": ("warc",)}
+"""Step → folders of the measuring data, of whose pages it is predicted."""
+ENCODER: dict[str, str] = {}
+"""Of the real pages; the default's where it is empty."""
+
+
+def predict(job: Job, pages: int, questions: int, step_s: float, again: int) -> Plan:
+    """The plan of a job, from this number of pages and questions at the most."""
+    former = plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN
+    plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN = pages, questions, step_s, again
+    try:
+        return plan.plan_of(job)[0]
+    finally:
+        plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN = former
 
 
 def take_step(job: Job, run: Path, step: str) -> float:
@@ -37,10 +55,47 @@ def error(predicted: float, came: float) -> float:
     return 100 * (predicted - came) / max(came, 1e-9)
 
 
+def inputs(data: Path, folder: str) -> list[str]:
+    """The files of pages in a folder of the measuring data."""
+    kinds = (".warc", ".warc.gz", ".wet.gz", ".jsonl.gz")
+    return [str(file) for file in sorted((data / folder).iterdir()) if file.name.endswith(kinds)]
+
+
+def real_job(step: str, data: Path, folder: Path) -> Job:
+    """Ingest of real pages; for index with an index of them, which one question is asked."""
+    values: dict[str, Any] = {"ingest": {"input": [file for name in REAL[step] for file in inputs(data, name)]}}
+    if step == "index":
+        (folder / "questions.tsv").write_text("question_id\ttext\nq\tWhat is a web archive?\n", encoding="utf-8")
+        values |= {"index": ENCODER, "retrieve": {"questions": str(folder / "questions.tsv")}}
+    return Job.model_validate(values)
+
+
+def real_pages(data: Path, smoke: bool) -> dict[str, float]:
+    """What is predicted of a step on real pages, and what it takes."""
+    result: dict[str, float] = {}
+    for step in REAL:
+        with tempfile.TemporaryDirectory() as folder:
+            job, run = real_job(step, data, Path(folder)), Path(folder) / "run"
+            say(f"plan {step} of real pages")
+            with processes(1, inline=smoke) as pool:
+                predicted = pool.submit(predict, job, REAL_PAGES, QUESTIONS, STEP_S, AGAIN).result()
+            for each in PLANNED[: PLANNED.index(step) + 1]:
+                say(f"run {each}")
+                with processes(1, inline=smoke) as pool:
+                    came = pool.submit(take_step, job, run, each).result()
+            result |= {f"real_{step}_pages": predicted.counts["pages"], f"real_{step}_pages_drawn": predicted.drawn}
+            result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came}
+            result[f"real_error_{step}"] = error(predicted.seconds[step], came)
+            passages = compared(predicted, actual(run)).get("passages", (0.0, 0.0))
+            result[f"real_error_{step}_passages"] = error(*passages)
+    return result
+
+
 def main() -> None:
-    options = arguments("planner", "predicted against actual, on a job that the plan was not fitted on", needs_data=False)
+    options = arguments("planner", "predicted against actual, on a job that the plan was not fitted on")
     if options.smoke:
-        shrink(globals(), PAGES=12, QUESTIONS=4, STEP_S=0.5, SETTINGS=("retrieve.max_questions=6",))
+        settings, encoder = ("retrieve.max_questions=6",), {"encoder": small_encoder()}
+        shrink(globals(), PAGES=12, REAL_PAGES=12, QUESTIONS=4, STEP_S=0.5, AGAIN=0, SETTINGS=settings, ENCODER=encoder)
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         file = copy_to(Path(folder))
@@ -52,10 +107,8 @@ def main() -> None:
             )
         job, run = load(file, SETTINGS), Path(folder) / "run"
         say("plan")
-        former = plan.PAGES, plan.QUESTIONS, measure.STEP_S
-        plan.PAGES, plan.QUESTIONS, measure.STEP_S = PAGES, QUESTIONS, STEP_S
-        predicted, _ = plan.plan_of(job)
-        plan.PAGES, plan.QUESTIONS, measure.STEP_S = former
+        with processes(1, inline=options.smoke) as pool:
+            predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S, AGAIN).result()
         came: dict[str, float] = {}
         for step in PLANNED:
             say(f"run {step}")
@@ -68,6 +121,7 @@ def main() -> None:
         for name, (expected, value) in compared(predicted, actual(run)).items():
             if not name.startswith("seconds of "):
                 result[f"error_{name.replace(' of ', '_')}"] = error(expected, value)
+    result |= real_pages(options.data.resolve(), options.smoke)
     finish("planner", result, options.save)
 
 

@@ -1,4 +1,4 @@
-"""A bounded sample of a job's input: how many pages it has, and some of them, drawn by hash, as files that ingest reads."""
+"""A bounded sample of a job's input: how many pages it has, and some of them, of all sizes, as files that ingest reads."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from heapq import heappush, heapreplace
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from indexing.crawl.raw_page import RawPage
 from pipelines.config.job_file import Ingest, Job
@@ -19,6 +19,9 @@ from schemas.corpus import Rejected
 BYTES_READ = 200_000_000
 """Bytes of the input, as it lies on the disk, that are read at the most; a file of rows is read to its end."""
 BY_BYTES = (".warc", ".wet")
+T = TypeVar("T")
+_Seen: TypeAlias = tuple[bool, int, tuple[int, str]]
+"""(whether a page was fetched, not text; its bytes or characters; its hash)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,40 +37,68 @@ class InputSample:
     unread: int
     """Of the pages that were read, those that reading itself refuses, such as redirects."""
     drawn: tuple[RawPage, ...]
-    """Of the others those whose hashes are smallest, the smallest first."""
+    """Some of the others; the first few of them stand for all as well."""
+
+    @property
+    def readable(self) -> int:
+        """Of the pages of the whole input, those that reading does not refuse, as are all that were drawn."""
+        return round(self.pages * (1 - self.unread / max(1, self.pages_read)))
 
 
 def draw(job: Job, settings: Ingest, most: int) -> InputSample:
     """Read files in the order of their names' hashes until BYTES_READ, and draw up to `most` pages from them.
 
-    Raises JobError (66) if the input is missing, 65 if its format is unknown.
+    They are spread over the sizes of the pages: each is the middle one of as many that follow each other in size, since a few
+    long pages hold much of the text. Raises JobError (66) if the input is missing, 65 if its format is unknown.
     """
-    files = find_files(job, settings)
-    sizes = {file.number: file.size for file in files}
-    heap: list[tuple[int, str, RawPage]] = []  # the hash is negative: the largest comes first
-    read = pages = unread = 0
-    for file in sorted(files, key=lambda file: _hash(file.name)):
-        if read >= BYTES_READ:
-            break
-        share = 1.0
-        for page in file.pages(file.fetch(), Counter()):
-            if isinstance(page, RawPage) and read + page.source_offset >= BYTES_READ and _counts_bytes(file):
-                share = page.source_offset / sizes[file.number]
+    files = sorted(find_files(job, settings), key=lambda file: _hash(file.name))
+    reader, unread, seen = _Reader(files), 0, list[_Seen]()
+    for page in reader:
+        if isinstance(page, Rejected):
+            unread += 1
+        else:
+            seen.append(_seen(page))
+    places = {key: n for n, (*_, key) in enumerate(spread(sorted(seen), most))}
+    drawn = sorted(
+        (page for page in _Reader(files) if isinstance(page, RawPage) and by_hash(page) in places),
+        key=lambda page: places[by_hash(page)],
+    )
+    read, whole = unread + len(seen), sum(file.size for file in files)
+    pages = round(read * whole / max(1, reader.bytes))
+    return InputSample(len(files), whole, reader.bytes, read, pages, unread, tuple(drawn))
+
+
+class _Reader:
+    """The pages of files, one file after the other, until BYTES_READ. `bytes`: those that were read, as the disk has them."""
+
+    def __init__(self, files: Sequence[InputFile]) -> None:
+        self._files, self.bytes = files, 0
+
+    def __iter__(self) -> Iterator[RawPage | Rejected]:
+        for file in self._files:
+            if self.bytes >= BYTES_READ:
                 break
-            pages += 1
-            if isinstance(page, Rejected):
-                unread += 1
-                continue
-            number, key = by_hash(page)
-            entry = (-number, key, page)
-            if len(heap) < most:
-                heappush(heap, entry)
-            elif entry > heap[0]:
-                heapreplace(heap, entry)
-        read += round(share * sizes[file.number])
-    drawn = tuple(page for _, _, page in sorted(heap, reverse=True))
-    whole = sum(sizes.values())
-    return InputSample(len(files), whole, read, pages, round(pages * whole / max(1, read)), unread, drawn)
+            share = 1.0
+            for page in file.pages(file.fetch(), Counter()):
+                if isinstance(page, RawPage) and self.bytes + page.source_offset >= BYTES_READ and _counts_bytes(file):
+                    share = page.source_offset / file.size
+                    break
+                yield page
+            self.bytes += round(share * file.size)
+
+
+def _seen(page: RawPage) -> _Seen:
+    return page.text is None, len(page.body if page.text is None else page.text), by_hash(page)
+
+
+def spread(values: Sequence[T], most: int) -> list[T]:
+    """At most `most` of the values, evenly spread over them, and so that the first few are as well: in the order of the numbers
+    whose bits are those of 0, 1, 2, … backwards."""
+    count = min(most, len(values))
+    chosen = [values[(2 * n + 1) * len(values) // (2 * count)] for n in range(count)]
+    bits = max(1, (count - 1).bit_length())
+    order = (int(f"{n:0{bits}b}"[::-1], 2) for n in range(2**bits))
+    return [chosen[n] for n in order if n < count]
 
 
 def by_hash(page: RawPage) -> tuple[int, str]:

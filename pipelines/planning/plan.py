@@ -33,7 +33,7 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     sample = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, PAGES)
     asked = list(choose_questions(job).questions) if job.retrieve is not None else []
     measured = measure(job, sample, sorted(asked, key=_hash)[:QUESTIONS])
-    size = Size(sample.files, sample.pages, len(asked), _peak_bytes())
+    size = Size(sample.files, sample.pages, sample.readable, len(asked), _peak_bytes())
     return predict(job, size, measured.volumes, other or measured.rates, price_per_hour), measured.rates
 
 

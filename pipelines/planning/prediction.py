@@ -93,6 +93,8 @@ class Size:
 
     files: int
     pages: int
+    readable: int
+    """Of the pages those that reading does not refuse."""
     questions: int
     peak_bytes: int
     """Memory of the process that measured, at its largest."""
@@ -100,13 +102,13 @@ class Size:
 
 def predict(job: Job, size: Size, volumes: Volumes, rates: Rates, price_per_hour: float | None = None) -> Plan:
     """What the job will take, as a sample of its input became `volumes`."""
-    passages = round(size.pages * volumes.passages / max(1, volumes.pages))
+    passages = round(size.readable * volumes.passages / max(1, volumes.pages))
     counts = {
         "pages": size.pages,
-        "documents": round(size.pages * volumes.documents / max(1, volumes.pages)),
+        "documents": round(size.readable * volumes.documents / max(1, volumes.pages)),
         "passages": passages,
     }
-    seconds = {"ingest": size.pages * rates.page}
+    seconds = {"ingest": size.readable * rates.page}
     units = {"ingest": size.files}
     stages: dict[str, float] = {}
     if job.retrieve is not None:
@@ -181,11 +183,12 @@ def _layer_tokens(came: Mapping[str, float], volumes: Volumes) -> float:
 
 def _bytes(counts: Mapping[str, int], volumes: Volumes, parts: Mapping[str, int]) -> dict[str, int]:
     """Folder → its size: in proportion to what it has a row for, and what each of its parts has without one."""
-    there = {**asdict(volumes), "candidates": volumes.counts.get("candidates", 0)}
+    there = {**asdict(volumes), "candidates": volumes.counts.get("candidates", 0), "rejects": volumes.pages - volumes.documents}
+    of_all = {**counts, "rejects": counts["pages"] - counts["documents"]}
     sizes = {}
     for folder, size in volumes.bytes.items():
         step, rows = ROWS_OF[folder]
-        sizes[folder] = round(size * counts[rows] / max(1, there[rows]) + volumes.part_bytes.get(folder, 0.0) * parts[step])
+        sizes[folder] = round(size * of_all[rows] / max(1, there[rows]) + volumes.part_bytes.get(folder, 0.0) * parts[step])
     return sizes
 
 

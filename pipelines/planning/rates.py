@@ -13,7 +13,7 @@ from schemas.atomic_files import WrongShape, read_json, write_text
 ROWS_OF = {
     "documents": ("ingest", "documents"),
     "passages": ("ingest", "passages"),
-    "rejects": ("ingest", "pages"),
+    "rejects": ("ingest", "rejects"),
     "shards": ("index", "passages"),
     "questions": ("retrieve", "questions"),
     "retrieved": ("retrieve", "hits"),

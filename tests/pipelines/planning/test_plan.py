@@ -31,7 +31,7 @@ from tests.tiny import write_job
 RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
 COUNTS = {"candidates": 600, "first_in": 600, "first_out": 50, "second_in": 50, "second_out": 50, "second_layer_tokens": 5_000}
 VOLUMES = Volumes(10, 8, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 8_000, "shards": 40_000, "scored": 60_000})
-SIZE = Size(files=4, pages=1_000, questions=100, peak_bytes=10**9)
+SIZE = Size(files=4, pages=1_000, readable=1_000, questions=100, peak_bytes=10**9)
 
 
 @pytest.fixture
@@ -54,11 +54,41 @@ def section(job: Job) -> Ingest:
     return job.ingest
 
 
-def test_the_same_pages_are_drawn_each_time_and_fewer_of_them_are_the_first_of_more(sample_job: Job) -> None:
+def test_the_same_pages_are_drawn_each_time(sample_job: Job) -> None:
     few, many = draw(sample_job, section(sample_job), 5), draw(sample_job, section(sample_job), 30)
-    assert len(few.drawn) == 5 and many.drawn[:5] == few.drawn
+    assert (len(few.drawn), len(many.drawn)) == (5, 30) and len({page.url for page in many.drawn}) > 20
+    assert few == draw(sample_job, section(sample_job), 5)
     assert few.pages == many.pages == few.pages_read == 70 and few.unread > 0
-    assert few.drawn != tuple(sorted(few.drawn, key=lambda page: page.source_offset))
+    assert few.readable == 70 - few.unread
+
+
+def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_are_the_first_of_it(tmp_path: Path) -> None:
+    """Of 2,000 pages one in a hundred has half of the text, in no order."""
+    lengths = [100 * 99 if n % 100 == 37 else 100 for n in range(2_000)]
+    (tmp_path / "pages.jsonl").write_text(
+        "".join(json.dumps({"id": f"{n}", "text": "x" * k}) + "\n" for n, k in enumerate(lengths))
+    )
+    job = Job.model_validate({"ingest": {"input": [str(tmp_path / "pages.jsonl")]}})
+    drawn = [len(page.text or "") for page in draw(job, section(job), 200).drawn]
+    mean = sum(lengths) / len(lengths)
+    assert [sum(drawn[:first]) / first for first in (100, 200)] == pytest.approx([mean, mean], rel=0.01)
+
+
+def test_spread_values_are_the_middles_of_their_neighbours_and_the_first_are_spread_too() -> None:
+    assert input_sample.spread(list(range(12)), 4) == [1, 7, 4, 10]
+    assert input_sample.spread(list(range(3)), 4) == [0, 2, 1]
+    assert input_sample.spread([], 4) == []
+
+
+def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
+    all_of_them, some = (predict(job_of(), replace(SIZE, readable=readable), VOLUMES, RATES) for readable in (1_000, 500))
+    for name in ("documents", "passages"):
+        assert 2 * some.counts[name] == all_of_them.counts[name]
+    assert some.counts["pages"] == 1_000
+    startup = RATES.startup["ingest"] * 2  # of two workers
+    assert some.seconds["ingest"] - startup == pytest.approx((all_of_them.seconds["ingest"] - startup) / 2)
+    refused = replace(VOLUMES, bytes={"rejects": 300})  # of two pages
+    assert predict(job_of(), replace(SIZE, readable=500), refused, RATES).bytes["rejects"] == 150 * 600
 
 
 def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +141,7 @@ def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path
 
 
 def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, ten = (predict(job_of(), replace(SIZE, pages=pages), VOLUMES, RATES) for pages in (1_000, 10_000))
+    one, ten = (predict(job_of(), replace(SIZE, pages=n, readable=n), VOLUMES, RATES) for n in (1_000, 10_000))
     assert (one.counts["passages"], ten.counts["passages"]) == (4_000, 40_000)
     assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"])
     assert ten.counts["candidates"] == one.counts["candidates"] and ten.stage_seconds == one.stage_seconds
