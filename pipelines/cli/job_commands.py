@@ -281,9 +281,9 @@ def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, fl
 
 def _renew_report(run: Path) -> None:
     """Write the report again, if there is one."""
-    from pipelines.report.run_report import PAGE
+    from pipelines.config.outputs import REPORT_PAGE
 
-    if (run / PAGE).is_file():
+    if (run / REPORT_PAGE).is_file():
         _write_report(run)
 
 

@@ -16,6 +16,8 @@ Outputs: TypeAlias = Mapping[str, type[Record]]
 
 INPUTS, PACK_SUMMARY, AGREEMENT, OPEN_TASKS = "inputs.json", "packs.json", "agreement.json", "adjudication.csv"
 """Files that are no rows: of ingest in the run folder, of annotate in packs/, and two of collect in collected/."""
+REPORT_PAGE, REPORT = "report.html", "report.json"
+"""The run's report, for people, and its figures."""
 
 INGEST: Outputs = {"documents": Document, "passages": Passage, "rejects": Rejected}
 INDEX: Outputs = {"shards": Passage}

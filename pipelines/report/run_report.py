@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.config.outputs import REPORT, REPORT_PAGE
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.manifests.manifest import Manifest
 from pipelines.execution.parquet_folder import Folder, read_batches
@@ -31,7 +32,6 @@ from schemas.ranked import ScoredCandidate
 from schemas.storage.remote import as_path
 from schemas.storage.sealed_json import write_sealed
 
-PAGE, FIGURES = "report.html", "report.json"
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 """The last rank of each range."""
 
@@ -46,12 +46,12 @@ def write_report(
     """
     report = read_report(as_path(run), labels, price_per_hour, seed)
     folder = out or as_path(run)
-    with whole_text(folder / PAGE) as write:
+    with whole_text(folder / REPORT_PAGE) as write:
         for piece in run_page(report):
             write(piece)
-    write_sealed(folder / FIGURES, asdict(report) | {"digests": {PAGE: sha256(folder / PAGE)}})
+    write_sealed(folder / REPORT, asdict(report) | {"digests": {REPORT_PAGE: sha256(folder / REPORT_PAGE)}})
     missing = f"; not complete: {', '.join(each.step for each in report.missing)}" if report.missing else ""
-    return f"report     {folder / PAGE}{missing}"
+    return f"report     {folder / REPORT_PAGE}{missing}"
 
 
 def read_report(run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0) -> RunReport:

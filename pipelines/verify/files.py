@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.config.outputs import AGREEMENT, INPUTS, OPEN_TASKS, PACK_SUMMARY
+from pipelines.config.outputs import AGREEMENT, INPUTS, OPEN_TASKS, PACK_SUMMARY, REPORT, REPORT_PAGE
 from pipelines.config.step_registry import folders
 from pipelines.errors import JobError
 from pipelines.execution.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, read_manifest, shard_listing
@@ -24,7 +24,6 @@ from schemas.storage.store import blocks_of
 
 PACKS, VOTES, COLLECTED_PACK = f"packs/{PACK_SUMMARY}", f"collected/{AGREEMENT}", f"collected/{OPEN_TASKS}"
 TASKS = "tasks"
-REPORT, REPORT_PAGE = "report.json", "report.html"
 SEALED = {INPUTS: "ingest", PACKS: "annotate", REPORT: ""}
 """Sealed files that no manifest names → the steps that write them; a report is written at the end of a run."""
 Read = Callable[[int], object]
