@@ -133,7 +133,7 @@ def test_a_data_set_is_read_and_a_checkpoint_trained_and_used(tmp_path):
 
 
 def test_a_plan_is_a_pyterrier_transformer():
-    pd = pytest.importorskip("pandas")
+    pd = pytest.importorskip("pandas", reason="pandas is not installed: pip install 'answermill[pyterrier]'")
     pt = pytest.importorskip("pyterrier", reason="pyterrier is not installed: pip install 'answermill[pyterrier]'")
     rows = [("q1", QUESTION, f"d{n}", text, 5.0 - n) for n, text in enumerate(TEXTS)] + [
         ("q2", "What holds water?", "d9", TEXTS[2], 1.0)
