@@ -37,8 +37,8 @@ def verify(
     there once and lead somewhere, texts that stand in their documents, ranks from 1 to n.
 
     A line for each thing that is wrong goes to stdout. Nothing is written without --yes, and what people judge, packs/ and
-    collected/, is never removed. After --job the run is verified again. Memory does not grow with the run. A
-    run in an object store is read there, and not from the copies on this machine.
+    collected/, is never removed. After --job, and where no step has to run, the run is verified again. Memory does not grow
+    with the run. A run in an object store is read there, and not from the copies on this machine.
     """
     if (yes and not repair) or (job is not None and not yes):
         raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
@@ -53,6 +53,10 @@ def verify(
             write_lines(plan.lines())
         if yes:
             write_lines(plan.carry_out())
+            if job is None and not plan.commands():  # else files are missing until these are typed
+                plan = _looked_at(run)
+                if plan is None:
+                    return
     if job is not None:
         from pipelines.cli.job_commands import run_job
 
@@ -70,7 +74,7 @@ def verify(
     if kept := plan.of(Remedy.PEOPLE):
         paths = ", ".join(dict.fromkeys(finding.path for finding in kept))
         raise JobError(f"{run}: {paths} {Remedy.PEOPLE.value}; mend or move it by hand", BAD_DATA)
-    if job is not None:
+    if yes:
         raise JobError(f"{wrong} that came meanwhile; `answermill verify {run} --repair` says what makes it right", BAD_DATA)
 
 

@@ -191,11 +191,25 @@ def test_repair_says_what_it_would_do_and_does_it_when_it_may(run: Path, small_r
     assert (files(run).keys(), files(run)[name]) == (files(small_run).keys(), files(small_run)[name])
 
 
-def test_a_file_that_is_none_of_a_shard_s_goes_alone(run: Path, small_run: Path) -> None:
+def test_a_file_that_is_none_of_a_shard_s_goes_alone_and_the_run_is_verified_again(run: Path, small_run: Path, capsys) -> None:
     shard = next((run / "shards").glob("00000*"))
     (shard / "bm25" / "more").touch()
     assert call("verify", run, "--repair", "--yes") == 0
     assert files(run) == files(small_run)
+    removed, verified = capsys.readouterr().out.splitlines()[-2:]
+    assert removed == f"removed    {(shard / 'bm25' / 'more').relative_to(run)}"
+    assert verified.startswith("verified   ") and verified.endswith(": all as they were written")
+
+
+def test_what_a_repair_without_a_job_leaves_is_said_after_it(judged: Path, capsys) -> None:
+    (judged / "packs/mine").write_text("?")
+    (judged / "scored/part-9.parquet").write_text("?")
+    assert call("verify", judged, "--repair", "--yes") == BAD_DATA
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
+    after = lines[lines.index("removed    scored/part-9.parquet") + 1 :]
+    assert after == ["wrong      packs/mine is named by no manifest"]
+    assert "packs/mine is left as it is" in output.err
 
 
 def test_a_step_that_follows_from_one_that_is_done_again_is_not_done_twice(run: Path, capsys) -> None:
