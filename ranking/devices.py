@@ -105,12 +105,13 @@ class Memory(Protocol):
 
 
 class CardMemory:
-    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew."""
+    """The memory of a card, as PyTorch counts it for this process. `begin` sets its peak anew; PEAK keeps the former one."""
 
     def __init__(self, card: torch.device) -> None:
         self._card, self._before = card, 0
 
     def begin(self) -> None:
+        PEAK.begin_anew()
         torch.cuda.reset_peak_memory_stats(self._card)
         self._before = torch.cuda.memory_allocated(self._card)
 
@@ -203,6 +204,36 @@ class BusyTime:
     def _add(self) -> None:
         begin, end = self._spans.popleft()
         self._milliseconds += begin.elapsed_time(end)
+
+
+class PeakMemory:
+    """The most of its card's memory that this process has had at once, however often others count the peak anew."""
+
+    def __init__(self, largest: Callable[[], int], reset: Callable[[], None]) -> None:
+        """`largest`: bytes, since `reset` was called; 0 without a card."""
+        self._largest, self._reset, self._kept = largest, reset, 0
+
+    def begin_anew(self) -> None:
+        """From here on the card counts its peak anew."""
+        self._kept = max(self._kept, self._largest())
+        self._reset()
+
+    def take(self) -> int:
+        """Bytes at the peak since the last call."""
+        self.begin_anew()
+        taken, self._kept = self._kept, 0
+        return taken
+
+
+def _on_card() -> bool:
+    return torch.cuda.is_available() and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+PEAK = PeakMemory(
+    lambda: torch.cuda.max_memory_allocated() if _on_card() else 0,
+    lambda: torch.cuda.reset_peak_memory_stats() if _on_card() else None,
+)
+"""Of this process."""
 
 
 def _event(card: torch.device) -> Mark:

@@ -43,6 +43,8 @@ class StageWork:
     """How long the reranker took."""
     card_microseconds: int = 0
     """How much of that a graphics card was at work; 0 on a processor."""
+    card_peak_bytes: int = 0
+    """The most of the card's memory that this process had at once, its models' weights among it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ def run_stages(
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
-        _card_microseconds()  # what others have had computed
+        _of_card()  # what others have had computed
         began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
@@ -169,15 +171,15 @@ def run_stages(
             _check_contract(stage, incoming, returned)
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
-        tell(StageWork(stage.name, _size(before), _size(current), microseconds, _card_microseconds()))
+        tell(StageWork(stage.name, _size(before), _size(current), microseconds, *_of_card()))
     return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
 
 
-def _card_microseconds() -> int:
-    """For how long a graphics card was at work since the last call: never, where nothing has imported torch, which takes a
-    second."""
+def _of_card() -> tuple[int, int]:
+    """For how many microseconds a graphics card was at work since the last call, and the bytes that were taken of it at the
+    most: none, where nothing has imported torch, which takes a second."""
     devices = sys.modules.get("ranking.devices")
-    return int(devices.BUSY.take()) if devices is not None else 0
+    return (int(devices.BUSY.take()), int(devices.PEAK.take())) if devices is not None else (0, 0)
 
 
 def _size(lists: Sequence[RankedList]) -> int:

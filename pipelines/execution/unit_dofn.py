@@ -25,7 +25,7 @@ from apache_beam.pvalue import PCollection
 
 from pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from pipelines.execution.manifests.failures import FAILED_UNITS, Failures, Limits
-from pipelines.execution.manifests.reports import Reports
+from pipelines.execution.manifests.reports import PEAK, Reports
 from pipelines.execution.monitoring.stopping import is_asked
 from pipelines.execution.step import MARK
 from pipelines.revision import revision
@@ -157,7 +157,10 @@ class UnitDoFn(beam.DoFn):
         Metrics.distribution(self._namespace, "unit_milliseconds").update(round(1000 * seconds))
         report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
         for name, count in (report.counts if report else {}).items():
-            Metrics.counter(self._namespace, name).inc(count)
+            if name.endswith(PEAK):
+                Metrics.distribution(self._namespace, name).update(count)
+            else:
+                Metrics.counter(self._namespace, name).inc(count)
 
 
 def _check_folder(work: Path) -> None:

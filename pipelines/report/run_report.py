@@ -16,6 +16,7 @@ import numpy as np
 from pipelines.config.outputs import REPORT, REPORT_PAGE
 from pipelines.errors import USAGE, JobError
 from pipelines.execution.manifests.manifest import Manifest
+from pipelines.execution.manifests.reports import PEAK
 from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.planning.actual import predicted_and_actual
 from pipelines.report import manifest_figures
@@ -188,6 +189,7 @@ class _Pass:
                 seconds=seconds,
                 candidates_per_second=came / seconds if came and seconds else None,
                 card_share=on_card / 1e6 / seconds if on_card and seconds else None,
+                card_peak_bytes=counts.get(f"{name}_card{PEAK}"),
                 layer_tokens=counts.get(f"{name}_layer_tokens"),
                 full_layer_tokens=counts.get(f"{name}_full_layer_tokens"),
                 dollars=dollars(seconds, price_per_hour),

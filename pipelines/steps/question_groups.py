@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pipelines.errors import JobError
-from pipelines.execution.manifests.reports import Report, Reports
+from pipelines.execution.manifests.reports import PEAK, Report, Reports
 from pipelines.execution.parquet_folder import PartWriter, read_part
 from ranking.plan import Stage, StageWork, run_stages
 from ranking.reranker import Costed
@@ -73,6 +73,7 @@ def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Ro
         }
         if work.card_microseconds:
             counts[f"{work.stage}_card_microseconds"] = work.card_microseconds
+            counts[f"{work.stage}_card{PEAK}"] = work.card_peak_bytes
     return rows, counts | costs(plan)
 
 

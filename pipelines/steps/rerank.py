@@ -18,7 +18,7 @@ from pipelines.earlier.earlier_scores import Former, StepPlan, same_stages, taki
 from pipelines.earlier.former_run import former_run
 from pipelines.errors import BAD_DATA, JobError, counted
 from pipelines.execution.manifests.failures import FAILED_UNITS, REASON, Failure
-from pipelines.execution.manifests.reports import Report
+from pipelines.execution.manifests.reports import Report, add_counts
 from pipelines.execution.meter import Meter
 from pipelines.execution.parquet_folder import Folder, PartWriter, read_batches, read_part
 from pipelines.execution.progress import print_line
@@ -168,7 +168,7 @@ def rerank_part(
             rows, of_group = before or kept.rerank(number, lists, plan)
             scored.write(rows)
             best |= best_of(lists, rows)
-            counts.update(of_group)
+            add_counts(counts, of_group)
             tell(of_group["passages"], of_group["passages"] if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ranking.devices import TRIAL_TOKENS, Arriving, BusyTime, TokenBudget, in_turns, sent
+from ranking.devices import TRIAL_TOKENS, Arriving, BusyTime, PeakMemory, TokenBudget, in_turns, sent
 
 
 def work(name: str, waits: int, asked: list[str]) -> Generator[None, None, str]:
@@ -137,6 +137,17 @@ def test_a_card_is_busy_from_where_it_begins_batches_to_where_it_has_computed_th
         pass
     assert len(busy._spans) == 1
     assert busy.take() == 5_000
+
+
+def test_a_peak_is_kept_where_others_count_it_anew() -> None:
+    peaks = [300]  # of a card that counts the last since it was asked to begin anew
+    memory = PeakMemory(lambda: peaks[-1], lambda: peaks.append(0))
+    memory.begin_anew()  # as a trial of tokens does
+    peaks[-1] = 200
+    assert memory.take() == 300
+    peaks[-1] = 100
+    assert memory.take() == 100
+    assert memory.take() == 0
 
 
 def test_on_a_processor_nothing_is_counted_as_a_card_s_time() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Self
 
 from pipelines.execution.manifests.arrow_columns import COUNTS, NAMES, PARTS, Growing, Named, Parts
-from pipelines.execution.manifests.reports import Report
+from pipelines.execution.manifests.reports import Report, add_counts
 
 
 class Outcome:
-    """`counts` are the sums of the units' counts."""
+    """`counts` are the sums of the units' counts, as `add_counts` adds them up."""
 
     def __init__(self) -> None:
         self.counts = Counter[str]()
@@ -33,7 +33,7 @@ class Outcome:
 
     def include(self, report: Report) -> None:
         """Add what the command itself has written, after all units; it does so again when a unit is done again."""
-        self.counts.update(report.counts)
+        add_counts(self.counts, report.counts)
         for folder, parts in report.parts.items():
             rows = self._parts.setdefault(folder, Growing(PARTS))
             for part in parts:

@@ -7,6 +7,7 @@ that one for its own, and deletes the parts that it alone has written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,9 +25,20 @@ _HELD = 512
 """Reports that are held, until those before them are taken."""
 
 
+PEAK = "_peak_bytes"
+"""How a count ends of which not the sum counts, but the largest."""
+
+
+def add_counts(counts: Counter[str], more: Mapping[str, int]) -> None:
+    """Add further counts to some."""
+    peaks = {name: max(n, counts[name]) for name, n in more.items() if name.endswith(PEAK)}
+    counts.update(more)
+    counts.update({name: peak - counts[name] for name, peak in peaks.items()})
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one unit wrote: its parts in each output folder, and counts to be added up."""
+    """What one unit wrote: its parts in each output folder, and counts to be added up by `add_counts`."""
 
     unit: int
     parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)

@@ -109,6 +109,8 @@ def _stages(report: RunReport) -> Html:
         rows.append([*cells, *([money(work.dollars)] if with_money else [])])
     shares = ", ".join(f"{stage.name} {percent(stage.card_share)}" for stage in report.stages if stage.card_share is not None)
     card = f" Share of its seconds in which a graphics card was at work: {shares}." if shares else ""
+    peaks = ", ".join(f"{each.name} {each.card_peak_bytes / 1e9:,.1f} GB" for each in report.stages if each.card_peak_bytes)
+    card += f" The most of its card's memory that a worker had at once: {peaks}." if peaks else ""
     price = f" An hour of one worker costs {money(report.price_per_hour)}." if with_money else ""
     return section(
         "What each stage did",

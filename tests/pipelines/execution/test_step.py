@@ -155,6 +155,8 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 def test_the_counts_of_all_units_are_added_up():
     assert Outcome.of([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]).counts == {"a": 1, "b": 5}
+    peaks = [Report(n, {}, {"x_peak_bytes": peak}) for n, peak in enumerate((3, 7, 5))]
+    assert Outcome.of(peaks).counts == {"x_peak_bytes": 7}, "the largest of all workers"
 
 
 def complete(step):

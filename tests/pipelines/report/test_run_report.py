@@ -228,13 +228,16 @@ def test_questions_that_were_not_reranked_count_with_nothing_from_the_beginning(
 
 def test_the_share_of_a_stage_in_which_a_graphics_card_was_at_work_is_told(tmp_path: Path) -> None:
     page = passage("Because.")
-    on_card = write_run(tmp_path / "card", "Why?", page, more={"last_card_microseconds": 500_000})  # of two seconds
+    more = {"last_card_microseconds": 500_000, "last_card_peak_bytes": 2_340_000_000}  # of two seconds
+    on_card = write_run(tmp_path / "card", "Why?", page, more=more)
     assert [stage.card_share for stage in read_report(on_card).stages] == [None, 0.25]
+    assert [stage.card_peak_bytes for stage in read_report(on_card).stages] == [None, 2_340_000_000]
     on_processor = write_run(tmp_path / "processor", "Why?", page)
     said = "a graphics card was at work: last 25"
     for run, there in ((on_card, True), (on_processor, False)):
         write_report(run)
         assert (said in (run / "report.html").read_text()) is there
+        assert ("that a worker had at once: last 2.3 GB" in (run / "report.html").read_text()) is there
 
 
 def edit(run: Path, old: str, new: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar, Literal
 
 import pytest
@@ -172,12 +173,19 @@ def test_what_a_graphics_card_took_is_counted_for_the_stage_that_had_it_computed
             return super().rerank(lists)
 
     busy = Busy()
+    peaks = iter([900, 350, 900, 0, 900, 400])  # before and after each stage
     monkeypatch.setattr(devices, "BUSY", busy)
+    monkeypatch.setattr(devices, "PEAK", SimpleNamespace(take=lambda: next(peaks)))
     lists = list(ranked_lists(retrieved.read()))[:3]
     plan = [Stage("first", OnCard()), Stage("second", Letters()), Stage("third", OnCard())]
     _, counts = rerank_lists(lists, plan)
-    on_card = {key: n for key, n in counts.items() if key.endswith("card_microseconds")}
-    assert on_card == {"first_card_microseconds": 70, "third_card_microseconds": 70}
+    on_card = {key: n for key, n in counts.items() if "_card_" in key}
+    assert on_card == {
+        "first_card_microseconds": 70,
+        "first_card_peak_bytes": 350,
+        "third_card_microseconds": 70,
+        "third_card_peak_bytes": 400,
+    }
 
 
 def test_a_group_that_takes_no_time_is_not_kept(retrieved: Folder[Hit], tmp_path: Path) -> None:
