@@ -8,6 +8,7 @@ without that, and `in_turns` has the host do one batch's work while the card com
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,11 @@ T = TypeVar("T")
 
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
 """Batches that are begun before the first of them is done. A processor gains nothing by a second one."""
+TEXTS = {"cpu": 256, "cuda": 4_096}
+"""That a model is best given in one call: some ten seconds' work of a core, and of a card some batches, so that the host
+tokenises one while the card computes another."""
+BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
+"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were not tried."""
 TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Of a card's free memory that a budget is meant to take: processes that share the card come and go."""
@@ -43,6 +49,16 @@ def reads_all_lengths(card: torch.device) -> bool:
 
 def _capability(card: torch.device | str) -> int:
     return torch.cuda.get_device_capability(card)[0]
+
+
+def texts_at_once(device: str, tokens: int) -> int:
+    """How many texts of at most that many tokens a model on the device is best given in one call: a multiple of TEXTS["cpu"].
+
+    On a card 16 batches of the longest texts, but no more than TEXTS."""
+    if device == "cpu":
+        return TEXTS["cpu"]
+    least = TEXTS["cpu"]
+    return min(TEXTS["cuda"], max(least, 16 * BATCH_TOKENS["cuda"] // tokens // least * least))
 
 
 def sent(values: Tensor, device: torch.device | str) -> Tensor:
@@ -152,9 +168,10 @@ class TokenBudget:
         self.tokens = max(1, min(self._most, int(FREE_SHARE * memory.free()) // of_a_token))
         self._memory = None
 
-    def halve(self, tokens: int) -> None:
-        """There was no memory for this number of them."""
+    def run_out(self, tokens: int) -> None:
+        """There was no memory for this number of them: half as many are computed from here on, and a warning says so."""
         self.tokens, self._memory = max(1, tokens // 2), None
+        warnings.warn(f"no memory for {tokens:,} tokens at once; going on with half as many", stacklevel=3)
 
 
 class Mark(Protocol):

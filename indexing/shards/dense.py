@@ -38,6 +38,8 @@ class Transformer(Protocol):
     """A pretrained transformer with its tokenizer."""
 
     dimension: int
+    at_once: int
+    """Texts that it is best given in one call; a multiple of 256."""
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
         """[texts, d], in the order of the texts: the mean over a text's tokens, or its first token's encoding.
@@ -125,6 +127,7 @@ class Encoder:
         self.name = name
         self.dimension = passages.dimension
         self.precision = passages.precision
+        self.at_once = passages.at_once
         self._passages, self._questions = passages, questions
 
     @property
@@ -200,7 +203,7 @@ class Tower:
         except ValueError as e:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
-        self.dimension = self._transformer.dimension
+        self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
         self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
         decisive = [
             self.weights_sha256,

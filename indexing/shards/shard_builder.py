@@ -31,7 +31,7 @@ from schemas.atomic_files import replace_folder
 from schemas.corpus import Passage
 
 BLOCK = ROWS_PER_GROUP
-"""Passages that are encoded at a time, and kept: about ten seconds of a core with the default encoder."""
+"""Passages that are written at a time where no encoder says how many it is best given."""
 
 
 class PassageEncoder(Protocol):
@@ -40,6 +40,8 @@ class PassageEncoder(Protocol):
     name: str
     dimension: int
     precision: Literal["fp32", "bf16"]
+    at_once: int
+    """Passages that are encoded in one call, and kept: a multiple of BLOCK, or a shard's row groups would depend on it."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -81,7 +83,8 @@ def build_shard(
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks of 256; what stays in memory
+    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks, of 256 or as many as the encoder
+    is best given; what stays in memory
     until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
     already is replaced. `kept`: a folder that holds the vectors and codes of the blocks until the shard is complete, so that
     the next build of the same passages goes on there. `tell` hears after each block how many passages it has, and how many of
@@ -128,7 +131,7 @@ def _write_shard(
         ) as parquet,
         Bm25Writer(folder / BM25) as lucene,
     ):
-        for block in _blocks(passages):
+        for block in _blocks(passages, encoder.at_once if encoder else BLOCK):
             read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
             began = clock()
@@ -165,9 +168,9 @@ def _write_shard(
     return ShardReport(rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers))
 
 
-def _blocks(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+def _blocks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
     rest = iter(passages)
-    while block := list(islice(rest, BLOCK)):
+    while block := list(islice(rest, size)):
         yield block
 
 

@@ -40,6 +40,7 @@ class KnownVectors:
         not the one that was written."""
         self._encoder = encoder
         self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
+        self.at_once = encoder.at_once
         self._folders: list[Path] = []
         keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
         for part in shards.parts:

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.devices import Arriving, fast
+from ranking.devices import BATCH_TOKENS, Arriving, fast
 from ranking.transformer.classifier import FirstToken, classified
-from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from ranking.transformer.padded import PaddedModel
 from ranking.transformer.published import PublishedClassifier, load_published

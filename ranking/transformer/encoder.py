@@ -27,14 +27,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from ranking.checkpoint import load_weights
-from ranking.devices import BUSY, TokenBudget, fast
+from ranking.devices import BATCH_TOKENS, BUSY, TokenBudget, fast
 from ranking.transformer.attention import attend, dropped
 from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
 
-BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
-"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were not tried."""
 _WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (16_384, 8_192, 4_096, 2_048, 1_024)}  # rows
 
 
@@ -133,8 +131,7 @@ class LayeredEncoder(nn.Module):
             except torch.OutOfMemoryError:
                 if len(some.lengths) == 1:
                     raise
-                budget.halve(len(some.ids))
-                warnings.warn(f"no memory for {len(some.ids):,} tokens at once; going on with half as many", stacklevel=2)
+                budget.run_out(len(some.ids))
         return after
 
     def cut(self, layers: int) -> LayeredEncoder:

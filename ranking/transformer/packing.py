@@ -233,9 +233,12 @@ class Pairs:
         there = self.filled[np.asarray(rows, np.int64)]
         return starts[:, 3::2][there], sizes[:, 3::2][there]
 
-    def batches(self, tokens: int) -> Iterator[Numbers]:
-        """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more."""
-        order = np.argsort(-self.lengths, kind="stable")
+    def batches(self, tokens: int, order: Numbers | None = None) -> Iterator[Numbers]:
+        """All tuples' numbers, the longest first, in batches of at most `tokens` tokens, or of one tuple that has more.
+
+        `order`: only these, in this order."""
+        if order is None:
+            order = np.argsort(-self.lengths, kind="stable")
         ends = np.cumsum(self.lengths[order])
         start = 0
         while start < len(order):

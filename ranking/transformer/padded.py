@@ -2,7 +2,8 @@
 
 Texts of one length class (a multiple of 16 tokens, or the limit) are computed together, in batches that are filled up to the
 class's number of rows, so every matrix product has the same shape whatever the other texts are; libraries may choose their
-kernels by shape, in bf16 and on a GPU above all. So what a text gets depends on the text alone.
+kernels by shape, in bf16 and on a GPU above all. So what a text gets depends on the text alone, unless a card runs out of
+memory: then the batches have half as many rows from there on, with a warning.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.devices import BUSY
+from ranking.devices import BUSY, TokenBudget, texts_at_once
 from schemas.model_files import load_pretrained
 
 Floats = npt.NDArray[np.float32]
@@ -33,6 +34,7 @@ class PaddedModel:
     def __init__(self, model: Any, pad: int, device: str, longest: int) -> None:
         """`pad`: the token that fills a text up. `longest`: tokens of the longest text, which the model has positions for."""
         self._model, self._pad, self._device, self._longest = model.eval().to(device), pad, device, longest
+        self._budget = TokenBudget(_BATCH_TOKENS[device], None)
         self._takes_types = "token_type_ids" in inspect.signature(model.forward).parameters
 
     def run(
@@ -48,14 +50,22 @@ class PaddedModel:
             by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
         values: Floats | None = None
         for length, numbers in sorted(by_class.items()):
-            rows = max(1, _BATCH_TOKENS[self._device] // length)
-            for start in range(0, len(numbers), rows):
+            start = 0
+            while start < len(numbers):
+                rows = max(1, self._budget.tokens // length)
                 batch = numbers[start : start + rows]
                 batch_types = [types[n] for n in batch] if types and self._takes_types else None
-                of_batch = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
+                try:
+                    of_batch = self._batch([ids[n] for n in batch], batch_types, rows, length, read)
+                except torch.OutOfMemoryError:
+                    if rows == 1:
+                        raise
+                    self._budget.run_out(rows * length)
+                    continue
                 if values is None:
                     values = np.empty((len(ids), *of_batch.shape[1:]), np.float32)
                 values[batch] = of_batch[: len(batch)]
+                start += rows
         return np.empty((0,), np.float32) if values is None else values
 
     def _batch(
@@ -91,7 +101,7 @@ class PaddedTransformer:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._is_dpr = config.get("model_type") == "dpr"
         self.dimension = int(config.get("projection_dim") or config["hidden_size"])
-        self._limit = limit
+        self._limit, self.at_once = limit, texts_at_once(device, limit)
         self._tokenizer = load_pretrained("AutoTokenizer", folder)
         kind = config["architectures"][0] if self._is_dpr else "AutoModel"
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32

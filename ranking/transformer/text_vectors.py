@@ -6,6 +6,7 @@ A vector depends on its text alone, not on the other texts of the call (see `Lay
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ranking.devices import Arriving
-from ranking.transformer.encoder import BATCH_TOKENS, LayeredEncoder
+from ranking.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
+from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
+from ranking.transformer.packing import Packed, Tokeniser
 from ranking.transformer.pooling import pool
 
 
@@ -30,7 +31,9 @@ class PackedTransformer:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         self._encoder = LayeredEncoder.load(folder).for_inference(device, dtype)
         self._device = device
+        self._budget = TokenBudget(BATCH_TOKENS[device], None)  # the layers have one of their own, which is tried
         self.dimension = self._encoder.shape.width
+        self.at_once = texts_at_once(device, limit)
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Literal["mean", "cls"]) -> npt.NDArray[np.float32]:
         """[texts, d], in the order of the texts. A text is one part, or two with a separator between them.
@@ -39,17 +42,28 @@ class PackedTransformer:
         """
         vectors = np.empty((len(texts), self.dimension), np.float32)
         tokenised = self._tokeniser.pairs(texts)
-        first_only, arriving = pooling == "cls", []
+        arriving = []
+        batches = deque(tokenised.batches(self._budget.tokens))
         with torch.inference_mode():
-            for rows in tokenised.batches(BATCH_TOKENS[self._device]):
-                tokens = tokenised.pack(rows).to(self._device)
-                hidden = self._encoder.embed(tokens)  # [n, d]
-                hidden = self._encoder.run_through(self._encoder.layers, hidden, tokens, first_only)
-                pooled = hidden.float() if first_only else pool(hidden, tokens)  # [texts, d]
-                arriving.append((rows, Arriving(pooled)))
+            while batches:
+                rows = batches.popleft()
+                try:
+                    arriving.append((rows, self._arriving(tokenised.pack(rows), pooling)))
+                except torch.OutOfMemoryError:
+                    if len(rows) == 1:
+                        raise
+                    self._budget.run_out(int(tokenised.lengths[rows].sum()))
+                    batches = deque(tokenised.batches(self._budget.tokens, np.concatenate([rows, *batches])))
         for rows, values in arriving:
             vectors[rows] = values.numpy()
         return vectors
+
+    def _arriving(self, batch: Packed, pooling: Literal["mean", "cls"]) -> Arriving:
+        """[texts, d] of a batch."""
+        tokens, first_only = batch.to(self._device), pooling == "cls"
+        hidden = self._encoder.embed(tokens)  # [n, d]
+        hidden = self._encoder.run_through(self._encoder.layers, hidden, tokens, first_only)
+        return Arriving(hidden.float() if first_only else pool(hidden, tokens))
 
 
 def why_not_packed(folder: Path) -> str | None:

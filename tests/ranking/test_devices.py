@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ranking.devices import TRIAL_TOKENS, Arriving, BusyTime, PeakMemory, TokenBudget, in_turns, sent
+from ranking.devices import TRIAL_TOKENS, Arriving, BusyTime, PeakMemory, TokenBudget, in_turns, sent, texts_at_once
 
 
 def work(name: str, waits: int, asked: list[str]) -> Generator[None, None, str]:
@@ -81,7 +81,8 @@ def test_a_few_tokens_are_no_trial_and_without_memory_for_one_half_as_many_are_c
     assert budget.tokens == TRIAL_TOKENS and memory.trials == 0
     with pytest.raises(torch.OutOfMemoryError), budget.spending(TRIAL_TOKENS):
         raise torch.OutOfMemoryError("no")
-    budget.halve(TRIAL_TOKENS)
+    with pytest.warns(UserWarning, match="half as many"):
+        budget.run_out(TRIAL_TOKENS)
     with budget.spending(TRIAL_TOKENS // 2):
         pass
     assert budget.tokens == TRIAL_TOKENS // 2 and memory.trials == 1
@@ -148,6 +149,12 @@ def test_a_peak_is_kept_where_others_count_it_anew() -> None:
     peaks[-1] = 100
     assert memory.take() == 100
     assert memory.take() == 0
+
+
+@pytest.mark.parametrize(("device", "tokens", "texts"), [("cpu", 64, 256), ("cuda", 256, 4_096), ("cuda", 512, 2_048)])
+def test_a_card_is_given_more_texts_at_once_the_shorter_they_are(device: str, tokens: int, texts: int) -> None:
+    assert texts_at_once(device, tokens) == texts
+    assert texts_at_once("cuda", 8_192) == 256 and texts_at_once("cuda", 300) % 256 == 0
 
 
 def test_on_a_processor_nothing_is_counted_as_a_card_s_time() -> None:

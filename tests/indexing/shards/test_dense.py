@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from indexing.shards.dense import (
     load_encoder,
 )
 from pipelines.steps.models import load_transformer
+from ranking.transformer.packing import Packed
 from ranking.transformer.padded import PaddedTransformer
 from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 from schemas.model_files import ModelDamaged
@@ -52,7 +54,7 @@ def encoder() -> Encoder:
 class Overflowing:
     """Gives no numbers for one text."""
 
-    dimension = 4
+    dimension, at_once = 4, 256
 
     def encode(self, texts: Sequence[tuple[str, ...]], pooling: Pooling) -> Vectors:
         vectors = np.ones((len(texts), 4), np.float32)
@@ -166,6 +168,50 @@ def test_a_model_that_is_not_packed_runs_in_hugging_faces_own_forward(tmp_path: 
     weight = tokens["attention_mask"][..., None]
     mean = torch.nn.functional.normalize((hidden * weight).sum(1) / weight.sum(1), dim=1)
     assert encoder.encode_sentences(texts) == pytest.approx(mean.numpy(), abs=1e-5)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_where_memory_runs_out_batches_are_halved_once_with_a_warning_and_the_vectors_are_the_same(
+    loader: str, pooling: Pooling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A card that has no memory for 200 tokens, beside a model's layers."""
+    encoder = LOADERS[loader](write_dense(tmp_path / "model"), 64, "cpu", "fp32")
+    texts = [(text,) for text in TEXTS * 3]
+    whole = encoder.encode(texts, pooling)
+    sizes = list[int]()
+
+    def small_memory(tokens: int) -> None:
+        sizes.append(tokens)
+        if tokens > most:
+            raise torch.OutOfMemoryError("no")
+
+    most = 200
+    if isinstance(encoder, PackedTransformer):
+        embed = encoder._encoder.embed
+
+        def packed(tokens: Packed) -> torch.Tensor:
+            small_memory(len(tokens.ids))
+            return embed(tokens)
+
+        monkeypatch.setattr(encoder._encoder, "embed", packed)
+    else:
+        forward = encoder._model._model.forward
+
+        def padded(input_ids: torch.Tensor, **rest: torch.Tensor) -> object:
+            small_memory(input_ids.numel())
+            return forward(input_ids, **rest)
+
+        monkeypatch.setattr(encoder._model._model, "forward", padded)
+    for _ in range(2):
+        np.testing.assert_allclose(encoder.encode(texts, pooling), whole, atol=1e-6)
+    refused = [size for size in sizes if size > most]
+    warned = [str(each.message) for each in recwarn if "going on with half as many" in str(each.message)]
+    assert len(warned) == len(refused) > 0 and max(sizes[len(sizes) // 2 :]) <= most  # the second time none is too large
+    most = 0
+    with pytest.raises(torch.OutOfMemoryError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        encoder.encode(texts, pooling)
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ class Vectors:
     calls: int = 0
     name: str = "counting"
     dimension: int = 8
+    at_once: int = BLOCK
     precision: Literal["fp32", "bf16"] = "fp32"
 
     def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> npt.NDArray[np.float32]:

@@ -3,15 +3,17 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from indexing.shards.dense import Encoder
 from indexing.shards.shard import Shard
 from indexing.shards.shard_builder import ShardSettings, build_shard
+from indexing.shards.shard_files import DENSE, PASSAGES
 from schemas.corpus import Passage
 
 ROOT = Path(__file__).parents[3]
@@ -27,6 +29,31 @@ def test_an_empty_shard_is_a_shard(default_encoder: Encoder, tmp_path: Path) -> 
     assert shard.bm25.search(["ice"], 5, None)[0][0].tolist() == []
     assert shard.dense.search(default_encoder.encode_questions(["ice"]), 5)[0][0].tolist() == []
     assert shard.passage_ids([]) == []
+
+
+class OnCard:
+    """Wants more passages at once than a row group has, and gives a vector of each text's length."""
+
+    name, dimension, precision, fingerprint = "lengths", 1, "fp32", "0" * 16
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once, self.calls = at_once, list[int]()
+
+    def encode_passages(self, titles_and_texts: Sequence[tuple[str, str]]) -> np.ndarray:
+        self.calls.append(len(titles_and_texts))
+        return np.array([[len(text)] for _, text in titles_and_texts], np.float32)
+
+
+def test_an_encoder_is_given_as_many_passages_as_suit_it_and_the_shard_is_the_same(
+    passages: list[Passage], tmp_path: Path
+) -> None:
+    few, many = OnCard(256), OnCard(512)
+    heard = list[int]()
+    build_shard(iter(passages), tmp_path / "few", ShardSettings(), few)
+    build_shard(iter(passages), tmp_path / "many", ShardSettings(), many, tell=lambda number, _: heard.append(number))
+    assert (few.calls, many.calls, heard) == ([256, 256, 188], [512, 188], [512, 188])
+    for file in (PASSAGES, DENSE):
+        assert (tmp_path / "few" / file).read_bytes() == (tmp_path / "many" / file).read_bytes()
 
 
 def test_a_build_that_fails_leaves_what_was_there(passages: list[Passage], many: Path) -> None:
