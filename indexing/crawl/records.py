@@ -85,7 +85,7 @@ def record_pages(
     `starts`; the others have their reason in `failures`."""
     read = read_pages(file, "", Counter()) if starts else iter(())
     pending = next(read, None)
-    ends = dict(zip(starts, [*list(starts.values())[1:], None], strict=True))
+    ends = dict(zip(starts, [*starts.values(), None][1:], strict=True))
     for number, record in enumerate(records):
         if number in failures:
             yield record.rejected("too_large" if too_large(record) else NOT_FETCHED, failures[number])
