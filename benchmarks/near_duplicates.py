@@ -1,6 +1,6 @@
 """Near duplicates by MinHash against the exact Jaccard similarity of all pairs, on real pages.
 
-Pages: those of `warc/` and `web-html/` as ingest extracts them, and once more without readers' comments where that makes
+Pages: those of `warc/` and `web-html/` as ingest extracts them, and once more with readers' comments where that makes
 another text, so that there are pairs of all similarities; texts that are equal count once. A page should go if one with a
 smaller id has a Jaccard similarity of SIMILARITY or more to it, over runs of five words: `wanted`. `precision` and `recall` are
 of the pages that go. `pages_per_s` counts CPU time of one process, from texts to what goes; `exact_pages_per_s` is that of
@@ -34,7 +34,7 @@ PAGES = 0
 
 def texts_of(data: Path) -> list[str]:
     """The different texts, in the order of the files."""
-    extractors = [html_text.load("resiliparse", comments) for comments in (True, False)]
+    extractors = [html_text.load("blocks", comments) for comments in (False, True)]
     texts: dict[str, str] = {}
     read = 0
     for file in [*sorted((data / "warc").glob("*.warc.gz")), *sorted((data / "web-html").glob("*.warc.gz"))]:

@@ -1,8 +1,9 @@
-"""Title and main text of a page: by Resiliparse's rules, or by Trafilatura in its fast mode.
+"""Title and main text of a page: by our rules about its blocks, by Resiliparse's rules, or by Trafilatura in its fast mode.
 
-Of both, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of a row
-stand beside each other. Navigation, footers, forms and scripts are left out. Trafilatura removes more of what surrounds
-an article, and takes more than eight times as long; `python -m benchmarks.extraction` measures both.
+Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of
+a row stand beside each other. Navigation, footers, forms and scripts are left out. Resiliparse keeps most, and is the fastest;
+`python -m benchmarks.extraction` measures all three. A change that gives another text raises `REVISION` in
+pipelines/ingest/ingest.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-ExtractorName: TypeAlias = Literal["resiliparse", "trafilatura"]
+from indexing.documents.main_content.blocks import BlockReader
+from indexing.documents.main_content.prose import main_text
+
+ExtractorName: TypeAlias = Literal["blocks", "resiliparse", "trafilatura"]
 TitleAndText: TypeAlias = Callable[[str], tuple[str, str]]
 """A page -> its title and its main text."""
 
@@ -22,7 +26,20 @@ _BULLET = re.compile("^- ", re.MULTILINE)
 
 def load(by: ExtractorName, comments: bool) -> TitleAndText:
     """The extractor of that name, loaded; `comments` keeps what readers have written below an article, and in a forum."""
-    return _trafilatura(comments) if by == "trafilatura" else _resiliparse(comments)
+    return {"blocks": _blocks, "resiliparse": _resiliparse, "trafilatura": _trafilatura}[by](comments)
+
+
+def _blocks(comments: bool) -> TitleAndText:
+    from resiliparse.parse.html import HTMLTree
+
+    reader = BlockReader()
+
+    def title_and_text(html: str) -> tuple[str, str]:
+        tree = HTMLTree.parse(html)
+        title = title_of(tree)  # before the reader takes elements out
+        return title, main_text(*reader.read(tree), comments)
+
+    return title_and_text
 
 
 def _resiliparse(comments: bool) -> TitleAndText:

@@ -1,9 +1,9 @@
 """HTML -> title and main text, in a child process that can be killed; what it runs on a page is in html_text.py.
 
-A page of some 40 KB of misnested tags keeps Resiliparse busy for 10 to 40 s, and no Python signal handler runs meanwhile.
-So the child arms a timer of its CPU seconds before each page, and leaves the signal at its default: the kernel ends the
-process, and the parent sees a closed pipe, starts another child at the next page, and goes on. The limit is CPU
-time, not wall time, so that a busy machine does not refuse other pages than an idle one.
+A page of some 100 KB of tags that are never closed may keep the parser, or an extractor, busy for seconds or a minute, and no
+Python signal handler runs meanwhile. So the child arms a timer of its CPU seconds before each page, and leaves the signal at
+its default: the kernel ends the process, and the parent sees a closed pipe, starts another child at the next page, and goes on.
+The limit is CPU time, not wall time, so that a busy machine does not refuse other pages than an idle one.
 
 A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before it.
 """
@@ -45,8 +45,8 @@ class Extractor:
         self,
         deadline_s: float = 10.0,
         memory_gb: float = 2.0,
-        by: ExtractorName = "resiliparse",
-        comments: bool = True,
+        by: ExtractorName = "blocks",
+        comments: bool = False,
     ) -> None:
         """At most `deadline_s` seconds of CPU for one page and `memory_gb` of address space; the others are those of `load`."""
         if deadline_s <= 0 or memory_gb <= 0:

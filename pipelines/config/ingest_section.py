@@ -81,12 +81,13 @@ class Ingest(Section):
     )
     passage_words: Count = Field(100, description="words that a passage is filled up to")
     passage_tokens: int = Field(200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)")
-    extractor: Literal["resiliparse", "trafilatura"] = Field(
-        "resiliparse",
-        description="what extracts main text from HTML: 'resiliparse' is fast; 'trafilatura' leaves more of what surrounds an "
-        "article out, takes more than eight times as long, and needs `pip install 'answermill[trafilatura]'`",
+    extractor: Literal["blocks", "resiliparse", "trafilatura"] = Field(
+        "blocks",
+        description="what extracts main text from HTML: 'blocks' weighs prose, links and the names of elements; 'resiliparse' "
+        "takes less time and leaves more of what surrounds an article in; 'trafilatura' takes longer, and needs "
+        "`pip install 'answermill[trafilatura]'`",
     )
-    comments: bool = Field(True, description="readers' comments and the posts of a forum are main text")
+    comments: bool = Field(False, description="readers' comments are main text, below an article and in a forum")
     page_seconds: float = Field(10.0, gt=0, description="CPU seconds at the most for extracting one page's main text")
     max_reject_share: float = Field(1.0, ge=0, le=1, description="the job fails (65) if a larger share of the pages is refused")
 

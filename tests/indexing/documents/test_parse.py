@@ -109,7 +109,7 @@ def test_texts_that_differ_in_case_and_white_space_have_one_hash_and_their_own_i
         (row(ENGLISH, language="fr-CA"), RULES, "language", "'fr', not 'en'"),
         (row(TABLE), DocumentRules(language="", language_confidence=0.5), "language_unsure", "0.0"),
         (html(b"\x81\x00\x9d\xff" * 250, "utf-8"), RULES, "undecodable", "1000 bytes, charset utf-8"),
-        (html("<div>" * 20_000), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
+        (html("".join(f"<b {n}>" for n in range(20_000))), RULES, "extraction_timeout", "more than 0.5 s of CPU time"),
     ],
 )
 def test_a_refused_page_says_why(raw: RawPage, rules: DocumentRules, reason: str, detail: str, extractor: Extractor) -> None:
@@ -196,7 +196,7 @@ def test_english_pages_are_told_from_others(extractor: Extractor) -> None:
         assert len(parsed) == len(pages) > 50
         counts[name] = Counter(one.reason if isinstance(one, Rejected) else "document" for one in parsed)
     english, others = counts.values()
-    assert english["language"] <= 4  # four of these pages are German, under an English frame
+    assert english["language"] <= 13  # the main text of these is German, Spanish or Italian, under an English frame
     assert others["document"] == 0 and others["language"] >= 57
 
 

@@ -13,8 +13,9 @@ def job(folder, **settings):
 
 
 def test_the_extractor_and_the_comments_decide_what_a_run_is(tmp_path):
-    jobs = [job(tmp_path), job(tmp_path, extractor="trafilatura"), job(tmp_path, comments=False)]
-    assert len({ingest.step_of(each, tmp_path / "run").fingerprint() for each in jobs}) == 3
+    others = [{}, {"extractor": "resiliparse"}, {"extractor": "trafilatura"}, {"comments": True}]
+    jobs = [job(tmp_path, **settings) for settings in others]
+    assert len({ingest.step_of(each, tmp_path / "run").fingerprint() for each in jobs}) == len(jobs)
 
 
 def test_an_extractor_that_is_not_installed_is_refused_before_work_begins(tmp_path, monkeypatch):

@@ -1,0 +1,147 @@
+"""The blocks of a page that are its main text, by where its prose stands.
+
+1. Prose are blocks of some length with few links. A block among others of its element's kind (the paragraphs of an article)
+   counts in full, one that stands alone (a teaser) for little, a list item for half.
+2. Elements that look like something else (hints.py) are left out, unless that would cost the page most of its prose.
+3. The main text is in the innermost element that holds nearly all of the prose that is left. So it has the headings, lists and
+   tables between its paragraphs, and none of the short blocks around it; but for a lead, the prose from the page's heading on.
+4. In it, blocks that are nothing but links are left out, but for one or two between paragraphs.
+
+Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its neighbours; Readability
+scores elements by their paragraphs. This does the first to weigh blocks and the second to choose. The numbers were chosen on
+a half of each set of `benchmarks.extraction`, which measures them on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from itertools import groupby
+
+from indexing.documents.main_content.blocks import Block, Elements
+from indexing.documents.main_content.hints import Hint
+
+_PROSE = 80  # bytes beside links, from which a block is prose
+_LONG_HEADING = 200  # bytes from which a heading is a paragraph that looks like one
+_ALONE = 0.2  # weight of prose beside which no other prose stands
+_ITEM = 0.5  # weight of prose in a list, which may be one of references or teasers
+_COVER = 0.9  # share of the prose that the element of the main text has
+_GUARD = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.7, Hint.HIDDEN: 0.9, Hint.COMMENT: 0.95}
+"""The share of the page's prose from which a hint is not followed."""
+_LEAD = 20  # blocks between the page's heading and the main text, at the most, among which a lead is looked for
+_LINKS = 0.7  # share of a block's bytes in links from which it is nothing but links
+_RUN = 3  # as many blocks of links one after the other are a list of links
+
+_ITEMS = frozenset({"li", "dd", "td"})
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_WHOLE = frozenset({"page", "body", "main", "article"})
+"""What these hold is main text, whatever their classes say: they are often those of the page's layout."""
+_PARTS = {"li", "dd", "table", "tbody", "thead", "tfoot", "tr", "ul", "ol", "dl", "dt", "p", "pre", "blockquote", "center"}
+"""What holds the main text is none of these: the text around a list or table belongs to it. A cell may hold a page's layout."""
+
+
+def main_text(blocks: Sequence[Block], elements: Elements, comments: bool) -> str:
+    """The main text, a line for each block or <br>; `comments`: with those of readers, wherever they stand on the page."""
+    hints, wanted = _wanted(blocks, elements, comments)
+    article = [block for block in wanted if hints[block.element] == Hint.NONE]
+    inside = _main_element(article if _has_prose(article, elements) else wanted, elements)
+    lead = _lead(article, inside, elements)
+    chosen = [block for block in wanted if inside[block.element] or hints[block.element] == Hint.COMMENT or id(block) in lead]
+    return "\n".join(block.text for block in _without_links(chosen, elements))
+
+
+def _wanted(blocks: Sequence[Block], elements: Elements, comments: bool) -> tuple[list[Hint], list[Block]]:
+    """(the hint that is followed of each element, the blocks that those leave).
+
+    Hints that would leave nothing, or no prose where the page has some, are not followed; those of comments always are.
+    """
+    shares = _shares(blocks, elements)
+    readings = []
+    for ignored in ((), (Hint.WIDGET, Hint.SURROUNDING), (Hint.WIDGET, Hint.SURROUNDING, Hint.HIDDEN)):
+        hints = _followed(elements, shares, ignored)
+        wanted = [b for b in blocks if hints[b.element] == Hint.NONE or (comments and hints[b.element] == Hint.COMMENT)]
+        if _has_prose(wanted, elements):
+            return hints, wanted
+        readings.append((hints, wanted))
+    return next((reading for reading in readings if reading[1]), readings[0])
+
+
+def _has_prose(blocks: Sequence[Block], elements: Elements) -> bool:
+    return any(_prose(block, elements) for block in blocks)
+
+
+def _prose(block: Block, elements: Elements) -> int:
+    """Bytes of a block's prose; 0 if it is none."""
+    own = block.size - block.linked
+    least = _LONG_HEADING if elements.names[block.element] in _HEADINGS else _PROSE
+    return own if own >= least and 2 * block.linked < block.size else 0
+
+
+def _shares(blocks: Sequence[Block], elements: Elements) -> list[float]:
+    """Weight of the prose in each element."""
+    parents, names = elements.parents, elements.names
+    weights = [0.0] * len(parents)
+    texts = [block for block in blocks if names[block.element] not in _HEADINGS]
+    prose = [_prose(block, elements) for block in texts]
+    for n, block in enumerate(texts):
+        if not prose[n]:
+            continue
+        beside = [texts[m].element for m in (n - 1, n + 1) if 0 <= m < len(texts) and prose[m]]
+        among_others = any(other == block.element or parents[other] == parents[block.element] for other in beside)
+        weight = prose[n] * (1.0 if among_others else _ALONE)
+        weights[block.element] += weight * (_ITEM if names[block.element] in _ITEMS else 1.0)
+    for n in range(len(parents) - 1, 0, -1):
+        weights[parents[n]] += weights[n]
+    return weights
+
+
+def _followed(elements: Elements, shares: Sequence[float], ignored: Container[Hint]) -> list[Hint]:
+    """The hint of each element that is followed: its own or, if higher, the one of an element that holds it."""
+    followed: list[Hint] = []
+    for parent, name, hint, share in zip(elements.parents, elements.names, elements.hints, shares, strict=True):
+        above = followed[parent] if parent >= 0 else Hint.NONE
+        believed = hint and hint not in ignored and name not in _WHOLE and share <= _GUARD[hint] * shares[0]
+        followed.append(max(above, hint) if believed else above)
+    return followed
+
+
+def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
+    """Whether each element is the one of the main text or in it: all are, if there is no prose."""
+    parents, names = elements.parents, elements.names
+    shares = _shares(blocks, elements)
+    main = 0
+    if shares[0]:
+        largest = [0] * len(parents)  # child with most prose; 0 if none has any
+        for n in range(1, len(parents)):
+            if shares[n] > (shares[largest[parents[n]]] if largest[parents[n]] else 0):
+                largest[parents[n]] = n
+        while largest[main] and shares[largest[main]] >= _COVER * shares[0]:
+            main = largest[main]
+        while names[main] in _PARTS:
+            main = parents[main]
+    inside = [False] * len(parents)
+    inside[main] = True
+    for n in range(main + 1, len(parents)):
+        inside[n] = inside[parents[n]]
+    return inside
+
+
+def _lead(blocks: Sequence[Block], inside: Sequence[bool], elements: Elements) -> set[int]:
+    """`id` of the blocks of prose between the last <h1> before the main text and its first block."""
+    first = next((n for n, block in enumerate(blocks) if inside[block.element]), 0)
+    for n in range(first - 1, max(first - 1 - _LEAD, -1), -1):
+        if elements.names[blocks[n].element] == "h1":
+            return {id(block) for block in blocks[n:first] if _prose(block, elements)}
+    return set()
+
+
+def _without_links(blocks: Sequence[Block], elements: Elements) -> list[Block]:
+    """Blocks without those that are nothing but links; fewer than _RUN of them between prose stay."""
+    links = [block.linked > _LINKS * block.size and block.size - block.linked < _PROSE for block in blocks]
+    prose = [n for n, block in enumerate(blocks) if _prose(block, elements)]
+    first, last = (prose[0], prose[-1]) if prose else (0, 0)
+    kept: list[Block] = []
+    for is_links, run in groupby(range(len(blocks)), key=links.__getitem__):
+        numbers = list(run)
+        if not is_links or (len(numbers) < _RUN and first < numbers[0] < last):
+            kept.extend(blocks[n] for n in numbers)
+    return kept
