@@ -136,7 +136,7 @@ def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monk
     lines = [line.removesuffix(" (complete)") for line in capsys.readouterr().out.splitlines() if line.endswith("(complete)")]
     assert [line.split()[0] for line in lines] == ["ingest", "index", "retrieve", "rerank", "propagate"]
     for line in lines:
-        stable = line.partition(", 0.4 MB;")[0].partition("; cascade took")[0]
+        stable = line.partition("; BM25 ")[0].partition("; cascade took")[0]
         assert stable in README and stable in PAGES[ROOT / "docs" / "quickstart.md"]
 
 
