@@ -72,7 +72,7 @@ def judged(pages: Sequence[tuple[str, str]]) -> dict[str, float | int | str]:
         codes = [way(text) for _, text in pages]
         result[f"language_{name}_pages_per_s"] = len(pages) / max(time.process_time() - began, 1e-9)
         right = sum(code == declared for code, (declared, _) in zip(codes, pages, strict=True))
-        result[f"language_{name}_as_declared"] = 100 * right / max(len(pages), 1)
+        result[f"language_{name}_as_declared"] = right / max(len(pages), 1)
         say(f"{name}: {right} of {len(pages)} pages as they declare")
     return result
 
@@ -81,7 +81,7 @@ def refused(documents: Sequence[Document]) -> dict[str, float | int | str]:
     result: dict[str, float | int | str] = {"documents": len(documents)}
     for preset in PRESETS:
         number = sum(refusal(PageText(document.text, document.language), [preset]) is not None for document in documents)
-        result[f"refused_by_{preset}"] = 100 * number / max(len(documents), 1)
+        result[f"refused_by_{preset}"] = number / max(len(documents), 1)
     return result
 
 
@@ -107,7 +107,7 @@ def main() -> None:
         "boilerplate_documents": sum(left.get(document.doc_id, "") != document.text for document in plain),
         "boilerplate_paragraphs": manifest.counts.get("boilerplate_paragraphs", 0),
         "boilerplate_characters": manifest.counts.get("boilerplate_characters", 0),
-        "boilerplate_share": 100 * manifest.counts.get("boilerplate_characters", 0) / sum(len(each.text) for each in plain),
+        "boilerplate_share": manifest.counts.get("boilerplate_characters", 0) / sum(len(each.text) for each in plain),
     }
     finish("page_filters", result, options.save)
 
