@@ -8,7 +8,7 @@ are of one core by stage; the rest of the time is Beam's, and that of duplicates
 the same crawl files, both in one process; how good the two extractors are, `benchmarks.extraction` says.
 
 `peak_gb` and `peak_gb_4x` are the memory of the command on the Wikipedia corpus, and on four times as much text;
-`peak_gb_web` and `peak_gb_long` on the crawl files, and on copies of them until there are PAGES pages.
+`peak_gb_web` and `peak_gb_long` on the crawl files, and on copies of them until there are --pages pages.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ def trafilatura_installed() -> bool:
 
 
 def main() -> None:
-    options = arguments("ingest", __doc__ or "")
+    options = arguments(
+        "ingest", __doc__ or "", numbers={"pages": f"of the long run; {PAGES:,} if absent: a quarter of an hour"}
+    )
     if options.smoke:
         shrink(globals(), PAGES=1, FOLDERS=("warc",))
     configure_logging()
@@ -106,7 +108,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         counts: Counter[str] = Counter()
         of_web = ingest_without_beam(web_job, Path(folder) / "warm-up")
-        copies = -(-PAGES // of_web["pages"])
+        copies = -(-int(options.pages or PAGES) // of_web["pages"])
         for n in range(options.rounds):
             with seconds(times["plain"]):
                 counts = ingest_without_beam(job, Path(folder) / f"plain-{n}")
