@@ -25,6 +25,7 @@ NO_COMMAND = {
     "multihead_trainings",
     "peasi_data",
     "peasi_trainings",
+    "plain_ingest",
     "simulation",
     "smoke_data",
     "tiny_job",
