@@ -18,6 +18,7 @@ import json
 import statistics
 import tempfile
 from collections import Counter, defaultdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +84,6 @@ def peak_of_crawl(files: list[Path], folder: Path, copies: int, inline: bool) ->
     return run_command("ingest", folder / "job.toml", "--out", folder / "run", inline=inline)
 
 
-def trafilatura_installed() -> bool:
-    import trafilatura
-
-    return bool(trafilatura)
-
-
 def main() -> None:
     options = arguments(
         "ingest", __doc__ or "", numbers={"pages": f"of the long run; {PAGES:,} if absent: a quarter of an hour"}
@@ -102,7 +97,7 @@ def main() -> None:
     job = Job.model_validate({"ingest": {"input": [*web, str(data / "corpus-wiki")]}})
     web_job = Job.model_validate({"ingest": {"input": web}})
     times: dict[str, list[float]] = {"plain": [], "beam": [], "web": []}
-    _, missing = installed({"trafilatura": trafilatura_installed})
+    _, missing = installed({"trafilatura": lambda: import_module("trafilatura")})
     if not missing:
         times["trafilatura"] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -83,12 +83,11 @@ def build_shard(
 ) -> ShardReport:
     """Build the shard of these passages, in their order; without an encoder it has no dense index.
 
-    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks, of 256 or as many as the encoder
-    is best given; what stays in memory
-    until the end is the vectors (4 bytes × dimension a passage) and the hashes of the sentences. A folder that is there
-    already is replaced. `kept`: a folder that holds the vectors and codes of the blocks until the shard is complete, so that
-    the next build of the same passages goes on there. `tell` hears after each block how many passages it has, and how many of
-    them were kept. Raises JavaMissing, and what reading the passages raises.
+    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks, of 256 or as many as the
+    encoder is best given; what stays in memory until the end is the vectors (4 bytes × dimension a passage) and the hashes of
+    the sentences. A folder that is there already is replaced. `kept`: a folder that holds the vectors and codes of the blocks
+    until the shard is complete, so that the next build of the same passages goes on there. `tell` hears after each block how
+    many passages it has, and how many of them were kept. Raises JavaMissing, and what reading the passages raises.
     """
     java = java or find_java()
     start(java, settings.heap)

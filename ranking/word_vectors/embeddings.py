@@ -123,7 +123,7 @@ class Embeddings:
         if sha256(model / "model.safetensors") != source.sha256:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
         if (folder / PIECES).is_file():
-            return _put_together(words, folder / PIECES, sha256(folder / PIECES), model, source)
+            return _from_pieces(words, folder / PIECES, sha256(folder / PIECES), model, source)
         return _derived(words, model, source)
 
 
@@ -150,7 +150,7 @@ def _derived(vocabulary: tuple[str, ...], folder: Path, source: Source) -> Embed
 
 
 @lru_cache(maxsize=2)
-def _put_together(words: tuple[str, ...], file: Path, digest: str, model: Path, source: Source) -> Embeddings:
+def _from_pieces(words: tuple[str, ...], file: Path, digest: str, model: Path, source: Source) -> Embeddings:
     """Of stored pieces; `digest` is the file's, so that one that has changed is read anew.
 
     Raises ValueError if it is broken.
