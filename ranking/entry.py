@@ -162,7 +162,7 @@ class Entry:
     """'module:Class' of the `SentenceCoder` that encodes all sentences when they are indexed; None if nothing is stored."""
     training: Training | None = None
     pairwise: bool = False
-    """Whether it scores every sentence, and a score depends on the question's text and what is read of the sentence alone."""
+    """Whether it scores every candidate, and a score depends on the question's text and what is read of the candidate alone."""
 
     @property
     def stores_vectors(self) -> bool:

@@ -1,7 +1,7 @@
 """Scores that an earlier run gave to the same pairs, taken over in place of being computed again.
 
-Only for rerankers whose score of a candidate depends on the question's text, and on what their reading takes of the candidate,
-and on nothing else (`Entry.pairwise`): then the list is the same whether a score was taken over or computed.
+Only for rerankers whose score of a candidate depends on the question's text, and on what `deciding_texts` names of the
+candidate, and on nothing else (`Entry.pairwise`): then the list is the same whether a score was taken over or computed.
 """
 
 from __future__ import annotations
@@ -11,12 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar, Self
 
-from ranking.context import ReadsContext
+from ranking.context import Reading, ReadsContext
 from ranking.reranker import Costed, Reranker, Resources, order_by
+from schemas.corpus import Passage
 from schemas.ranked import RankedList, Unit
 
 Known = Callable[[str], Mapping[tuple[str, ...], float]]
-"""A question's text → the parts that are read of a candidate → its score."""
+"""A question's text → a candidate's deciding texts → its score."""
+
+
+def deciding_texts(reading: Reading, parts: tuple[str, ...], passage: Passage) -> tuple[str, ...]:
+    """All texts of a candidate that decide its score: the parts that are read of it; of a reader of whole passages (PEASI) also
+    the passage and its sentences, each of which explains the others."""
+    if "passage" not in reading.context:
+        return parts
+    return (*parts, passage.text, *(sentence.text for sentence in passage.sentences))
 
 
 class KnownScores:
@@ -48,7 +57,10 @@ class KnownScores:
         for ranked in lists:
             known = self._known(ranked.question.text)
             texts = dict(zip((c.candidate_id for c in ranked.candidates), reading.texts(ranked), strict=True))
-            scores.append({candidate: known[parts] for candidate, parts in texts.items() if parts in known})
+            deciding = {
+                c.candidate_id: deciding_texts(reading, texts[c.candidate_id], c.hit.passage) for c in ranked.candidates
+            }
+            scores.append({candidate: known[parts] for candidate, parts in deciding.items() if parts in known})
             rest = tuple(c for c in ranked.candidates if c.candidate_id not in scores[-1])
             unknown.append(replace(ranked, candidates=rest))
             taken = [(ranked.question.text, *texts[candidate]) for candidate in scores[-1]]

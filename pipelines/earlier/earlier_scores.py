@@ -1,26 +1,27 @@
 """The scores of an earlier run, for the stages of a plan that score each pair by itself: `rerank.since`.
 
 A score is taken over if the question's text is the same, what the stage reads of the candidate is the same (its text, and title
-and neighbours where they are read), and model and settings are those of the earlier run's stage. So the rows are those of a
-run without it.
+and neighbours where they are read; of PEASI the whole passage), and model and settings are those of the earlier run's stage. So
+the rows are those of a run without it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.execution.parquet_folder import Folder, read_batches, read_part
-from ranking.context import Reading, ReadsContext
+from ranking.context import Reading, ReadsContext, neighbours
 from ranking.entry import StageSettings
-from ranking.known_scores import KnownScores
+from ranking.known_scores import KnownScores, deciding_texts
 from ranking.plan import Stage
 from ranking.registry import find
-from schemas.ranked import Hit, ScoredCandidate
+from schemas.corpus import Passage
+from schemas.ranked import Hit, ScoredCandidate, Unit
 
 _NO_MATTER = {"name", "keep", "checkpoint", "missing_context"}
 """Settings of a stage that decide no score; a checkpoint is known by its digest."""
@@ -84,10 +85,35 @@ def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
         if stage.name not in former_run.same or not isinstance(stage.reranker, ReadsContext):
             return stage
         (reading,) = stage.reranker.readings
-        former = former_run.same[stage.name]
-        return replace(stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former, reading)))
+        former = Wanted(former_run.same[stage.name], reading, stage.reranker.reads)
+        return replace(stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former)))
 
     return [known(stage) for stage in plan]
+
+
+class Wanted(NamedTuple):
+    """Whose scores of an earlier run are wanted."""
+
+    stage: str
+    """Of that run."""
+    reading: Reading
+    reads: Unit
+
+    @property
+    def whole_passages(self) -> bool:
+        return "passage" in self.reading.context
+
+    @property
+    def needs_passage(self) -> bool:
+        """Whether a row of scored/ does not hold all that the stage has read."""
+        return self.whole_passages or not {"previous", "next"}.isdisjoint(self.reading.context)
+
+    def deciding_texts(self, row: ScoredCandidate, passage: Passage) -> tuple[str, ...]:
+        """Those of a row of that run, which was a candidate of the stage."""
+        if self.whole_passages:
+            own = passage.text if self.reads == "passage" else row.text
+            return deciding_texts(self.reading, self.reading.arrange(own, passage.title), passage)
+        return self.reading.arrange(row.text, row.title, *neighbours(passage)[row.candidate_id])
 
 
 class EarlierRun:
@@ -99,11 +125,11 @@ class EarlierRun:
         self._parts = self._parts_of_questions()
         self._read = lru_cache(_PARTS * 4)(self._scores_of_part)
 
-    def scores(self, question: str, stage: str, reading: Reading) -> Scores:
-        """What the stage gave to candidates of that question, by the parts that the reading takes of them."""
+    def scores(self, question: str, wanted: Wanted) -> Scores:
+        """What the stage gave to candidates of that question, by their deciding texts."""
         scores: dict[tuple[str, ...], float] = {}
         for number in self._parts.get(question, ()):
-            scores |= self._read(number, stage, reading).get(question, {})
+            scores |= self._read(number, wanted).get(question, {})
         return scores
 
     def _parts_of_questions(self) -> dict[str, tuple[int, ...]]:
@@ -115,23 +141,26 @@ class EarlierRun:
                     parts[question][number] = None
         return {question: tuple(numbers) for question, numbers in parts.items()}
 
-    def _scores_of_part(self, number: int, stage: str, reading: Reading) -> dict[str, dict[tuple[str, ...], float]]:
+    def _scores_of_part(self, number: int, wanted: Wanted) -> dict[str, dict[tuple[str, ...], float]]:
         part = self._scored.parts[number]
-        around = dict(self._around(part.unit, reading)) if {"previous", "next"} & set(reading.context) else {}
+        passages = self._passages(part.unit) if wanted.needs_passage else {}
         scores: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
         for row in read_part(self._scored.path, part, ScoredCandidate):
-            score = next((each for each in row.stages if each.stage == stage), None)
-            if score is None or row.unit != "sentence":
+            score = next((each for each in row.stages if each.stage == wanted.stage), None)
+            if score is None or (row.unit != wanted.reads and not wanted.whole_passages):
                 continue
-            place = (row.passage_id, row.candidate_id)
-            parts = around[place] if around else reading.arrange(row.text, row.title)
-            scores[row.question][parts] = score.score
+            if wanted.needs_passage:
+                texts = wanted.deciding_texts(row, passages[row.passage_id])
+            else:
+                texts = wanted.reading.arrange(row.text, row.title)
+            scores[row.question][texts] = score.score
         return scores
 
-    def _around(self, unit: int, reading: Reading) -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
-        """(passage, sentence) → the parts that are read of it, of all passages of a part of retrieved/."""
-        for part in self._retrieved.parts:
-            if part.unit == unit:
-                for hit in read_part(self._retrieved.path, part, Hit):
-                    for sentence, parts in zip(hit.passage.sentences, reading.of_passage(hit.passage), strict=True):
-                        yield (hit.passage.passage_id, sentence.sentence_id), parts
+    def _passages(self, unit: int) -> dict[str, Passage]:
+        """The passages of a part of retrieved/, by id."""
+        return {
+            hit.passage.passage_id: hit.passage
+            for part in self._retrieved.parts
+            if part.unit == unit
+            for hit in read_part(self._retrieved.path, part, Hit)
+        }

@@ -38,7 +38,12 @@ class ExtractorStage(StageSettings):
 
 ENTRIES = (
     Entry(
-        PASSAGE_RERANKER, "ranking.peasi.peasi:PassageReranker", settings=ContextStage, checkpoint="peasi", training=TRAINING
+        PASSAGE_RERANKER,
+        "ranking.peasi.peasi:PassageReranker",
+        settings=ContextStage,
+        checkpoint="peasi",
+        training=TRAINING,
+        pairwise=True,
     ),
     Entry(
         EXTRACTOR,
@@ -47,5 +52,12 @@ ENTRIES = (
         checkpoint="peasi",
         training=TRAINING,
     ),
-    Entry(IN_PLACE, "ranking.peasi.peasi:InPlace", settings=ContextStage, checkpoint="peasi", training=TRAINING),
+    Entry(
+        IN_PLACE,
+        "ranking.peasi.peasi:InPlace",
+        settings=ContextStage,
+        checkpoint="peasi",
+        training=TRAINING,
+        pairwise=True,
+    ),
 )

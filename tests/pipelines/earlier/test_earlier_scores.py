@@ -39,7 +39,7 @@ def candidates(folder: Path, day: int) -> Path:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    for name in ("pointwise", "cross_encoder", "bi_encoder", "cascade"):
+    for name in ("pointwise", "cross_encoder", "bi_encoder", "cascade", "peasi"):
         checkpoint(name, folder / name)
     write_dense(folder / "encoder")
     write_dense(folder / "other", seed=1)
@@ -107,6 +107,22 @@ def test_the_same_candidates_are_not_scored_at_all(models: Path, tmp_path: Path)
     assert counts(again)["cross_encoder_candidates"] == counts(again)["last_candidates"] == 0
 
 
+def test_peasi_takes_over_what_it_said_of_passages_that_are_the_same(models: Path, tmp_path: Path) -> None:
+    checkpoint = str(models / "peasi")
+    stages: list[dict[str, Any]] = [
+        {"reranker": "peasi", "checkpoint": checkpoint},
+        {"reranker": "peasi.pr", "checkpoint": checkpoint, "keep": 1},
+        {"reranker": "peasi.easi", "checkpoint": checkpoint},
+    ]
+    former, anew, updated = candidates(tmp_path, 0), candidates(tmp_path / "anew", 1), candidates(tmp_path, 1)
+    rerank(job(models, stages), former)
+    rerank(job(models, stages), anew)
+    rerank(job(models, stages, former), updated)
+    assert rows(updated) == rows(anew)
+    # Of a question's three passages the first has a sentence that was rewritten, and the third is new.
+    assert taken_over(updated) == {"peasi": 4 * QUESTIONS, "peasi.pr": QUESTIONS}
+
+
 def test_another_model_another_context_or_another_encoder_takes_nothing_over(
     models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -153,4 +169,6 @@ def test_what_scores_pairs_alone_is_said_by_the_registry() -> None:
         "cross_encoder",
         "late_interaction",
         "pointwise",
+        "peasi",
+        "peasi.pr",
     }
