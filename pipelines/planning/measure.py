@@ -79,20 +79,21 @@ def measure(job: Job, sample: InputSample, questions: Sequence[Question]) -> Mea
         runs = _Runs(job, sample, questions, steps, Path(folder))
         cold = runs.run("cold", SMALL_PAGES, SMALL_QUESTIONS)
         warm = runs.run("warm", SMALL_PAGES, SMALL_QUESTIONS)
-        pages, asked = _sizes(cold, warm, sample, questions)
-        large = runs.run("large", pages, asked)
-        warm, large = runs.settled(warm, large)
+        most = len(sample.drawn)
+        to_ingest = _as_many(warm.seconds["ingest"], warm.pages, 4 * SMALL_PAGES, most)
+        to_index = _as_many(warm.seconds.get("index", 0.0), warm.pages, 4 * SMALL_PAGES, to_ingest)
+        asked = _as_many(warm.seconds.get("rerank", 0.0), warm.questions, 4 * SMALL_QUESTIONS, len(questions))
+        large = runs.run("large", to_index, asked)
+        ingested = runs.run("ingested", to_ingest, 0, ["ingest"]) if to_ingest > large.pages else large
+        first, ingested = runs.settled(warm, ingested)
         searched = _search_rates(job, runs.folder / "large", questions[:asked]) if "retrieve" in steps else _Searched()
-        volumes = _volumes(warm, large, runs.depth, searched.dimension)
-        return Measured(volumes, _rates(cold, warm, large, searched))
+        volumes = _volumes(warm, large, ingested, runs.depth, searched.dimension)
+        return Measured(volumes, _rates(cold, warm, large, (first, ingested), searched))
 
 
-def _sizes(cold: _StepRun, warm: _StepRun, sample: InputSample, questions: Sequence[Question]) -> tuple[int, int]:
-    """How many pages and questions the larger run has: as many as each step does in STEP_S."""
-    of_pages = max(warm.seconds.get("ingest", 0.0), warm.seconds.get("index", 0.0)) / max(1, warm.pages)
-    of_questions = warm.seconds.get("rerank", 0.0) / max(1, warm.questions)
-    pages = min(len(sample.drawn), max(4 * SMALL_PAGES, int(STEP_S / max(of_pages, 1e-3))))
-    return pages, min(len(questions), max(4 * SMALL_QUESTIONS, int(STEP_S / max(of_questions, 1e-3))))
+def _as_many(seconds: float, items: int, least: int, most: int) -> int:
+    """Of `most` items as many as a step does in STEP_S, which took `seconds` for some; but not fewer than `least`."""
+    return min(most, max(least, int(STEP_S / max(seconds / max(1, items), 1e-3))))
 
 
 class _Runs:
@@ -219,8 +220,9 @@ def _least(work: Callable[[], object], times: int = 3) -> float:
     return min(spent)
 
 
-def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, searched: _Searched) -> Rates:
-    """What each page, passage, question and candidate costs, and what it takes to begin.
+def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_StepRun, _StepRun], searched: _Searched) -> Rates:
+    """What each page, passage, question and candidate costs, and what it takes to begin. `ingested`: a small and a larger run
+    of `ingest`.
 
     Where the larger run of a step was no slower, as can be with runs below a second, all of its time is that of its items:
     too much, but not nothing.
@@ -230,8 +232,9 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, searched: _Searched)
     startup: dict[str, float] = {}
     for step in large.seconds:
         writer, name = items.get(step, ("rerank", "questions"))
-        less, more = warm.counts[writer][name], large.counts[writer][name]
-        each[step] = _each(large.seconds[step] - warm.seconds[step], more - less) or large.seconds[step] / max(1, more)
+        smaller, larger = ingested if step == "ingest" else (warm, large)
+        less, more = smaller.counts[writer][name], larger.counts[writer][name]
+        each[step] = _each(larger.seconds[step] - smaller.seconds[step], more - less) or larger.seconds[step] / max(1, more)
         startup[step] = max(0.0, cold.seconds[step] - each[step] * less)
     stages = {}
     if "rerank" in large.counts:
@@ -256,29 +259,38 @@ def _each(more: float, items: int) -> float:
     return max(0.0, more) / max(1, items)
 
 
-def _volumes(warm: _StepRun, large: _StepRun, depth: int, dimension: int) -> Volumes:
-    """What the pages of the larger run became."""
-    ingest, retrieve, rerank = (large.counts.get(step, {}) for step in ("ingest", "retrieve", "rerank"))
-    empty = {folder: _part_bytes(folder, warm, large) for folder in large.bytes}
+def _volumes(warm: _StepRun, large: _StepRun, ingested: _StepRun, depth: int, dimension: int) -> Volumes:
+    """What the pages of the larger runs became; those that `ingest` alone has run on say what becomes of pages."""
+    retrieve, rerank = (large.counts.get(step, {}) for step in ("retrieve", "rerank"))
+    sizes = {folder: _sizes(folder, warm, ingested if folder in _PARTS["ingest"] else large) for folder in large.bytes}
     return Volumes(
-        pages=ingest["pages"],
-        documents=ingest["documents"],
-        passages=ingest["passages"],
+        pages=ingested.counts["ingest"]["pages"],
+        documents=ingested.counts["ingest"]["documents"],
+        passages=ingested.counts["ingest"]["passages"],
+        indexed=large.counts["ingest"]["passages"],
         questions=retrieve.get("questions", 0),
         hits=retrieve.get("hits", 0),
         bm25=retrieve.get("bm25", 0),
         dense=retrieve.get("dense", 0),
         depth=depth,
         counts=dict(rerank),
-        bytes={folder: size - empty[folder] for folder, size in large.bytes.items()},
-        part_bytes=empty,
+        row_bytes={folder: of_row for folder, (of_row, _) in sizes.items()},
+        part_bytes={folder: of_part for folder, (_, of_part) in sizes.items()},
         dimension=dimension,
     )
 
 
-def _part_bytes(folder: str, warm: _StepRun, large: _StepRun) -> float:
-    """What a part without a row would have, by the sizes of a smaller and a larger one."""
+def _sizes(folder: str, smaller: _StepRun, larger: _StepRun) -> tuple[float, float]:
+    """Bytes of a row, and of a part without a row, by the sizes of two parts."""
+    less, more = _rows(folder, smaller), _rows(folder, larger)
+    each = _each(larger.bytes[folder] - smaller.bytes[folder], more - less)
+    of_part = max(0.0, smaller.bytes[folder] - each * less)
+    return (larger.bytes[folder] - of_part) / max(1, more), of_part
+
+
+def _rows(folder: str, run: _StepRun) -> int:
+    """What the folder of a run has a row for."""
     step, item = ROWS_OF[folder]
-    less, more = warm.counts[step][item], large.counts[step][item]
-    each = _each(large.bytes[folder] - warm.bytes[folder], more - less)
-    return max(0.0, warm.bytes[folder] - each * less)
+    if folder == "rejects":
+        return run.counts["ingest"]["pages"] - run.counts["ingest"]["documents"]
+    return run.counts[step][item]

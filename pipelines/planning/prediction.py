@@ -116,7 +116,7 @@ def predict(job: Job, size: Size, volumes: Volumes, rates: Rates, price_per_hour
         hits = round(size.questions * _hits(job.retrieve.depth, passages, volumes))
         counts |= {"shards": shards, "questions": size.questions, "hits": hits}
         seconds["index"] = passages * rates.passage
-        larger = max(0, passages - volumes.passages) * ("dense" in job.retrieve.sources)
+        larger = max(0, passages - volumes.indexed) * ("dense" in job.retrieve.sources)
         of_question = rates.question + (shards - 1) * rates.question_shard + larger * rates.question_vector
         seconds["retrieve"] = size.questions * of_question
         units |= {"index": shards, "retrieve": shards}
@@ -153,7 +153,7 @@ def _hours(seconds: float, startup: float, workers: int) -> float:
 def _hits(depth: int, passages: int, volumes: Volumes) -> float:
     """Passages that a question finds in the whole corpus."""
     most = min(depth, passages)
-    asked = max(1, volumes.questions * min(volumes.depth, volumes.passages))
+    asked = max(1, volumes.questions * min(volumes.depth, volumes.indexed))
     bm25, dense = most * volumes.bm25 / asked, most * volumes.dense / asked
     return bm25 + dense - volumes.overlap * min(bm25, dense)
 
@@ -183,12 +183,11 @@ def _layer_tokens(came: Mapping[str, float], volumes: Volumes) -> float:
 
 def _bytes(counts: Mapping[str, int], volumes: Volumes, parts: Mapping[str, int]) -> dict[str, int]:
     """Folder → its size: in proportion to what it has a row for, and what each of its parts has without one."""
-    there = {**asdict(volumes), "candidates": volumes.counts.get("candidates", 0), "rejects": volumes.pages - volumes.documents}
-    of_all = {**counts, "rejects": counts["pages"] - counts["documents"]}
+    rows = {**counts, "rejects": counts["pages"] - counts["documents"]}
     sizes = {}
-    for folder, size in volumes.bytes.items():
-        step, rows = ROWS_OF[folder]
-        sizes[folder] = round(size * of_all[rows] / max(1, there[rows]) + volumes.part_bytes.get(folder, 0.0) * parts[step])
+    for folder, of_row in volumes.row_bytes.items():
+        step, item = ROWS_OF[folder]
+        sizes[folder] = round(of_row * rows[item] + volumes.part_bytes.get(folder, 0.0) * parts[step])
     return sizes
 
 

@@ -59,19 +59,21 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Volumes:
-    """Counts of a run over a sample: pages as ingest reads them, hits at `depth`, and the counts of rerank."""
+    """Counts of runs over a sample: pages as ingest reads them, and what they became; of some of these, the passages that were
+    indexed, hits at `depth`, and the counts of rerank."""
 
     pages: int
     documents: int
     passages: int
+    indexed: int
     questions: int
     hits: int
     bm25: int
     dense: int
     depth: int
     counts: Mapping[str, int]
-    bytes: Mapping[str, float]
-    """Folder → bytes of its parts, without `part_bytes`."""
+    row_bytes: Mapping[str, float]
+    """Folder → bytes of a row."""
     part_bytes: Mapping[str, float] = field(default_factory=dict)
     """Folder → bytes that a part has without a row."""
     dimension: int = 0

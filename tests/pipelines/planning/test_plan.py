@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from indexing.crawl.raw_page import RawPage
 from pipelines.__main__ import main
 from pipelines.config.job_file import Ingest, Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from pipelines.execution.parquet_folder import Folder
 from pipelines.planning import input_sample, measure, plan
 from pipelines.planning.actual import predicted_and_actual
 from pipelines.planning.input_sample import draw, write_pages
@@ -25,12 +27,13 @@ from pipelines.planning.prediction import Size, predict
 from pipelines.planning.rates import Rates, Volumes
 from pipelines.planning.record_sample import draw_records
 from pipelines.sample import copy_to
+from schemas.corpus import Passage
 from tests.crawl_index import write_crawl
 from tests.tiny import write_job
 
 RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
 COUNTS = {"candidates": 600, "first_in": 600, "first_out": 50, "second_in": 50, "second_out": 50, "second_layer_tokens": 5_000}
-VOLUMES = Volumes(10, 8, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 8_000, "shards": 40_000, "scored": 60_000})
+VOLUMES = Volumes(10, 8, 40, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 1_000, "shards": 1_000, "scored": 100})
 SIZE = Size(files=4, pages=1_000, readable=1_000, questions=100, peak_bytes=10**9)
 
 
@@ -87,7 +90,7 @@ def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
     assert some.counts["pages"] == 1_000
     startup = RATES.startup["ingest"] * 2  # of two workers
     assert some.seconds["ingest"] - startup == pytest.approx((all_of_them.seconds["ingest"] - startup) / 2)
-    refused = replace(VOLUMES, bytes={"rejects": 300})  # of two pages
+    refused = replace(VOLUMES, row_bytes={"rejects": 150})
     assert predict(job_of(), replace(SIZE, readable=500), refused, RATES).bytes["rejects"] == 150 * 600
 
 
@@ -198,6 +201,21 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert compared.keys() >= {*steps, "layer_tokens"}
     assert compared["seconds of ingest"][1] > 0 and compared["seconds of retrieve"][1] > 0
     assert list((tmp_path / "temporary").iterdir()) == [], "what was measured on is gone"
+
+
+def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
+    tiny: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clock by which every second step, index among them, takes ten seconds."""
+    clock = cycle([0.0, 0.1, 0.1, 10.1])
+    monkeypatch.setattr(measure, "processor_seconds", lambda: next(clock))
+    planned, _ = plan.plan_of(load(tiny))
+    lines = capsys.readouterr().err
+    assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
+    ran = Folder.open(small_run / "passages", Passage, "ingest").manifest.counts
+    assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
+        "the small run is of these pages, and of 4 that are none"
+    )
 
 
 def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
