@@ -126,9 +126,23 @@ def run_steps(
             live.begin(name)
             began = time.monotonic()
             summary = STEPS[name].load().run(job, run, beam_options)
+            if not isinstance(run, Remote):  # where another command may work as well
+                _remove_leftovers(run, name)
             if ended is not None:
                 ended(name, time.monotonic() - began)
             yield summary
+
+
+def _remove_leftovers(run: Path, step: str) -> None:
+    """Remove what a command has left that was killed after the last unit of a step, which is complete now: its work folder, and
+    half-written files beside its folders, such as answers.jsonl."""
+    for work in work_folders(run, step):
+        remove_tree(work)
+    manifests = committed(run)
+    beside = [part.file for name in STEPS[step].outputs if name in manifests for part in manifests[name].beside]
+    for file in beside:
+        for half_written in run.glob(f".{file}.*.tmp"):
+            half_written.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

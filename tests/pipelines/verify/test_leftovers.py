@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.config.job_file import load
 from pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS
 from pipelines.execution.monitoring.live import RUNNING
 from pipelines.execution.step import WORK
+from pipelines.steps.chain import run_steps
+from pipelines.verify.leftovers import leftovers
 from schemas.storage.store import put, remove_tree
 from tests.object_store import ObjectStore
 from tests.pipelines.verify.test_verify import call, files
@@ -64,6 +67,18 @@ def test_leftovers_are_listed_and_removed_and_nothing_else(small_run: Path, tmp_
     assert call("clean", run, "--yes") == 0
     assert files(run) == sound | {"notes.txt": b"?"}
     assert call("verify", run) == 0
+
+
+def test_the_same_command_removes_what_one_left_that_was_killed_between_its_last_unit_and_its_end(
+    small_run: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(small_run.parent, tmp_path / "job"))
+    run, job = folder / "run", load(folder / "job.toml")
+    sound = files(run)
+    write(run, f"{WORK}/rerank-01234567/unit-00000.json", f".answers.jsonl.{'0' * 32}.tmp")
+    assert [leftover.path.name for leftover in leftovers(run)] == [f".answers.jsonl.{'0' * 32}.tmp", "rerank-01234567"]
+    list(run_steps(job, run, ["rerank"], ()))
+    assert leftovers(run) == [] and files(run) == sound
 
 
 def test_what_a_stopped_step_goes_on_with_stays(run: Path) -> None:
