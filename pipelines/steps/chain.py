@@ -138,11 +138,11 @@ def _remove_leftovers(run: Path, step: str) -> None:
     half-written files beside its folders, such as answers.jsonl."""
     for work in work_folders(run, step):
         remove_tree(work)
-    manifests = committed(run)
-    beside = [part.file for name in STEPS[step].outputs if name in manifests for part in manifests[name].beside]
-    for file in beside:
-        for half_written in run.glob(f".{file}.*.tmp"):
-            half_written.unlink(missing_ok=True)
+    for folder in STEPS[step].outputs:
+        manifest = read_manifest(run / folder, step)
+        for part in manifest.beside if manifest is not None else ():
+            for half_written in run.glob(f".{part.file}.*.tmp"):
+                half_written.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
