@@ -29,7 +29,7 @@ from benchmarks.cascade_speed import SET, beside_predict, lists_of, name_of
 from benchmarks.harness import arguments, finish, installed, say, shrink
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade.cascade_model import CascadeModel
-from ranking.devices import fast
+from ranking.devices import fast, peak_flops
 from ranking.training.cross_encoders import PairOptions, PairTask
 from ranking.training.steps.processes import ALONE
 from ranking.training.steps.update import Precision, Updates
@@ -48,19 +48,6 @@ QUESTIONS, CANDIDATES = 64, 400
 ROWS, PRODUCTS = 8_192, 20  # of the square matrices that are multiplied for the peak
 STEP_TOKENS, STEPS = 16_384, 30
 PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
-
-
-def peak_flops(device: str, dtype: torch.dtype) -> float:
-    """Multiplications and additions a second, in the product of two square matrices."""
-    one, other = (torch.full((ROWS, ROWS), 0.01, dtype=dtype, device=device) for _ in range(2))
-    began = 0.0
-    for n in range(PRODUCTS + 1):
-        if n == 1:  # the first one has warmed up
-            (one[0, 0] + 0).item()
-            began = time.perf_counter()
-        product = one @ other
-    product[0, 0].item()  # waits for all
-    return 2 * ROWS**3 * PRODUCTS / (time.perf_counter() - began)
 
 
 def layer_weights(model: CascadeModel) -> int:
@@ -107,7 +94,7 @@ def figures(
     torch.manual_seed(0)
     model = CascadeModel(LayeredEncoder(shape), exits)
     beside = beside_predict(model, tokeniser, lists, rounds, device, attention)
-    peak, flops = peak_flops(device, precision), 2 * layer_weights(model)
+    peak, flops = peak_flops(device, precision, ROWS, PRODUCTS), 2 * layer_weights(model)
     tokens_per_s = float(beside["monolithic_pairs_per_s"]) * float(beside["tokens_per_pair"])
     whole = CascadeModel(model.encoder, exits[-1:]).to(device)
     learnt = training_tokens_per_s(whole, tokeniser, lists, PRECISIONS[precision])

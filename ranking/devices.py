@@ -8,6 +8,7 @@ without that, and `in_turns` has the host do one batch's work while the card com
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -49,6 +50,17 @@ def reads_all_lengths(card: torch.device) -> bool:
 
 def _capability(card: torch.device | str) -> int:
     return torch.cuda.get_device_capability(card)[0]
+
+
+def peak_flops(device: torch.device | str, dtype: torch.dtype, rows: int = 8_192, products: int = 20) -> float:
+    """Multiplications and additions a second in the product of two square matrices, which takes a card some milliseconds."""
+    one, other = (torch.full((rows, rows), 0.01, dtype=dtype, device=device) for _ in range(2))
+    (one @ other)[0, 0].item()  # the first one warms up
+    began = time.perf_counter()
+    for _ in range(products):
+        product = one @ other
+    product[0, 0].item()  # waits for all
+    return 2 * rows**3 * products / (time.perf_counter() - began)
 
 
 def texts_at_once(device: str, tokens: int) -> int:

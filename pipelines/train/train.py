@@ -33,7 +33,7 @@ from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Progress, Recipe, train
 from ranking.training.state import STATE, History, begun, finished
 from ranking.training.steps.processes import NoCard, Processes, together
-from ranking.training.steps.speed import Speed
+from ranking.training.steps.speed import Speed, share_of_peak
 from schemas.atomic_files import WrongShape, sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
 
@@ -166,7 +166,10 @@ def _distillation(job: TrainJob) -> Distillation:
 
 def _watched(built: Built, recipe: Recipe, out: Path, new: History, processes: Processes) -> tuple[History, Speed]:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
-    task, speed = built.task, Speed(built.tokens * recipe.accumulate)
+    task, share, first = built.task, 0.0, processes.rank == 0
+    if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
+        share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
+    speed = Speed(built.tokens * recipe.accumulate, share)
     now = Progress(0, 1, 0.0, None, None)
 
     def report(state: Progress) -> None:
@@ -178,7 +181,7 @@ def _watched(built: Built, recipe: Recipe, out: Path, new: History, processes: P
             line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}
             print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
 
-    if processes.rank:
+    if not first:
         return train(task, built.dev, recipe, out, new.fingerprint, processes=processes), speed
     with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
         history = train(task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes)

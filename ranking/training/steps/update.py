@@ -18,7 +18,12 @@ from torch import Tensor, nn
 from ranking.training.steps.processes import Processes
 
 Precision = Literal["fp32", "bf16", "fp16"]
-_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def mixed(device: str, precision: Precision) -> torch.autocast:
+    """The block in which a training's matrix products have its precision. `device`: 'cpu' or 'cuda'."""
+    return torch.autocast(device, TYPES[precision], enabled=precision != "fp32")
 
 
 class Updates:
@@ -43,7 +48,7 @@ class Updates:
         self._optimizer, self._clip, self._processes, self._seed = optimizer, clip, processes, seed
         self._parameters = [p for group in optimizer.param_groups for p in group["params"]]
         device = self._parameters[0].device.type
-        self._autocast = torch.autocast(device, _TYPES[precision], enabled=precision != "fp32")
+        self._autocast = mixed(device, precision)
         self.scaler = torch.amp.GradScaler(device, enabled=precision == "fp16")
         self.scaler.scale(torch.zeros((), device=device))  # begins here, where a process may get no batch
         self.batches = batches
