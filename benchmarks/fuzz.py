@@ -2,8 +2,8 @@
 
 Each target damages a part of the sample web as a seed says, reads it, and names what is wrong with the outcome: an error, a
 page that is lost though its bytes are sound, a record that is not counted, a place that is not in the file.
-`--minutes N` throws for so long; what is found is printed with its target and seed, and belongs among the CASES of
-tests/indexing/crawl/test_readers.py.
+`--minutes N` throws for so long at each target; what is found is printed with its target and seed, and belongs among the CASES
+of tests/indexing/crawl/test_readers.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from benchmarks.fault_list.fuzz import mutated
@@ -199,20 +200,23 @@ def _inflated(member: bytes) -> bytes:
 
 
 def main() -> None:
-    options = arguments("fuzz", __doc__ or "", needs_data=False, numbers={"minutes": "how long to throw; 1 if absent"})
+    options = arguments(
+        "fuzz", __doc__ or "", needs_data=False, numbers={"minutes": "how long to throw at each target; 1 if absent"}
+    )
     minutes = 0.01 if options.smoke else 1.0 if options.minutes is None else options.minutes
     thrown: Counter[str] = Counter()
     findings: Counter[str] = Counter()
-    first, end = time.time_ns() // 1_000_000, time.monotonic() + 60 * minutes
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(first, first + 10**9):
-            for target in TARGETS:
+        for target in TARGETS:
+            say(f"{target}, {minutes:g} minutes")
+            end = time.monotonic() + 60 * minutes
+            for seed in count(time.time_ns() // 1_000_000):
                 thrown[target] += 1
                 for what in wrong(target, Path(folder), seed):
                     findings[target] += 1
                     say(f'("{target}", {seed}): {what}')
-            if time.monotonic() > end:
-                break
+                if time.monotonic() > end:
+                    break
     _extractor().close()
     result = {f"thrown_{target}": thrown[target] for target in TARGETS} | {"findings": findings.total(), "minutes": minutes}
     finish("fuzz", result, options.save)
