@@ -94,7 +94,8 @@ def real_pages(data: Path, smoke: bool) -> dict[str, float]:
 def main() -> None:
     options = arguments("planner", "predicted against actual, on a job that the plan was not fitted on")
     if options.smoke:
-        settings, encoder = ("retrieve.max_questions=6",), {"encoder": small_encoder()}
+        encoder = {"encoder": small_encoder()}
+        settings = ("retrieve.max_questions=6", f"index.encoder={encoder['encoder']}")
         shrink(globals(), PAGES=12, REAL_PAGES=12, QUESTIONS=4, STEP_S=0.5, AGAIN=0, SETTINGS=settings, ENCODER=encoder)
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
