@@ -294,9 +294,9 @@ def train(data: Path, work: Path) -> None:
     """Train what is not there."""
     waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
     if waiting:
-        trainings.prepare(data, work, waiting)
+        trainings.prepare(data, work, waiting, trainings.SETS[0])
     for name in waiting:
-        trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0])
+        trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0], trainings.SETS[0])
 
 
 def small(data: Path, work: Path) -> None:

@@ -1,10 +1,11 @@
 """The checkpoints that ship, trained from L-train: one command, which goes on where it was stopped.
 
 `cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns from L-train, or
-goes on from the cascade that ships, more slowly, and sees RECALLED questions of L-train again; both times it learns from the
-lists of `benchmarks.reason_lists` too. It learns each right sentence against wrong ones of all documents (a softmax over the
-group, and some BCE, which says where a score of 0 lies), all exits in each step, the early ones from the last one as well: so
-its last exit is the cross-encoder. Negatives are drawn from the lists of `benchmarks.train_lists`, which are built first.
+goes on from the cascade that ships: with `--set more` from L-more, whose questions it has not seen, else more slowly from
+RECALLED questions of L-train. It always learns from the lists of `benchmarks.reason_lists` too. It learns each right sentence
+against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all exits in
+each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from the lists of
+`benchmarks.train_lists`, which are built first.
 A cascade that went on ships as WORK/train/cascade-mean, the mean of its weights and of those that it began with: it keeps what
 the one knew of L-dev's questions, and what the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning").
 `cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists. Trainings are those
@@ -49,7 +50,7 @@ from ranking.transformer.transformer_checkpoint import word_source
 from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 
-ENCODER, EXITS, SET = DEFAULT, [2, 3, 4, 5, 6], "train"
+ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE = 6_000, 256, 8, 600
 VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 """Whose words have vectors too, besides those of the lists."""
@@ -67,15 +68,15 @@ LISTS = "lists"
 """What `--model` calls the lists alone."""
 
 
-def training(folder: Path, name: str, data: Path, begin: str) -> TrainJob:
-    """The training `name` on the lists in `folder`."""
+def training(folder: Path, name: str, data: Path, begin: str, questions: str) -> TrainJob:
+    """The training `name` on the lists in `folder`, of this set of questions."""
     section, model, recipe = cosinet(data) if name == "cosinet" else cascade(begin)
     if name in peasi_trainings.FILES:
         section, model, recipe = peasi_trainings.section(folder, name)
     learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
     more = [f"{folder}/reasons.parquet"] if name == "cascade" else []
     rate = RATE[name]
-    if name == "cascade" and begin == "shipped":
+    if name == "cascade" and begin == "shipped" and questions == "train":
         learnt, rate = "recalled", SLOWER
     return TrainJob.model_validate(
         {
@@ -131,10 +132,10 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     )
 
 
-def trained(folder: Path, name: str, data: Path, begin: str) -> dict[str, float | int | str]:
+def trained(folder: Path, name: str, data: Path, begin: str, questions: str) -> dict[str, float | int | str]:
     """Train one, or go on with it; its keys."""
     began = time.perf_counter()
-    for line in run(training(folder, name, data, begin), folder / name):
+    for line in run(training(folder, name, data, begin, questions), folder / name):
         say(f"{name}: {line}")
     history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
     return {
@@ -167,9 +168,11 @@ def write_reasons(data: Path, folder: Path) -> dict[str, float | int | str]:
     return {"reasons_questions": len(reasons), "reasons_sentences": sum(map(len, reasons))}
 
 
-def prepare(data: Path, work: Path, names: Sequence[str], number: int | None = None) -> dict[str, float | int | str]:
-    """Write what these learn from, of `number` questions of L-train; the keys of the lists."""
-    asked = draw.questions(data, SET)
+def prepare(
+    data: Path, work: Path, names: Sequence[str], questions: str, number: int | None = None
+) -> dict[str, float | int | str]:
+    """Write what these learn from, of `number` questions of a set of `draw`; the keys of the lists."""
+    asked = draw.questions(data, questions)
     chosen = set(drawn((each.question_id for each in asked), number or len(asked)))
     asked = [each for each in asked if each.question_id in chosen]
     result = train_lists.written(data, work, asked)
@@ -185,12 +188,12 @@ def main() -> None:
         "trainings",
         __doc__ or "",
         paths={"work": "folder that keeps lists and checkpoints; out/long_lists"},
-        numbers={"questions": "of L-train, drawn by hash; all of them if absent"},
-        choices={"model": ("all", LISTS, *EPOCHS), "begin": BEGINNINGS},
+        numbers={"questions": "of the set, drawn by hash; all of them if absent"},
+        choices={"model": ("all", LISTS, *EPOCHS), "begin": BEGINNINGS, "set": SETS},
     )
     if options.smoke:
-        shrink(globals(), ENCODER=small_encoder(), EXITS=[2, 6], TOKENS=1_500, NEGATIVES=2, SET="dev")
-        options.begin = "encoder"
+        shrink(globals(), ENCODER=small_encoder(), EXITS=[2, 6], TOKENS=1_500, NEGATIVES=2)
+        options.begin, options.set = "encoder", "dev"
         train_lists.small_lists()
         shrink(vars(reason_lists), SOURCES=dict.fromkeys(reason_lists.SOURCES, 4))
         for name in ("pr", "easi"):  # parts of what `peasi` tries
@@ -199,9 +202,9 @@ def main() -> None:
     data = options.data.resolve()
     with work_folder(options, "long_lists") as work:
         names = [name for name in EPOCHS if options.model in ("all", name)]
-        result = prepare(data, work, names, int(options.questions) if options.questions else None)
+        result = prepare(data, work, names, options.set, int(options.questions) if options.questions else None)
         for name in names:
-            result |= trained(work / "train", name, data, options.begin)
+            result |= trained(work / "train", name, data, options.begin, options.set)
             if name == "cascade" and options.begin == "shipped":
                 averaged(SHIPPED / "cascade", work / "train/cascade", work / "train/cascade-mean")
     finish("trainings", result, options.save)

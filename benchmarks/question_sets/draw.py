@@ -5,7 +5,8 @@ whole articles of SQuAD v1.1 train, of SQuADShifts and of the articles that only
 question of L-dev is left out if any question that L-test could have drawn is about the same document, about a document of the
 same title in another set, or in the same words. L-train: SQuAD v1.1 train and QED train, whose licences allow to ship what
 learns from them. Its questions are apart from those of L-test and from those of L-dev in the same way, and their answers are no
-sentence that is an answer in a test set.
+sentence that is an answer in a test set. L-more: others of SQuAD v1.1 train, apart in the same way, for a model that
+has learnt from L-train.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ TEST = {"squad": 300, "selqa": 200, "qed": 150}
 DEV = {"wikiqa": 220, "squad-train": 80, "squadshifts": 50, "squad-v1": 50, "selqa": 120, "qed": 90}
 TRAIN = {"squad": 9_000, "qed": 3_000}
 """Questions of L-train at the most; of QED there are fewer."""
+MORE = {"squad": 14_000}
 ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 """Articles that L-dev takes its questions from, so that training may have all the others."""
 
 
 @cache
 def questions(data: Path, name: str) -> list[Asked]:
-    """'train', 'dev' or 'test', by question id."""
-    return {"train": train_set, "dev": dev_set, "test": test_set}[name](data)
+    """'train', 'more', 'dev' or 'test', by question id."""
+    return {"train": train_set, "more": more_set, "dev": dev_set, "test": test_set}[name](data)
 
 
 def test_pool(data: Path) -> dict[str, list[Asked]]:
@@ -70,14 +72,25 @@ def dev_set(data: Path) -> list[Asked]:
 
 
 def train_set(data: Path) -> list[Asked]:
+    return by_id([each for name, members in train_pool(data).items() for each in some(members, TRAIN[name])])
+
+
+def more_set(data: Path) -> list[Asked]:
+    pool, former = train_pool(data), {each.question_id for each in questions(data, "train")}
+    others = {name: [each for each in pool[name] if each.question_id not in former] for name in MORE}
+    return by_id([each for name, members in others.items() for each in some(members, MORE[name])])
+
+
+@cache
+def train_pool(data: Path) -> dict[str, list[Asked]]:
+    """All questions that may be learnt from."""
     is_apart = apart_from([*(each for members in test_pool(data).values() for each in members), *dev_set(data)])
     leaks, answers = leaked(data), test_answers(data)
     pool = {"squad": sources.squad_train(data), "qed": sources.qed(data, "train")}
-    chosen = []
     for name, members in pool.items():
         apart = [each for each in members if is_apart(each) and each.question_id not in leaks]
-        chosen += some([each for each in apart if not any(canonical(right) in answers for _, right in each.gold)], TRAIN[name])
-    return by_id(chosen)
+        pool[name] = [each for each in apart if not any(canonical(right) in answers for _, right in each.gold)]
+    return pool
 
 
 @cache
