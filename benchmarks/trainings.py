@@ -2,9 +2,9 @@
 
 `cascade` reads a sentence with its title and its neighbours. It begins with the pretrained encoder and learns from L-train, or
 goes on from the cascade that ships: with `--set more` from L-more, whose questions it has not seen, else more slowly from
-RECALLED questions of L-train. It always learns from the lists of `benchmarks.reason_lists` too. It learns each right sentence
-against wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all exits in
-each step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from the lists of
+RECALLED questions of L-train. It always learns from the lists of `benchmarks.reason_lists` too: each right sentence against
+wrong ones of all documents (a softmax over the group, and some BCE, which says where a score of 0 lies), all exits in each
+step, the early ones from the last one as well: so its last exit is the cross-encoder. Negatives are drawn from the lists of
 `benchmarks.train_lists`, which are built first.
 A cascade that went on ships as WORK/train/cascade-mean, the mean of its weights and of those that it began with: it keeps what
 the one knew of L-dev's questions, and what the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning").

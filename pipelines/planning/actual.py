@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipelines.execution.manifests.manifest import Manifest, read_manifest
 from pipelines.planning.prediction import Plan, compared
+from pipelines.planning.rates import layer_tokens
 
 
 def predicted_and_actual(run: Path) -> dict[str, tuple[float, float]]:
@@ -40,6 +41,6 @@ def _counts(folder: str, manifest: Manifest) -> dict[str, float]:
         return {name: counts[name] for name in ("questions", "hits") if name in counts} | times
     if folder == "scored":
         microseconds = sum(count for name, count in counts.items() if name.endswith("_microseconds"))
-        layer_tokens = sum(n for name, n in counts.items() if name.endswith("_layer_tokens") and "_full_" not in name)
-        return {"candidates": counts["candidates"], "layer_tokens": layer_tokens, "seconds of rerank": microseconds / 1e6}
+        seconds = microseconds / 1e6
+        return {"candidates": counts["candidates"], "layer_tokens": layer_tokens(counts), "seconds of rerank": seconds}
     return {}

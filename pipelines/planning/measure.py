@@ -28,7 +28,7 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.execution.manifests.manifest import read_manifest
 from pipelines.execution.progress import print_line
 from pipelines.planning.input_sample import InputSample, write_pages
-from pipelines.planning.rates import ROWS_OF, Rates, Volumes
+from pipelines.planning.rates import ROWS_OF, Rates, Volumes, layer_tokens
 from pipelines.retrieve.asked_questions import Block, settings_of
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.steps.models import passage_encoder, use_threads
@@ -227,18 +227,16 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_Ste
     Where the larger run of a step was no slower, as can be with runs below a second, all of its time is that of its items:
     too much, but not nothing.
     """
-    items = {"ingest": ("ingest", "pages"), "index": ("index", "passages"), "retrieve": ("retrieve", "questions")}
     each: dict[str, float] = {}
     startup: dict[str, float] = {}
     for step in large.seconds:
-        writer, name = items.get(step, ("rerank", "questions"))
         smaller, larger = ingested if step == "ingest" else (warm, large)
-        less, more = smaller.counts[writer][name], larger.counts[writer][name]
+        less, more = _items(step, smaller), _items(step, larger)
         each[step] = _each(larger.seconds[step] - smaller.seconds[step], more - less) or larger.seconds[step] / max(1, more)
         startup[step] = max(0.0, cold.seconds[step] - each[step] * less)
     stages = {}
     if "rerank" in large.counts:
-        counts, took = large.counts["rerank"], each["rerank"] * large.counts["rerank"]["questions"]
+        counts, took = large.counts["rerank"], each["rerank"] * _items("rerank", large)
         names = [key.removesuffix("_in") for key in counts if key.endswith("_in") and f"{key[:-3]}_microseconds" in counts]
         total = sum(counts[f"{name}_microseconds"] for name in names) or 1
         stages = {name: took * counts[f"{name}_microseconds"] / total / max(1, counts[f"{name}_in"]) for name in names}
@@ -252,6 +250,15 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_Ste
         candidate=stages,
         startup=startup,
     )
+
+
+def _items(step: str, run: _StepRun) -> int:
+    """What the seconds of a step grow with. A question of the larger run has more passages than one of the smaller, so that of
+    rerank it is the layers × tokens, or candidates where no stage is a transformer."""
+    counts = run.counts[step]
+    if step == "rerank":
+        return layer_tokens(counts) or counts["candidates"]
+    return counts[{"ingest": "pages", "index": "passages", "retrieve": "questions"}[step]]
 
 
 def _each(more: float, items: int) -> float:

@@ -57,6 +57,11 @@ class Rates:
             raise JobError(f"--rates: {e}; `answermill plan JOB.toml --save-rates FILE` writes such a file", BAD_DATA) from e
 
 
+def layer_tokens(counts: Mapping[str, int]) -> int:
+    """Layers × tokens that all stages of a rerank have computed."""
+    return sum(n for name, n in counts.items() if name.endswith("_layer_tokens") and "_full_" not in name)
+
+
 @dataclass(frozen=True, slots=True)
 class Volumes:
     """Counts of runs over a sample: pages as ingest reads them, and what they became; of some of these, the passages that were

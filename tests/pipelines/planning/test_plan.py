@@ -244,3 +244,21 @@ def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as e:
         main(["plan", str(tmp_path / "job.toml")])
     assert e.value.code == SETTINGS and "no [ingest] section" in capsys.readouterr().err
+
+
+def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
+    """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
+
+    def step_run(questions: int, each: int, candidates: int) -> measure._StepRun:
+        work = questions * each
+        first = {"first_in": candidates, "first_microseconds": work // 4}
+        second = {"second_in": candidates // 2, "second_microseconds": 3 * work // 4, "second_layer_tokens": work}
+        rerank = {"questions": questions, "candidates": candidates, **first, **second}
+        counts = {"ingest": {"pages": 8}, "index": {"passages": 20}, "retrieve": {"questions": questions}, "rerank": rerank}
+        seconds = {"ingest": 1.0, "index": 1.0, "retrieve": 1.0, "rerank": 1.0 + work / 1e6}
+        return measure._StepRun(8, questions, seconds, counts, {})
+
+    warm, large = step_run(2, 100_000, 20), step_run(9, 1_000_000, 900)
+    rates = measure._rates(warm, warm, large, (warm, warm), measure._Searched())
+    assert rates.startup["rerank"] == pytest.approx(1.0)
+    assert rates.candidate == pytest.approx({"first": 9 / 4 / 900, "second": 9 * 3 / 4 / 450})
