@@ -1,8 +1,9 @@
 """How far a plan is off: predicted before a run, from a part of its input, against what the run then takes and writes.
 
 The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its 90 questions. The
-others, `real_…`, are of real pages, of which it sees 200 at the most, as `answermill plan` does: ingest of all crawl files,
-HTML pages and Wikipedia documents, and index of the crawl files alone, since encoding all would take a quarter of an hour.
+others, `real_…`, are of real pages: ingest of all crawl files, HTML pages and Wikipedia documents, of which it sees as many as
+`answermill plan` does, and index of the crawl files alone, since encoding all would take a quarter of an hour; of these it sees
+a fifth.
 Seconds are those of the processor, each step's in a new process on one core, so that other work counts little.
 """
 
@@ -23,11 +24,12 @@ from pipelines.planning.measure import PLANNED, one_thread, processor_seconds
 from pipelines.planning.prediction import Plan, compared
 from pipelines.sample import copy_to
 
-PAGES, REAL_PAGES, QUESTIONS, STEP_S, AGAIN = 40, plan.PAGES, 30, measure.STEP_S, measure.AGAIN
+PAGES, QUESTIONS, STEP_S, AGAIN = 40, 30, measure.STEP_S, measure.AGAIN
 SETTINGS: tuple[str, ...] = ()
 """Laid over the sample's job."""
 REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "index": ("warc",)}
 """Step → folders of the measuring data, of whose pages it is predicted."""
+REAL_PAGES = {"ingest": plan.PAGES, "index": 200}
 ENCODER: dict[str, str] = {}
 """Of the real pages; the default's where it is empty."""
 
@@ -78,7 +80,7 @@ def real_pages(data: Path, smoke: bool) -> dict[str, float]:
             job, run = real_job(step, data, Path(folder)), Path(folder) / "run"
             say(f"plan {step} of real pages")
             with processes(1, inline=smoke) as pool:
-                predicted = pool.submit(predict, job, REAL_PAGES, QUESTIONS, STEP_S, AGAIN).result()
+                predicted = pool.submit(predict, job, REAL_PAGES[step], QUESTIONS, STEP_S, AGAIN).result()
             for each in PLANNED[: PLANNED.index(step) + 1]:
                 say(f"run {each}")
                 with processes(1, inline=smoke) as pool:
@@ -96,7 +98,16 @@ def main() -> None:
     if options.smoke:
         encoder = {"encoder": small_encoder()}
         settings = ("retrieve.max_questions=6", f"index.encoder={encoder['encoder']}")
-        shrink(globals(), PAGES=12, REAL_PAGES=12, QUESTIONS=4, STEP_S=0.5, AGAIN=0, SETTINGS=settings, ENCODER=encoder)
+        shrink(
+            globals(),
+            PAGES=12,
+            REAL_PAGES=dict.fromkeys(REAL, 12),
+            QUESTIONS=4,
+            STEP_S=0.5,
+            AGAIN=0,
+            SETTINGS=settings,
+            ENCODER=encoder,
+        )
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory() as folder:
         file = copy_to(Path(folder))

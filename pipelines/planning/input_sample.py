@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -48,8 +48,9 @@ class InputSample:
 def draw(job: Job, settings: Ingest, most: int) -> InputSample:
     """Read files in the order of their names' hashes until BYTES_READ, and draw up to `most` pages from them.
 
-    They are spread over the sizes of the pages: each is the middle one of as many that follow each other in size, since a few
-    long pages hold much of the text. Raises JobError (66) if the input is missing, 65 if its format is unknown.
+    They are spread over the sizes of the pages: each is one of as many that follow each other in size, the one nearest to their
+    mean, since a few long pages hold much of the text. Raises JobError: 66 if the input is missing, 65 if its format is
+    unknown.
     """
     files = sorted(find_files(job, settings), key=lambda file: _hash(file.name))
     reader, unread, seen = _Reader(files), 0, list[_Seen]()
@@ -58,7 +59,7 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
             unread += 1
         else:
             seen.append(_seen(page))
-    places = {key: n for n, (*_, key) in enumerate(spread(sorted(seen), most))}
+    places = {key: n for n, (*_, key) in enumerate(spread(sorted(seen), most, lambda page: page[1]))}
     drawn = sorted(
         (page for page in _Reader(files) if isinstance(page, RawPage) and by_hash(page) in places),
         key=lambda page: places[by_hash(page)],
@@ -91,14 +92,19 @@ def _seen(page: RawPage) -> _Seen:
     return page.text is None, len(page.body if page.text is None else page.text), by_hash(page)
 
 
-def spread(values: Sequence[T], most: int) -> list[T]:
+def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
     """At most `most` of the values, evenly spread over them, and so that the first few are as well: in the order of the numbers
-    whose bits are those of 0, 1, 2, … backwards."""
+    whose bits are those of 0, 1, 2, … backwards. Each has the size nearest to the mean of those that it stands for."""
     count = min(most, len(values))
-    chosen = [values[(2 * n + 1) * len(values) // (2 * count)] for n in range(count)]
+    chosen = [_nearest_to_mean(values[n * len(values) // count : (n + 1) * len(values) // count], size) for n in range(count)]
     bits = max(1, (count - 1).bit_length())
     order = (int(f"{n:0{bits}b}"[::-1], 2) for n in range(2**bits))
     return [chosen[n] for n in order if n < count]
+
+
+def _nearest_to_mean(values: Sequence[T], size: Callable[[T], float]) -> T:
+    mean = sum(map(size, values)) / len(values)
+    return min(values, key=lambda value: abs(size(value) - mean))
 
 
 def by_hash(page: RawPage) -> tuple[int, str]:

@@ -17,8 +17,8 @@ from pipelines.planning.record_sample import draw_records
 from pipelines.retrieve.retrieve import choose_questions
 from schemas.corpus import Question
 
-PAGES, QUESTIONS = 200, 64
-"""That are drawn at the most."""
+PAGES, RECORDS, QUESTIONS = 1_000, 200, 64
+"""That are drawn at the most; a record of a crawl's index is fetched from far away."""
 
 
 def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | None = None) -> tuple[Plan, Rates]:
@@ -30,7 +30,7 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
         raise JobError("the job has no [ingest] section, so there are no pages to plan from; add one with `input`", SETTINGS)
     other = Rates.read(rates_file) if rates_file is not None else None
     query = job.ingest.crawl_index
-    sample = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, PAGES)
+    sample = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, RECORDS)
     asked = list(choose_questions(job).questions) if job.retrieve is not None else []
     measured = measure(job, sample, sorted(asked, key=_hash)[:QUESTIONS])
     size = Size(sample.files, sample.pages, sample.readable, len(asked), _peak_bytes())

@@ -78,9 +78,10 @@ def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_are_the_first_of_it
 
 
 def test_spread_values_are_the_middles_of_their_neighbours_and_the_first_are_spread_too() -> None:
-    assert input_sample.spread(list(range(12)), 4) == [1, 7, 4, 10]
-    assert input_sample.spread(list(range(3)), 4) == [0, 2, 1]
-    assert input_sample.spread([], 4) == []
+    assert input_sample.spread(list(range(12)), 4, float) == [1, 7, 4, 10]
+    assert input_sample.spread([0, 1, 2, 5, 6, 13], 2, float) == [1, 6]
+    assert input_sample.spread(list(range(3)), 4, float) == [0, 2, 1]
+    assert input_sample.spread([], 4, float) == []
 
 
 def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
