@@ -68,7 +68,7 @@ LISTS = "lists"
 """What `--model` calls the lists alone."""
 
 
-def training(folder: Path, name: str, data: Path, begin: str, questions: str) -> TrainJob:
+def training(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> TrainJob:
     """The training `name` on the lists in `folder`, of this set of questions."""
     section, model, recipe = cosinet(data) if name == "cosinet" else cascade(begin)
     if name in peasi_trainings.FILES:
@@ -87,7 +87,7 @@ def training(folder: Path, name: str, data: Path, begin: str, questions: str) ->
                 "train": [str(folder / f"{learnt}.parquet"), *more],
                 "dev": [str(folder / f"{dev}.parquet")],
             },
-            "train": recipe | {"epochs": EPOCHS[name], "learning_rate": rate, "metric": "MRR"},
+            "train": recipe | {"epochs": EPOCHS[name], "learning_rate": rate, "metric": "MRR", "threads": threads},
         }
     )
 
@@ -132,10 +132,10 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     )
 
 
-def trained(folder: Path, name: str, data: Path, begin: str, questions: str) -> dict[str, float | int | str]:
+def trained(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> dict[str, float | int | str]:
     """Train one, or go on with it; its keys."""
     began = time.perf_counter()
-    for line in run(training(folder, name, data, begin, questions), folder / name):
+    for line in run(training(folder, name, data, begin, questions, threads), folder / name):
         say(f"{name}: {line}")
     history = json.loads((folder / name / "training.json").read_text(encoding="utf-8"))
     return {
@@ -188,7 +188,10 @@ def main() -> None:
         "trainings",
         __doc__ or "",
         paths={"work": "folder that keeps lists and checkpoints; out/long_lists"},
-        numbers={"questions": "of the set, drawn by hash; all of them if absent"},
+        numbers={
+            "questions": "of the set, drawn by hash; all of them if absent",
+            "threads": "of PyTorch, which round in another way where they are others; 1 if absent",
+        },
         choices={"model": ("all", LISTS, *EPOCHS), "begin": BEGINNINGS, "set": SETS},
     )
     if options.smoke:
@@ -204,7 +207,7 @@ def main() -> None:
         names = [name for name in EPOCHS if options.model in ("all", name)]
         result = prepare(data, work, names, options.set, int(options.questions) if options.questions else None)
         for name in names:
-            result |= trained(work / "train", name, data, options.begin, options.set)
+            result |= trained(work / "train", name, data, options.begin, options.set, int(options.threads or 1))
             if name == "cascade" and options.begin == "shipped":
                 averaged(SHIPPED / "cascade", work / "train/cascade", work / "train/cascade-mean")
     finish("trainings", result, options.save)
