@@ -76,12 +76,11 @@ def train_set(data: Path) -> list[Asked]:
 
 
 def more_set(data: Path) -> list[Asked]:
-    pool, former = train_pool(data), {each.question_id for each in questions(data, "train")}
+    pool, former = train_pool(data), {each.question_id for each in train_set(data)}
     others = {name: [each for each in pool[name] if each.question_id not in former] for name in MORE}
     return by_id([each for name, members in others.items() for each in some(members, MORE[name])])
 
 
-@cache
 def train_pool(data: Path) -> dict[str, list[Asked]]:
     """All questions that may be learnt from."""
     is_apart = apart_from([*(each for members in test_pool(data).values() for each in members), *dev_set(data)])

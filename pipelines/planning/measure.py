@@ -227,8 +227,7 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_Ste
     Where the larger run of a step was no slower, as can be with runs below a second, all of its time is that of its items:
     too much, but not nothing.
     """
-    each: dict[str, float] = {}
-    startup: dict[str, float] = {}
+    each, startup = dict[str, float](), dict[str, float]()
     for step in large.seconds:
         smaller, larger = ingested if step == "ingest" else (warm, large)
         less, more = _items(step, smaller), _items(step, larger)
@@ -253,12 +252,10 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_Ste
 
 
 def _items(step: str, run: _StepRun) -> int:
-    """What the seconds of a step grow with. A question of the larger run has more passages than one of the smaller, so that of
-    rerank it is the layers × tokens, or candidates where no stage is a transformer."""
+    """What the seconds of a step grow with: of rerank layers × tokens, since the larger run's questions have more passages."""
     counts = run.counts[step]
-    if step == "rerank":
-        return layer_tokens(counts) or counts["candidates"]
-    return counts[{"ingest": "pages", "index": "passages", "retrieve": "questions"}[step]]
+    counted = {"ingest": "pages", "index": "passages", "retrieve": "questions", "rerank": "candidates"}
+    return (layer_tokens(counts) if step == "rerank" else 0) or counts[counted[step]]
 
 
 def _each(more: float, items: int) -> float:

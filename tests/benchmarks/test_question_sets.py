@@ -99,7 +99,9 @@ def test_training_shares_nothing_with_the_sets_that_choose_and_measure(data: Pat
     monkeypatch.setattr(draw, "test_answers", lambda data: {canonical(train[1].gold[0][1])})
     assert draw.train_set(data) == train[2:]
     monkeypatch.setattr(draw, "TRAIN", {"squad": 1, "qed": 0})
-    assert len(draw.train_set(data)) == 1
+    (learnt,) = draw.train_set(data)
+    more = draw.more_set(data)
+    assert [learnt, *more] == [learnt, *(each for each in train[2:] if each.source == "squad" and each != learnt)] and more
 
 
 def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
