@@ -25,6 +25,7 @@ DEV = {"wikiqa": 220, "squad-train": 80, "squadshifts": 50, "squad-v1": 50, "sel
 TRAIN = {"squad": 9_000, "qed": 3_000}
 """Questions of L-train at the most; of QED there are fewer."""
 MORE = {"squad": 14_000}
+"""Questions of L-more at the most."""
 ARTICLES = {"squad-train": 20, "squadshifts": 5, "squad-v1": 4}
 """Articles that L-dev takes its questions from, so that training may have all the others."""
 

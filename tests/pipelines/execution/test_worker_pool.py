@@ -65,10 +65,8 @@ def in_process(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def pool(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, before: str = "", island: bool = False, count: int = 1
-) -> Iterator[None]:
-    """Pipelines run in workers of a pool whose working directory is `folder`; `before`: what a shell does there first.
+def pool(monkeypatch: pytest.MonkeyPatch, folder: Path, before: str = "", island: bool = False) -> Iterator[None]:
+    """Pipelines run in two workers of a pool whose working directory is `folder`; `before`: what a shell does there first.
 
     An island has file systems of its own: what `before` mounts is seen by its workers alone.
     """
@@ -91,7 +89,7 @@ def pool(
 
     def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
         workers = LocalRunner(default_environment=ExternalEnvironment(f"localhost:{port}"))
-        return beam.Pipeline(runner=workers, options=PipelineOptions([f"--direct_num_workers={count}"]))
+        return beam.Pipeline(runner=workers, options=PipelineOptions(["--direct_num_workers=2"]))
 
     monkeypatch.setattr(runner, "new_pipeline", new_pipeline)
     assert started.stderr is not None
@@ -109,7 +107,7 @@ def test_workers_in_another_working_directory_write_into_a_run_that_is_named_rel
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pool(monkeypatch, tmp_path / "elsewhere", count=2):
+    with pool(monkeypatch, tmp_path / "elsewhere"):
         list(run_steps(job, Path("run"), ["ingest"], ()))
         for folder in ("shards", "questions", "retrieved"):
             shutil.copytree(in_process / folder, tmp_path / "run" / folder)
@@ -214,10 +212,8 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
     with ExitStack() as stack:
         if engine == "a job service":
             options = stack.enter_context(job_service(tmp_path))
-        for step in STEPS:
-            two = engine == "two processes" and step in ("ingest", "rerank")  # each begins processes anew
-            workers = job.workers.model_copy(update={"processes": 2 if two else 1})
-            list(run_steps(job.model_copy(update={"workers": workers}), tmp_path / "run", [step], options))
+        workers = job.workers.model_copy(update={"processes": 2 if engine == "two processes" else 1})
+        list(run_steps(job.model_copy(update={"workers": workers}), tmp_path / "run", STEPS, options))
         metrics = [root.result.metrics().query() for root in roots]
     counters: Counter[tuple[str, str]] = Counter()
     for each in (each for query in metrics for each in query["counters"]):

@@ -77,7 +77,7 @@ def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_are_the_first_of_it
     assert [sum(drawn[:first]) / first for first in (100, 200)] == pytest.approx([mean, mean], rel=0.01)
 
 
-def test_spread_values_are_the_middles_of_their_neighbours_and_the_first_are_spread_too() -> None:
+def test_spread_values_have_the_mean_size_of_their_neighbours_and_the_first_are_spread_too() -> None:
     assert input_sample.spread(list(range(12)), 4, float) == [1, 7, 4, 10]
     assert input_sample.spread([0, 1, 2, 5, 6, 13], 2, float) == [1, 6]
     assert input_sample.spread(list(range(3)), 4, float) == [0, 2, 1]

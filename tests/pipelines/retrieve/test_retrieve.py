@@ -158,7 +158,7 @@ def expected(indexed: Indexed, folder: Path) -> list[str]:
         (1, ("bm25", "dense")),
         (3, ("bm25", "dense")),
         (8, ("bm25", "dense")),
-        (24, ("bm25", "dense")),
+        (64, ("bm25", "dense")),
         (3, ("bm25",)),
         (3, ("dense",)),
     ],
