@@ -3,8 +3,9 @@
 The run of `long_lists` is asked the questions of L-train (`question_sets/draw.py`); a sentence of the gold document is right by
 the rule of all benchmarks. Lists are those of `answermill sentences`: NEGATIVES wrong sentences each, of the passage, of the
 document, of other documents among the best by the default plan's first blend, and random ones. No answer of a test question is
-in a list, neither as right nor as wrong. Rows have retrieval's scores and their place in the passage. `dev.parquet` has the
-DEV_DEPTH best sentences of each list of L-dev, by the same blend.
+in a list, neither as right nor as wrong; and a question with more than MOST_RIGHT right sentences, whose answer is a scrap of
+text that stands all over a document, has none. Rows have retrieval's scores and their place in the passage. `dev.parquet` has
+the DEV_DEPTH best sentences of each list of L-dev, by the same blend.
 
     python -m benchmarks.train_lists --work FOLDER      # then FOLDER/train/train.parquet, FOLDER/train/dev.parquet
 
@@ -42,7 +43,7 @@ from schemas.labels import LabelledCandidate
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
 SET = "train"
-NEGATIVES, DEV_DEPTH, AT_ONCE = 20, 40, 32
+NEGATIVES, MOST_RIGHT, DEV_DEPTH, AT_ONCE = 20, 4, 40, 32
 GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")
 """Of the run of `long_lists`: what does not depend on the questions."""
 
@@ -113,6 +114,13 @@ def without_test_answers(rows: Sequence[LabelledCandidate], answers: frozenset[s
     return [replace(row, position=n) for of_question in by_question(kept) for n, row in enumerate(of_question)]
 
 
+def without_scraps(rows: Sequence[LabelledCandidate]) -> list[LabelledCandidate]:
+    """The lists of the questions that have no more than MOST_RIGHT right sentences."""
+    return [
+        row for of_question in by_question(rows) if sum(row.label for row in of_question) <= MOST_RIGHT for row in of_question
+    ]
+
+
 def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
     """The best DEV_DEPTH sentences of each list of L-dev with an answer among them."""
     lists = [each for each in long_lists.read_lists(data, work, "dev") if each.gold]
@@ -156,13 +164,15 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
         write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, splits, answers)
     counts = json.loads((lists / "sentences.json").read_text(encoding="utf-8"))
     rows = list(read_dataset(lists / "train.parquet"))
-    apart = without_test_answers(rows, draw.test_answers(data))
+    no_scraps = without_scraps(rows)
+    apart = without_test_answers(no_scraps, draw.test_answers(data))
     pq.write_table(LabelledCandidate.table(apart), out / "train.parquet")
     dev = dev_rows(data, work)
     pq.write_table(LabelledCandidate.table(dev), out / "dev.parquet")
     result: dict[str, float | int | str] = {"train_asked": len(asked), "train_sentences": len(apart)}
     result["train_questions"] = len({row.question_id for row in apart if row.label})
-    result["train_test_answers_left_out"] = len(rows) - len(apart)
+    result["train_scraps_left_out"] = len(rows) - len(no_scraps)
+    result["train_test_answers_left_out"] = len(no_scraps) - len(apart)
     result |= {f"train_{key}": counts[key] for key in sorted(counts) if key.startswith(("negatives_", "candidates_"))}
     result |= {"dev_questions": len({row.question_id for row in dev}), "dev_sentences": len(dev)}
     say(f"{out}: {result['train_questions']} questions, {len(apart)} sentences")

@@ -158,14 +158,15 @@ def averaged(former: Path, learnt: Path, out: Path) -> None:
     write_text(out / "README.md", card.replace("\n", f"\n{note}", 1))
 
 
-def write_reasons(data: Path, folder: Path) -> dict[str, float | int | str]:
-    """reasons.parquet, and recalled.parquet: a part of train.parquet."""
-    reasons, questions = reason_lists.reason_lists(data), list(by_question(read_dataset(folder / "train.parquet")))
-    chosen = set(drawn((rows[0].question_id for rows in questions), RECALLED))
-    recalled = [rows for rows in questions if rows[0].question_id in chosen]
-    for name, lists in (("reasons", reasons), ("recalled", recalled)):
-        pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), folder / f"{name}.parquet")
-    return {"reasons_questions": len(reasons), "reasons_sentences": sum(map(len, reasons))}
+def write_lists(lists: Sequence[Sequence[LabelledCandidate]], file: Path) -> None:
+    pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), file)
+
+
+def recalled(folder: Path) -> list[list[LabelledCandidate]]:
+    """The lists of RECALLED questions of train.parquet, drawn by hash."""
+    lists = list(by_question(read_dataset(folder / "train.parquet")))
+    chosen = set(drawn((rows[0].question_id for rows in lists), RECALLED))
+    return [rows for rows in lists if rows[0].question_id in chosen]
 
 
 def prepare(
@@ -177,7 +178,11 @@ def prepare(
     asked = [each for each in asked if each.question_id in chosen]
     result = train_lists.written(data, work, asked)
     if "cascade" in names:
-        result |= write_reasons(data, work / "train")
+        reasons = reason_lists.reason_lists(data)
+        write_lists(reasons, work / "train/reasons.parquet")
+        result |= {"reasons_questions": len(reasons), "reasons_sentences": sum(map(len, reasons))}
+        if questions == "train":
+            write_lists(recalled(work / "train"), work / "train/recalled.parquet")
     if not peasi_trainings.FILES.keys().isdisjoint(names):
         peasi_trainings.prepare(data, work, asked)
     return result

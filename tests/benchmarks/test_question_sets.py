@@ -14,7 +14,7 @@ from benchmarks.question_sets.draw import apart_from, dev_set, kind, leaked
 from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_answer
 from benchmarks.question_sets.learnable import asked_in_tests, learnable
 from benchmarks.smoke_data import small_data
-from benchmarks.train_lists import without_test_answers
+from benchmarks.train_lists import MOST_RIGHT, without_scraps, without_test_answers
 from ranking.lists import ranked_list
 from ranking.plan import to_passages
 from schemas.labels import LabelledCandidate
@@ -108,6 +108,15 @@ def test_no_list_to_learn_from_has_an_answer_of_a_test_question() -> None:
     texts = ["The  Tower is high.", "It is wide."]
     rows = [LabelledCandidate("q", "?", f"c{n}", "d", "", n, text, n) for n, text in enumerate(texts)]
     assert without_test_answers(rows, frozenset({canonical("the tower is high.")})) == [replace(rows[1], position=0)]
+
+
+def test_an_answer_that_stands_all_over_a_document_teaches_nothing() -> None:
+    rows = [
+        LabelledCandidate(question, "?", f"c{n}", "d", "", n, "text", int(n < right))
+        for question, right in (("a", MOST_RIGHT), ("b", MOST_RIGHT + 1))
+        for n in range(MOST_RIGHT + 2)
+    ]
+    assert without_scraps(rows) == [row for row in rows if row.question_id == "a"]
 
 
 def test_nothing_that_is_learnt_from_tells_an_answer_of_a_test_question(data: Path) -> None:
