@@ -2,8 +2,8 @@
 
 The held-out job is the sample's, whole; the planner sees at most PAGES of its 70 pages and QUESTIONS of its 90 questions. The
 others, `real_…`, are of real pages: ingest of all crawl files, HTML pages and Wikipedia documents, of which it sees as many as
-`answermill plan` does, and index of the crawl files alone, since encoding all would take a quarter of an hour; of these it sees
-a fifth.
+`answermill plan` does; and index of the crawl files alone, since encoding all would take a quarter of an hour, and retrieve of
+WikiQA's questions from it; of these it sees a fifth.
 Seconds are those of the processor, each step's in a new process on one core, so that other work counts little.
 """
 
@@ -15,41 +15,40 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import arguments, finish, processes, say, shrink
+from benchmarks.question_sets import sources
 from benchmarks.smoke_data import small_encoder
 from pipelines.config.job_file import Job, load
-from pipelines.config.step_registry import STEPS
-from pipelines.planning import measure, plan
+from pipelines.planning import measure, plan, step_runs
 from pipelines.planning.actual import actual
-from pipelines.planning.measure import PLANNED, one_thread, processor_seconds
 from pipelines.planning.prediction import Plan, compared
+from pipelines.planning.step_runs import PARTS, one_thread, take
 from pipelines.sample import copy_to
 
-PAGES, QUESTIONS, STEP_S, AGAIN = 40, 30, measure.STEP_S, measure.AGAIN
+PAGES, QUESTIONS, STEP_S, AGAIN = 40, 30, measure.STEP_S, step_runs.AGAIN
 SETTINGS: tuple[str, ...] = ()
 """Laid over the sample's job."""
-REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "index": ("warc",)}
-"""Step → folders of the measuring data, of whose pages it is predicted."""
-REAL_PAGES = {"ingest": plan.PAGES, "index": 200}
+REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "retrieve": ("warc",)}
+"""The last step of a job → folders of the measuring data, of whose pages it is predicted."""
+REAL_PAGES = {"ingest": plan.PAGES, "retrieve": 200}
+REAL_QUESTIONS = 600
 ENCODER: dict[str, str] = {}
 """Of the real pages; the default's where it is empty."""
 
 
 def predict(job: Job, pages: int, questions: int, step_s: float, again: int) -> Plan:
     """The plan of a job, from this number of pages and questions at the most."""
-    former = plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN
-    plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN = pages, questions, step_s, again
+    former = plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN
+    plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN = pages, questions, step_s, again
     try:
         return plan.plan_of(job)[0]
     finally:
-        plan.PAGES, plan.QUESTIONS, measure.STEP_S, measure.AGAIN = former
+        plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN = former
 
 
 def take_step(job: Job, run: Path, step: str) -> float:
     """Processor seconds of one step on one core."""
     with one_thread():
-        began = processor_seconds()
-        STEPS[step].load().run(job, run, ())
-        return processor_seconds() - began
+        return take(job, run, step)
 
 
 def error(predicted: float, came: float) -> float:
@@ -63,33 +62,40 @@ def inputs(data: Path, folder: str) -> list[str]:
     return [str(file) for file in sorted((data / folder).iterdir()) if file.name.endswith(kinds)]
 
 
-def real_job(step: str, data: Path, folder: Path) -> Job:
-    """Ingest of real pages; for index with an index of them, which one question is asked."""
-    values: dict[str, Any] = {"ingest": {"input": [file for name in REAL[step] for file in inputs(data, name)]}}
-    if step == "index":
-        (folder / "questions.tsv").write_text("question_id\ttext\nq\tWhat is a web archive?\n", encoding="utf-8")
+def real_job(last: str, data: Path, folder: Path) -> Job:
+    """Ingest of real pages; or an index of them, which REAL_QUESTIONS questions are asked."""
+    values: dict[str, Any] = {"ingest": {"input": [file for name in REAL[last] for file in inputs(data, name)]}}
+    if last == "retrieve":
+        asked = sources.wikiqa(data, "train")[:REAL_QUESTIONS]
+        rows = "".join(f"{each.question_id}\t{each.text}\n" for each in asked)
+        (folder / "questions.tsv").write_text(f"question_id\ttext\n{rows}", encoding="utf-8")
         values |= {"index": ENCODER, "retrieve": {"questions": str(folder / "questions.tsv")}}
     return Job.model_validate(values)
 
 
 def real_pages(data: Path, smoke: bool) -> dict[str, float]:
-    """What is predicted of a step on real pages, and what it takes."""
+    """What is predicted of jobs on real pages, and what they take."""
     result: dict[str, float] = {}
-    for step in REAL:
+    steps = [*PARTS]
+    for last in REAL:
         with tempfile.TemporaryDirectory() as folder:
-            job, run = real_job(step, data, Path(folder)), Path(folder) / "run"
-            say(f"plan {step} of real pages")
+            job, run = real_job(last, data, Path(folder)), Path(folder) / "run"
+            say(f"plan real pages to {last}")
             with processes(1, inline=smoke) as pool:
-                predicted = pool.submit(predict, job, REAL_PAGES[step], QUESTIONS, STEP_S, AGAIN).result()
-            for each in PLANNED[: PLANNED.index(step) + 1]:
-                say(f"run {each}")
+                predicted = pool.submit(predict, job, REAL_PAGES[last], QUESTIONS, STEP_S, AGAIN).result()
+            came: dict[str, float] = {}
+            for step in steps[: steps.index(last) + 1]:
+                say(f"run {step}")
                 with processes(1, inline=smoke) as pool:
-                    came = pool.submit(take_step, job, run, each).result()
-            result |= {f"real_{step}_pages": predicted.counts["pages"], f"real_{step}_pages_drawn": predicted.drawn}
-            result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came}
-            result[f"real_error_{step}"] = error(predicted.seconds[step], came)
-            passages = compared(predicted, actual(run)).get("passages", (0.0, 0.0))
-            result[f"real_error_{step}_passages"] = error(*passages)
+                    came[step] = pool.submit(take_step, job, run, step).result()
+            passages = error(*compared(predicted, actual(run)).get("passages", (0.0, 0.0)))
+            for step in came if last == "ingest" else [*came][1:]:
+                result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came[step]}
+                result[f"real_error_{step}"] = error(predicted.seconds[step], came[step])
+                result |= {f"real_{step}_pages": predicted.counts["pages"], f"real_{step}_pages_drawn": predicted.drawn}
+                result[f"real_error_{step}_passages"] = passages
+            if "questions" in predicted.counts:
+                result["real_questions"] = predicted.counts["questions"]
     return result
 
 
@@ -102,6 +108,7 @@ def main() -> None:
             globals(),
             PAGES=12,
             REAL_PAGES=dict.fromkeys(REAL, 12),
+            REAL_QUESTIONS=6,
             QUESTIONS=4,
             STEP_S=0.5,
             AGAIN=0,
@@ -122,12 +129,12 @@ def main() -> None:
         with processes(1, inline=options.smoke) as pool:
             predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S, AGAIN).result()
         came: dict[str, float] = {}
-        for step in PLANNED:
+        for step in PARTS:
             say(f"run {step}")
             with processes(1, inline=options.smoke) as pool:
                 came[step] = pool.submit(take_step, job, run, step).result()
         result: dict[str, float] = {"pages_drawn": predicted.drawn, "pages": predicted.counts["pages"]}
-        for step in PLANNED:
+        for step in PARTS:
             result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": came[step]}
             result[f"error_{step}"] = error(predicted.seconds[step], came[step])
         for name, (expected, value) in compared(predicted, actual(run)).items():

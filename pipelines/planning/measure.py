@@ -1,8 +1,7 @@
 """A measurement of this machine: the real steps of a job on a sample of its input, in a temporary folder.
 
 Each step runs on some pages and questions, then on more of them: the difference is what a page or question costs, without
-what it takes to begin. Seconds are those of the processor, on one core, so that other work counts little. What beginning
-takes varies by more than some dozen pages cost: a step that is over at once is run again, and the least counts.
+what it takes to begin (`step_runs`).
 """
 
 from __future__ import annotations
@@ -11,44 +10,28 @@ import os
 import platform
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from indexing.shards.vector_index import DenseIndex, DenseWriter
 from pipelines.ask.block_search import search_block
-from pipelines.config import toml_file
-from pipelines.config.job_file import Job, job_type
-from pipelines.config.step_registry import STEPS
-from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.execution.progress import print_line
-from pipelines.planning.input_sample import InputSample, write_pages
+from pipelines.config.job_file import Job
+from pipelines.planning.input_sample import InputSample
 from pipelines.planning.rates import ROWS_OF, Rates, Volumes, layer_tokens
+from pipelines.planning.step_runs import PARTS, StepRun, StepRuns, new_process, one_thread
 from pipelines.retrieve.asked_questions import Block, settings_of
 from pipelines.retrieve.open_shards import RunShards
-from pipelines.steps.models import passage_encoder, use_threads
-from schemas.atomic_files import write_text
+from pipelines.steps.models import passage_encoder
 from schemas.corpus import Question
 
 SMALL_PAGES, SMALL_QUESTIONS = 8, 2
 STEP_S = 15.0
 """Seconds that the larger run of a step should take at the most."""
-QUICK_S, AGAIN = 3.0, 2
-"""An ingest that takes no longer, and how often it is then run again."""
 VECTORS = 20_000
 """Of the index on which the dense search is measured."""
-PLANNED = ("ingest", "index", "retrieve", "rerank")
-_PARTS = {
-    "ingest": ("documents", "passages", "rejects"),
-    "index": ("shards",),
-    "retrieve": ("questions", "retrieved"),
-    "rerank": ("scored", "answers"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +42,15 @@ class Measured:
     rates: Rates
 
 
-@dataclass(frozen=True, slots=True)
-class _StepRun:
-    """A run of the steps over some pages and questions: processor seconds and counts of each."""
-
-    pages: int
-    questions: int
-    seconds: Mapping[str, float]
-    counts: Mapping[str, Mapping[str, int]]
-    bytes: Mapping[str, int]
-
-
 def measure(job: Job, sample: InputSample, questions: Sequence[Question]) -> Measured:
     """Run the job's steps on the sample. Raises JobError (65) if no page of it becomes a passage, and as the steps do."""
-    steps = [step for step in PLANNED if job.section(step) is not None]
+    steps = [step for step in PARTS if job.section(step) is not None]
     if "retrieve" not in steps:
         steps = [step for step in steps if step != "index"]
     with tempfile.TemporaryDirectory(prefix="answermill-plan-") as folder, one_thread():
-        runs = _Runs(job, sample, questions, steps, Path(folder))
-        cold = runs.run("cold", SMALL_PAGES, SMALL_QUESTIONS)
+        runs = StepRuns(job, sample, questions, steps, Path(folder))
+        with new_process() as another:
+            cold = runs.run("cold", SMALL_PAGES, SMALL_QUESTIONS, elsewhere=another)
         warm = runs.run("warm", SMALL_PAGES, SMALL_QUESTIONS)
         most = len(sample.drawn)
         to_ingest = _as_many(warm.seconds["ingest"], warm.pages, 4 * SMALL_PAGES, most)
@@ -94,91 +67,6 @@ def measure(job: Job, sample: InputSample, questions: Sequence[Question]) -> Mea
 def _as_many(seconds: float, items: int, least: int, most: int) -> int:
     """Of `most` items as many as a step does in STEP_S, which took `seconds` for some; but not fewer than `least`."""
     return min(most, max(least, int(STEP_S / max(seconds / max(1, items), 1e-3))))
-
-
-class _Runs:
-    """Runs the steps over a part of the sample."""
-
-    def __init__(
-        self, job: Job, sample: InputSample, questions: Sequence[Question], steps: Sequence[str], folder: Path
-    ) -> None:
-        self._job, self._sample, self._questions, self._steps, self.folder = job, sample, questions, steps, folder
-        self.depth = 0
-        """Passages that the last run asked each index for: a fifth of those that it had, or the job's depth."""
-
-    def settled(self, *measured: _StepRun) -> list[_StepRun]:
-        """The same runs with the least seconds of several for `ingest`, whose pages cost little, as long as it is quick."""
-        least = [each.seconds["ingest"] for each in measured]
-        for number in range(AGAIN if max(least) <= QUICK_S else 0):
-            for place, each in enumerate(measured):
-                again = self.run(f"again-{number}-{place}", each.pages, 0, ["ingest"])
-                least[place] = min(least[place], again.seconds["ingest"])
-        return [
-            replace(each, seconds={**each.seconds, "ingest": seconds}) for each, seconds in zip(measured, least, strict=True)
-        ]
-
-    def run(self, name: str, pages: int, questions: int, steps: Sequence[str] | None = None) -> _StepRun:
-        """Run the steps, None = all of the job's, on the first pages and questions."""
-        run, drawn = self.folder / name, self._sample.drawn[:pages]
-        values = self._job.model_dump()
-        values["ingest"] |= {"input": write_pages(drawn, self.folder / f"{name}-input"), "domains": 0, "max_reject_share": 1.0}
-        values["ingest"]["crawl_index"] = None
-        values["index"] |= {"shards": 1, "since": None}
-        if values["rerank"] is not None:
-            values["rerank"]["since"] = None
-        values["workers"] |= {"processes": 1, "max_failed_units": 0}
-        values |= {"annotate": None, "propagate": None}
-        asked = self._questions[:questions]
-        seconds: dict[str, float] = {}
-        counts: dict[str, Mapping[str, int]] = {}
-        sizes: dict[str, int] = {}
-        for step in self._steps if steps is None else steps:
-            if step == "retrieve":
-                passages = counts["ingest"]["passages"]
-                if not passages:
-                    raise JobError(f"ingest.input: no passage came of {len(drawn)} pages drawn from it", BAD_DATA)
-                values["retrieve"] |= self._retrieve(name, asked, passages)
-            if step == "rerank":
-                values["rerank"]["allow_empty"] = True
-            small = toml_file.check(values, job_type(values), self._job.folder / "job.toml")
-            print_line(f"measures   {step} on {len(drawn)} pages" + (f" and {len(asked)} questions" * (step in PLANNED[2:])))
-            began = processor_seconds()
-            STEPS[step].load().run(small, run, ())
-            seconds[step] = processor_seconds() - began
-            manifest = read_manifest(run / _PARTS[step][-1] if step != "ingest" else run / "passages")
-            assert manifest is not None  # the step has just written it
-            counts[step] = manifest.counts
-            for folder in _PARTS[step]:
-                written = read_manifest(run / folder)
-                sizes[folder] = sum(part.bytes for part in written.parts) if written is not None else 0
-        return _StepRun(len(drawn), len(asked), seconds, counts, sizes)
-
-    def _retrieve(self, name: str, asked: Sequence[Question], passages: int) -> dict[str, Any]:
-        file = self.folder / f"{name}-questions.tsv"
-        write_text(file, "question_id\ttext\n" + "".join(f"{each.question_id}\t{each.text}\n" for each in asked))
-        self.depth = min(settings_of(self._job).depth, max(5, passages // 5))
-        chosen = {"questions": str(file), "question_rules": "none", "question_scores_above": None, "max_questions": 0}
-        return chosen | {"depth": self.depth}
-
-
-def processor_seconds() -> float:
-    """Processor seconds of this process, and of those that it has ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """In the block the models compute on one core, as those of a worker process do."""
-    former = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
-    use_threads(1)
-    try:
-        yield
-    finally:
-        os.environ.pop("OMP_NUM_THREADS")
-        if former is not None:
-            os.environ["OMP_NUM_THREADS"] = former
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +108,7 @@ def _least(work: Callable[[], object], times: int = 3) -> float:
     return min(spent)
 
 
-def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_StepRun, _StepRun], searched: _Searched) -> Rates:
+def _rates(cold: StepRun, warm: StepRun, large: StepRun, ingested: tuple[StepRun, StepRun], searched: _Searched) -> Rates:
     """What each page, passage, question and candidate costs, and what it takes to begin. `ingested`: a small and a larger run
     of `ingest`.
 
@@ -251,7 +139,7 @@ def _rates(cold: _StepRun, warm: _StepRun, large: _StepRun, ingested: tuple[_Ste
     )
 
 
-def _items(step: str, run: _StepRun) -> int:
+def _items(step: str, run: StepRun) -> int:
     """What the seconds of a step grow with: of rerank layers × tokens, since the larger run's questions have more passages."""
     counts = run.counts[step]
     counted = {"ingest": "pages", "index": "passages", "retrieve": "questions", "rerank": "candidates"}
@@ -263,10 +151,10 @@ def _each(more: float, items: int) -> float:
     return max(0.0, more) / max(1, items)
 
 
-def _volumes(warm: _StepRun, large: _StepRun, ingested: _StepRun, depth: int, dimension: int) -> Volumes:
+def _volumes(warm: StepRun, large: StepRun, ingested: StepRun, depth: int, dimension: int) -> Volumes:
     """What the pages of the larger runs became; those that `ingest` alone has run on say what becomes of pages."""
     retrieve, rerank = (large.counts.get(step, {}) for step in ("retrieve", "rerank"))
-    sizes = {folder: _sizes(folder, warm, ingested if folder in _PARTS["ingest"] else large) for folder in large.bytes}
+    sizes = {folder: _sizes(folder, warm, ingested if folder in PARTS["ingest"] else large) for folder in large.bytes}
     return Volumes(
         pages=ingested.counts["ingest"]["pages"],
         documents=ingested.counts["ingest"]["documents"],
@@ -284,7 +172,7 @@ def _volumes(warm: _StepRun, large: _StepRun, ingested: _StepRun, depth: int, di
     )
 
 
-def _sizes(folder: str, smaller: _StepRun, larger: _StepRun) -> tuple[float, float]:
+def _sizes(folder: str, smaller: StepRun, larger: StepRun) -> tuple[float, float]:
     """Bytes of a row, and of a part without a row, by the sizes of two parts."""
     less, more = _rows(folder, smaller), _rows(folder, larger)
     each = _each(larger.bytes[folder] - smaller.bytes[folder], more - less)
@@ -292,7 +180,7 @@ def _sizes(folder: str, smaller: _StepRun, larger: _StepRun) -> tuple[float, flo
     return (larger.bytes[folder] - of_part) / max(1, more), of_part
 
 
-def _rows(folder: str, run: _StepRun) -> int:
+def _rows(folder: str, run: StepRun) -> int:
     """What the folder of a run has a row for."""
     step, item = ROWS_OF[folder]
     if folder == "rejects":

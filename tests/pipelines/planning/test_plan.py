@@ -20,7 +20,7 @@ from pipelines.__main__ import main
 from pipelines.config.job_file import Ingest, Job, load
 from pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from pipelines.execution.parquet_folder import Folder
-from pipelines.planning import input_sample, measure, plan
+from pipelines.planning import input_sample, measure, plan, step_runs
 from pipelines.planning.actual import predicted_and_actual
 from pipelines.planning.input_sample import draw, write_pages
 from pipelines.planning.prediction import Size, predict
@@ -209,7 +209,7 @@ def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_
 ) -> None:
     """A clock by which every second step, index among them, takes ten seconds."""
     clock = cycle([0.0, 0.1, 0.1, 10.1])
-    monkeypatch.setattr(measure, "processor_seconds", lambda: next(clock))
+    monkeypatch.setattr(step_runs, "processor_seconds", lambda: next(clock))
     planned, _ = plan.plan_of(load(tiny))
     lines = capsys.readouterr().err
     assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
@@ -250,14 +250,14 @@ def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
     """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
 
-    def step_run(questions: int, each: int, candidates: int) -> measure._StepRun:
+    def step_run(questions: int, each: int, candidates: int) -> step_runs.StepRun:
         work = questions * each
         first = {"first_in": candidates, "first_microseconds": work // 4}
         second = {"second_in": candidates // 2, "second_microseconds": 3 * work // 4, "second_layer_tokens": work}
         rerank = {"questions": questions, "candidates": candidates, **first, **second}
         counts = {"ingest": {"pages": 8}, "index": {"passages": 20}, "retrieve": {"questions": questions}, "rerank": rerank}
         seconds = {"ingest": 1.0, "index": 1.0, "retrieve": 1.0, "rerank": 1.0 + work / 1e6}
-        return measure._StepRun(8, questions, seconds, counts, {})
+        return step_runs.StepRun(8, questions, seconds, counts, {})
 
     warm, large = step_run(2, 100_000, 20), step_run(9, 1_000_000, 900)
     rates = measure._rates(warm, warm, large, (warm, warm), measure._Searched())
