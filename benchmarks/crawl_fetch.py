@@ -46,9 +46,20 @@ def of_pages(fault: Callable[[Request, int], Fault | None]) -> Callable[[Request
     return lambda request, n: fault(request, n) if request.path.endswith(".warc.gz") else None
 
 
+def refusing_twice() -> Callable[[Request, int], Fault | None]:
+    """503 for each range's first two requests, in whatever order those of several threads come."""
+    requests: Counter[Request] = Counter()
+
+    def fault(request: Request, _n: int) -> Fault | None:
+        requests[request] += 1
+        return Fault(status=503) if requests[request] <= 2 else None
+
+    return fault
+
+
 FAULTS: dict[str, Callable[[Request, int], Fault | None]] = {
     "none": lambda request, n: None,
-    "busy": lambda request, n: Fault(status=503) if n % 3 else None,
+    "busy": refusing_twice(),
     "overloaded": lambda request, n: Fault(status=429, headers={"Retry-After": "1"}) if n < 2 else None,
     "broken": lambda request, n: Fault(status=500) if n % 4 == 1 else None,
     "cut": lambda request, n: Fault(cut=20_000) if n % 2 == 0 else None,
