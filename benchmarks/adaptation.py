@@ -6,9 +6,11 @@ learnt from (`question_sets/learnable.py`). Dev chooses the epoch and the weight
 Rows on WikiQA's test set, protocol `answerable`, in percent: `shipped` and `adapted`, without drops; `.._a3`, α = .3 at each
 exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine with the title, and `order`, the place in the
 document, alone; `known_blend`, both together; `shipped_blend` and `adapted_blend`, both and the model's last exit.
-`wikiqa_b_over_a_difference` is of MAP, with its 95 % interval (`_low`, `_high`) and `_p`. `hours` are the training's.
+Rows of `adapted` are means over trainings of SEEDS, with `_deviation`. `wikiqa_b_over_a_difference` is of MAP, with its 95 %
+interval (`_low`, `_high`) over questions, each the mean of its seeds, and `_p`. `hours` are of all trainings, `epochs_SEED`
+of one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
 
-The training stands in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe;
+The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe;
 with 0 nothing is trained, and the rows are those of the checkpoint that ships.
 """
 
@@ -16,7 +18,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +42,7 @@ RECIPE = Path(__file__).resolve().parents[1] / "pipelines/jobs/adapt.toml"
 SHIPPED_MODEL, ENCODER = SHIPPED / "cascade", DEFAULT
 OVERRIDES: tuple[str, ...] = ()
 NAME, LICENCE = "WikiQA (Yang et al. 2015)", "Microsoft Research Data License"
-ALPHA = 0.3
+ALPHA, SEEDS = 0.3, (0, 1, 2)
 
 
 def prepared(data: Path, work: Path) -> Iterator[str]:
@@ -53,37 +56,39 @@ def prepared(data: Path, work: Path) -> Iterator[str]:
         yield f"data.{split}={json.dumps([str(file)])}"
 
 
-def trained(data: Path, work: Path) -> Path:
-    """The adapted checkpoint."""
+def trained(data: Path, work: Path, seed: int) -> Path:
+    """The checkpoint that this seed adapts."""
     said = (f"data.name={json.dumps(NAME)}", f"data.licence={json.dumps(LICENCE)}")
     begun = f"transformer.encoder={json.dumps(str(SHIPPED_MODEL))}"
-    for line in run(load_job(RECIPE, [*said, *prepared(data, work), begun, *OVERRIDES]), work / "adapted"):
+    settings = [*said, *prepared(data, work), begun, f"train.seed={seed}", *OVERRIDES]
+    for line in run(load_job(RECIPE, settings), work / f"adapted-{seed}"):
         say(line)
-    return work / "adapted"
+    return work / f"adapted-{seed}"
 
 
-def table(data: Path, models: Mapping[str, Path]) -> dict[str, list[Row]]:
-    """The rows; a row has one seed."""
+def table(data: Path, models: Mapping[str, Sequence[Path]]) -> dict[str, list[Row]]:
+    """Name of a row → the row of each seed. `models`: name → the checkpoint of each seed."""
     lists = {split: answered(data / f"wikiqa/wikiqa-{split}.parquet") for split in ("dev", "test")}
     known = {split: beside(each, ENCODER) for split, each in lists.items()}
-    rows: dict[str, list[Row]] = {}
-    for name, checkpoint in models.items():
-        dev, test = (exit_scores(checkpoint, each) for each in lists.values())
-        if not rows:
-            rows |= {
-                n: [Row(values(test.question, test.label, known["test"][:, column]))]
-                for column, n in enumerate(("similarity", "order"))
-            }
-            rows["known_blend"] = [blended(dev, known["dev"], test, known["test"])[0]]
-        rows |= {name: [row(test)], f"{name}_a3": [row(test, ALPHA)]}
-        rows |= {f"{name}_exit{layer}": [row(at_exit(test, n))] for n, layer in enumerate(test.exits[:-1])}
-        both = (np.column_stack([each.scores[:, -1], known[split]]) for split, each in (("dev", dev), ("test", test)))
-        dev_columns, columns = both
-        rows[f"{name}_blend"] = [blended(dev, dev_columns, test, columns)[0]]
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for name, checkpoints in models.items():
+        for checkpoint in checkpoints:
+            dev, test = (exit_scores(checkpoint, each) for each in lists.values())
+            if "order" not in rows:
+                for column, other in enumerate(("similarity", "order")):
+                    rows[other] = [Row(values(test.question, test.label, known["test"][:, column]))]
+                rows["known_blend"] = [blended(dev, known["dev"], test, known["test"])[0]]
+            rows[name].append(row(test))
+            rows[f"{name}_a3"].append(row(test, ALPHA))
+            for n, layer in enumerate(test.exits[:-1]):
+                rows[f"{name}_exit{layer}"].append(row(at_exit(test, n)))
+            both = (np.column_stack([each.scores[:, -1], known[split]]) for split, each in (("dev", dev), ("test", test)))
+            dev_columns, columns = both
+            rows[f"{name}_blend"].append(blended(dev, dev_columns, test, columns)[0])
     return rows
 
 
-def measured(models: Mapping[str, Path], data: Path) -> dict[str, float | int | str]:
+def measured(models: Mapping[str, Sequence[Path]], data: Path) -> dict[str, float | int | str]:
     rows = table(data, models)
     result: dict[str, float | int | str] = {"wikiqa_questions": len(rows["shipped"][0].values["map"])}
     for name, seeds in rows.items():
@@ -104,20 +109,22 @@ def main() -> None:
     if options.smoke:
         model = Path(small_checkpoint("cascade"))
         small = ("train.epochs=1", "train.precision='fp32'", "transformer.words='trained'")
-        shrink(globals(), SHIPPED_MODEL=model, ENCODER=small_encoder(), OVERRIDES=small)
+        shrink(globals(), SHIPPED_MODEL=model, ENCODER=small_encoder(), OVERRIDES=small, SEEDS=SEEDS[:2])
     elif options.epochs:
         shrink(globals(), OVERRIDES=(f"train.epochs={options.epochs:.0f}",))
     torch.set_num_threads(1)
-    models = {"shipped": SHIPPED_MODEL}
+    models = {"shipped": [SHIPPED_MODEL]}
     result: dict[str, float | int | str] = {"shipped_digest": str(folder_digest(SHIPPED_MODEL))[:12]}
     with work_folder(options, "adaptation") as work:
         data, began = options.data.resolve(), time.perf_counter()
         if options.epochs != 0:
-            models["adapted"] = trained(data, work)
-            history = finished(models["adapted"])
-            assert history is not None and history.best is not None
-            learnt = {"hours": (time.perf_counter() - began) / 3600, "epochs": len(history.evaluations)}
-            result |= learnt | {"dev_map": 100 * history.best.dev, "steps": history.best.step, "trained_by": trained_by(work)}
+            models["adapted"] = [trained(data, work, seed) for seed in SEEDS]
+            result |= {"hours": (time.perf_counter() - began) / 3600, "trained_by": trained_by(work)}
+            for seed, checkpoint in zip(SEEDS, models["adapted"], strict=True):
+                history = finished(checkpoint)
+                assert history is not None and history.best is not None
+                result |= {f"dev_map_{seed}": 100 * history.best.dev, f"steps_{seed}": history.best.step}
+                result[f"epochs_{seed}"] = len(history.evaluations)
         result |= measured(models, data)
     finish("adaptation", result, options.save)
 
