@@ -8,7 +8,6 @@ import multiprocessing
 import os
 import platform
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from benchmarks.command_peak import peak_bytes
 from benchmarks.smoke_data import small_data
 from pipelines.execution.manifests.environment import processor
 
@@ -139,18 +139,8 @@ def installed(loaders: Mapping[str, Callable[[], T]]) -> tuple[dict[str, T], lis
 
 
 def peak_gb() -> float:
-    """Highest resident memory so far of this process or, if larger, of one of its children."""
-    return max(_own_peak_kb(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) / 1e6
-
-
-def _own_peak_kb() -> int:
-    """Of this program alone: Linux begins `ru_maxrss` with what the process held before it became this program, which is what
-    the process that started it holds."""
-    status = Path("/proc/self/status")
-    if not status.is_file():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    (line,) = (line for line in status.read_text(encoding="utf-8").splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1])
+    """Highest resident memory so far of this process or, if larger, of one of its children that have ended."""
+    return peak_bytes() / 1e9
 
 
 def run_command(*words: str | Path, inline: bool = False) -> float:
@@ -165,9 +155,10 @@ def run_command(*words: str | Path, inline: bool = False) -> float:
             status = _exit_status(lambda: main([str(word) for word in words]))
         peak = peak_gb()
     else:
-        child = subprocess.Popen([sys.executable, "-m", "pipelines", *words], stdout=sys.stderr)
-        _, status, used = os.wait4(child.pid, 0)
-        peak = used.ru_maxrss / 1e6
+        with tempfile.NamedTemporaryFile() as file:
+            command = [sys.executable, "-m", "benchmarks.command_peak", file.name, *map(str, words)]
+            status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
+            peak = int(file.read() or 0) / 1e9
     if status:
         raise RuntimeError(f"answermill {' '.join(map(str, words))} ended with status {status}")
     return peak

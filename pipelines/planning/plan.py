@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import resource
-import sys
 from pathlib import Path
 
 from pipelines.config.job_file import Job
 from pipelines.errors import SETTINGS, JobError
 from pipelines.planning.input_sample import draw
 from pipelines.planning.measure import measure
+from pipelines.planning.peak_memory import own_peak_bytes
 from pipelines.planning.prediction import Plan, Size, predict
 from pipelines.planning.rates import Rates
 from pipelines.planning.record_sample import draw_records
@@ -33,15 +32,9 @@ def plan_of(job: Job, rates_file: Path | None = None, price_per_hour: float | No
     sample = draw(job, job.ingest, PAGES) if query is None else draw_records(job, job.ingest, query, RECORDS)
     asked = list(choose_questions(job).questions) if job.retrieve is not None else []
     measured = measure(job, sample, sorted(asked, key=_hash)[:QUESTIONS])
-    size = Size(sample.files, sample.pages, sample.readable, len(asked), _peak_bytes())
+    size = Size(sample.files, sample.pages, sample.readable, len(asked), own_peak_bytes())
     return predict(job, size, measured.volumes, other or measured.rates, price_per_hour), measured.rates
 
 
 def _hash(question: Question) -> bytes:
     return hashlib.sha256(question.question_id.encode()).digest()
-
-
-def _peak_bytes() -> int:
-    """Highest resident memory of this process so far."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

@@ -14,6 +14,7 @@ import benchmarks
 
 NO_COMMAND = {
     "cascade_trainings",
+    "command_peak",
     "corpus",
     "engines",
     "exit_rows",
