@@ -43,7 +43,7 @@ from pipelines.execution import runner, unit_dofn
 from pipelines.execution.manifests.manifest import Part, read_manifest
 from pipelines.execution.parquet_folder import Folder
 from pipelines.execution.step import Step
-from pipelines.planning.measure import processor_seconds
+from pipelines.planning.step_runs import processor_seconds
 from pipelines.retrieve.asked_questions import QUESTIONS_PER_ENCODING, QUESTIONS_PER_SEARCH, AskedQuestions
 from pipelines.retrieve.block_order import PARTS_PER_MERGE
 from pipelines.retrieve.open_shards import RunShards
