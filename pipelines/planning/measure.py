@@ -20,8 +20,9 @@ from indexing.shards.vector_index import DenseIndex, DenseWriter
 from pipelines.ask.block_search import search_block
 from pipelines.config.job_file import Job
 from pipelines.planning.input_sample import InputSample
+from pipelines.planning.new_process import new_process
 from pipelines.planning.rates import ROWS_OF, Rates, Volumes, layer_tokens
-from pipelines.planning.step_runs import PARTS, StepRun, StepRuns, new_process, one_thread
+from pipelines.planning.step_runs import PARTS, StepRun, StepRuns, one_thread
 from pipelines.retrieve.asked_questions import Block, settings_of
 from pipelines.retrieve.open_shards import RunShards
 from pipelines.steps.models import passage_encoder

@@ -7,10 +7,9 @@ loaded, which a worker process loads for each step: so the first run of such a s
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,13 +129,6 @@ def take(job: Job, run: Path, step: str) -> float:
     began = processor_seconds()
     STEPS[step].load().run(job, run, ())
     return processor_seconds() - began
-
-
-@contextmanager
-def new_process() -> Iterator[Executor]:
-    """A process that has loaded nothing, whose models compute on one core."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), use_threads, (1,)) as pool:
-        yield pool
 
 
 def processor_seconds() -> float:

@@ -1,0 +1,23 @@
+"""A process that has loaded nothing, as a worker's when it begins."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+
+
+@contextmanager
+def new_process() -> Iterator[Executor]:
+    """It starts with the first call that is submitted; its models compute on one core."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin) as pool:
+        yield pool
+
+
+def _begin() -> None:
+    logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
+    from pipelines.steps.models import use_threads
+
+    use_threads(1)
