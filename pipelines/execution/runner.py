@@ -87,8 +87,7 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     if portable.environment_type not in (None, "EXTERNAL"):
         raise JobError("without --runner the only --environment_type is EXTERNAL: workers of a pool", USAGE)
     if portable.environment_type:
-        quick = PipelineOptions([*rest, "--experiments=disable_logging_submission_environment"])  # else pip lists all packages
-        environment: Environment = ExternalEnvironment.from_options(quick.view_as(PortableOptions))
+        environment: Environment = ExternalEnvironment.from_options(portable)
     elif processes > 1:
         environment = WorkerProcesses()
     else:
