@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
-from contextlib import contextmanager
 
 
-@contextmanager
-def new_process() -> Iterator[Executor]:
+def new_process() -> Executor:
     """It starts with the first call that is submitted; its models compute on one core."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin) as pool:
-        yield pool
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
 
 
 def _begin() -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections import Counter
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -206,15 +207,31 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert list((tmp_path / "temporary").iterdir()) == [], "what was measured on is gone"
 
 
+class Elsewhere(Executor):
+    """Does in this process what it is given, and keeps the names of the steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def submit(self, fn, /, job, run, step):
+        self.steps.append(step)
+        done: Future[float] = Future()
+        done.set_result(fn(job, run, step))
+        return done
+
+
 def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
     tiny: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A clock by which every second step, index among them, takes ten seconds."""
     clock = cycle([0.0, 0.1, 0.1, 10.1])
     monkeypatch.setattr(step_runs, "processor_seconds", lambda: next(clock))
+    elsewhere = Elsewhere()
+    monkeypatch.setattr(measure, "new_process", lambda: elsewhere)
     planned, _ = plan.plan_of(load(tiny))
     lines = capsys.readouterr().err
     assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
+    assert elsewhere.steps == ["retrieve", "rerank"], "what a worker loads anew, a process that has loaded nothing runs first"
     ran = Folder.open(small_run / "passages", Passage, "ingest").manifest.counts
     assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
         "the small run is of these pages, and of 4 that are none"
