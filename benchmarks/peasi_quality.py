@@ -294,7 +294,7 @@ def train(data: Path, work: Path) -> None:
     """Train what is not there."""
     waiting = [name for name in MODELS if not (work / "train" / name / HISTORY).is_file()]
     if waiting:
-        trainings.prepare(data, work, waiting, trainings.SETS[0])
+        trainings.prepare(data, work, waiting, trainings.SETS[0], peasi_data.QUESTIONS)
     for name in waiting:
         trainings.trained(work / "train", name, data, trainings.BEGINNINGS[0], trainings.SETS[0])
 
