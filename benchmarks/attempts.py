@@ -219,7 +219,7 @@ def reporting_together(place: Path, number: int) -> Iterator[None]:
             meet(place, number)
         return write(reports, report)
 
-    Reports.write = together  # type: ignore[method-assign]
+    Reports.write = together  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -231,7 +231,8 @@ def contents(run: Path, step: Step, inputs: tuple[str, ...]) -> Contents:
     """The files that a step's unit left in a run, with the digests of those whose bytes the job decides."""
     reports = parse_and_cut.parsed_files(step.work) if (step.work / "parsed").is_dir() else step.reports
     for each in (reports, step.reports):
-        for _ in each.sound(wrong := []):
+        wrong: list[str] = []
+        for _ in each.sound(wrong):
             pass
         if wrong:
             return {"damaged": ", ".join(wrong)}

@@ -216,13 +216,13 @@ def beside_predict(
 
         runs = {"predict": predict("predict", plain, 32), "predict_best": predict("predict_best", best, batch)}
         taken = timed(runs | ours.runs(lists), rounds)
-    figures = ours.figures(lists, taken)
+    costs = ours.figures(lists, taken)
     mine = scores(ours.pointwise.rerank(lists), lists)
     edges = np.cumsum([len(ranked.candidates) for ranked in lists])[:-1]
     theirs = {name: np.split(values, edges) for name, values in predicted.items()}
     top, tau = agreement(theirs["predict"], mine)
     best_top, best_tau = agreement(theirs["predict"], theirs["predict_best"])
-    return {
+    beside: dict[str, float | int | str] = {
         "predict_pairs_per_s": len(pairs) / statistics.median(taken["predict"]),
         "predict_best_pairs_per_s": len(pairs) / statistics.median(taken["predict_best"]),
         "monolithic_over_predict": over(taken["predict"], taken["monolithic"]),
@@ -236,7 +236,8 @@ def beside_predict(
         "precision_predict": name_of(torch.float32),
         "precision_predict_best": name_of(precision),
         "precision": name_of(precision),
-    } | figures
+    }
+    return beside | costs
 
 
 def roberta(tokeniser: Tokeniser, lists: Sequence[RankedList], rounds: int) -> dict[str, float | int | str]:

@@ -22,7 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -107,16 +107,21 @@ class Costs:
         return self.passes.get(label, 0.0)  # `Add words-2` and so on: not by question
 
 
-def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> Counter[str]:
+def unit_seconds(job: Job, run: Path, steps: Sequence[str]) -> dict[str, float]:
     """Run the steps in this process: seconds of a core that their units took, by step, and of retrieve by pass.
 
     Of ingest, whose pages are parsed in a child process, the seconds of the whole step, and by pass without the child's.
     """
     roots: list[beam.Pipeline] = []
-    new_pipeline, clock = runner.new_pipeline, unit_dofn.time
-    vars(runner)["new_pipeline"] = lambda *words: roots.append(new_pipeline(*words)) or roots[-1]
+    new_pipeline, clock = runner.new_pipeline, vars(unit_dofn)["time"]
+
+    def noted(*words: Any) -> beam.Pipeline:
+        roots.append(new_pipeline(*words))
+        return roots[-1]
+
+    vars(runner)["new_pipeline"] = noted
     vars(unit_dofn)["time"] = SimpleNamespace(monotonic=processor_seconds)
-    taken: Counter[str] = Counter()
+    taken: defaultdict[str, float] = defaultdict(float)
     try:
         for step in steps:
             began = processor_seconds()

@@ -92,7 +92,7 @@ def write_reports(run: Path) -> None:
 
         return write
 
-    synced, os.fsync = os.fsync, lambda descriptor: None  # what is written here need not outlast the measurement
+    synced, os.fsync = os.fsync, lambda fd: None  # what is written here need not outlast the measurement
     try:
         for unit in range(UNITS):
             step.reports.write(report_of(unit, part_of(unit)))

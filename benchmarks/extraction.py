@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.harness import arguments, finish, installed, say, shrink
 from indexing.crawl.input_formats import read_pages
@@ -182,9 +183,10 @@ def strings_interval(a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, i
     """(low, high) of B's F1 less A's over pages drawn with replacement, the same pages for both."""
     drawn = np.random.default_rng(0).integers(0, len(a), (DRAWS, len(a)))
 
-    def f1_of_draws(counts: Sequence[tuple[int, int, int]]) -> np.ndarray:
+    def f1_of_draws(counts: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.float64]:
         right, wrong, wanted = np.array(counts).T[:, drawn].sum(axis=2)
-        return 2 * right / np.maximum(1, right + wrong + wanted)
+        f1: npt.NDArray[np.float64] = 2 * right / np.maximum(1, right + wrong + wanted)
+        return f1
 
     low, high = np.percentile(f1_of_draws(b) - f1_of_draws(a), (2.5, 97.5))
     return float(low), float(high)
@@ -235,7 +237,8 @@ def main() -> None:
         folder = (folder / "README.md").resolve().parent  # the token copy has other pages
     sets = {name: gold_pages(folder, files) for name, files in SETS.items()}
     mb = sum(page.size for pages in sets.values() for page in pages) / 1e6
-    result: dict[str, float | int | str] = {f"{name}_pages": len(pages) for name, pages in sets.items()} | {"mb": mb}
+    result: dict[str, float | int | str] = {f"{name}_pages": len(pages) for name, pages in sets.items()}
+    result["mb"] = mb
     extractors, missing = installed(EXTRACTORS)
     if missing:
         result["not_installed"] = ", ".join(missing)

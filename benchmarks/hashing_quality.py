@@ -81,12 +81,16 @@ class Set(NamedTuple):
     negatives: str = "random"
 
 
+def splits(pattern: str) -> tuple[str, str, str]:
+    """The files that a data set has, by `{}` in their name: what is learnt from, dev and test."""
+    train, dev, test = (pattern.format(split) for split in SPLITS)
+    return train, dev, test
+
+
 SETS = {
-    "wikiqa": Set(*(f"wikiqa/wikiqa-{split}.parquet" for split in SPLITS), "list", 4, VARIANTS, 3, ("MAP", "MRR")),
-    "insuranceqa": Set(
-        *(f"insuranceqa-v1-partial/{split}.jsonl.gz" for split in SPLITS), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS
-    ),
-    "squad": Set(*(f"squad/squad-sent-{split}.parquet" for split in SPLITS), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
+    "wikiqa": Set(*splits("wikiqa/wikiqa-{}.parquet"), "list", 4, VARIANTS, 3, ("MAP", "MRR")),
+    "insuranceqa": Set(*splits("insuranceqa-v1-partial/{}.jsonl.gz"), "all", 2, VARIANTS, 1, ("P@1", "MRR"), QUESTIONS),
+    "squad": Set(*splits("squad/squad-sent-{}.parquet"), "list", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS),
 }
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
 """Sets of which `prepare` writes what is learnt from, and a small dev set."""
@@ -94,8 +98,8 @@ FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
 
 def from_lists(folder: Path) -> dict[str, Set]:
     """L-train, with random and with hard wrong answers."""
-    files = *(str(folder.resolve() / f"{split}.parquet") for split in SPLITS[:2]), SETS["squad"].test
-    shared = Set(*files, "all", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS)
+    learn, dev = (str(folder.resolve() / f"{split}.parquet") for split in SPLITS[:2])
+    shared = Set(learn, dev, SETS["squad"].test, "all", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS)
     return {f"lists_{negatives}": shared._replace(negatives=negatives) for negatives in ("random", "hard")}
 
 

@@ -87,7 +87,7 @@ class Models:
 
     def pruned(self, name: str, drop: float) -> Row:
         """A model with exits, where a share leaves at each; and its cost."""
-        settings = {"drop": [drop]} if drop else {}
+        settings: dict[str, Any] = {"drop": [drop]} if drop else {}
         folder = self.work / name
         ranker = load_reranker(kind_of(folder), folder, model=find_model, device=device_of("auto"), **settings)
         assert isinstance(ranker, Cascade)

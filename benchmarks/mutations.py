@@ -110,7 +110,11 @@ def main() -> None:
                 survived.append(fault.name)
             module.write_text(sound, encoding="utf-8")
             say(f"{fault.name:<28} {'survived' if fault.name in survived else 'caught'}  {module.relative_to(tree)}")
-    result = {"mutations": len(FAULTS), "caught": len(FAULTS) - len(survived), "survived": " ".join(survived)}
+    result: dict[str, float | int | str] = {
+        "mutations": len(FAULTS),
+        "caught": len(FAULTS) - len(survived),
+        "survived": " ".join(survived),
+    }
     finish("mutations", result, options.save)
 
 

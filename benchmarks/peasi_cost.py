@@ -25,6 +25,7 @@ from indexing.shards.dense import find_model
 from pipelines.steps.models import device_of
 from ranking.plan import to_passages
 from ranking.registry import load_reranker
+from ranking.reranker import Costed
 from schemas.ranked import RankedList
 
 DEPTH, QUESTIONS = 43, 20
@@ -44,6 +45,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         sentences = [ranked for ranked, _ in job(options.data.resolve(), Path(folder), DEPTH, QUESTIONS)]
+    assert isinstance(as2, Costed) and isinstance(pr, Costed) and isinstance(easi, Costed)
     passages = [to_passages(ranked) for ranked in sentences]
     best = [RankedList(ranked.question, ranked.candidates[:1]) for ranked in pr.rerank(passages)]
     stages: dict[str, tuple[Callable[[], object], Callable[[], Counter[str]]]] = {

@@ -49,7 +49,7 @@ from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.evaluation.significance import compare
 from ranking.lists import ranked_passages
 from ranking.peasi.calibration import UNCALIBRATED, answer_logit
-from ranking.peasi.passage_reader import AskedPassage, Reader
+from ranking.peasi.passage_reader import AskedPassage, Extracted, Reader
 from ranking.peasi.peasi_model import load
 from ranking.plan import run_stages, to_sentences
 from ranking.training.state import HISTORY
@@ -82,6 +82,8 @@ def said(folder: Path, lists: Questions) -> Said:
     model, tokeniser = load(folder, find_model)
     reader = Reader(model, tokeniser)
     asked = [AskedPassage.from_candidate(r, c) for r in map(ranked_passages, lists) for c in r.candidates]
+    logits: npt.NDArray[np.float64] | None
+    extracted: Extracted | None
     if model.at_once:
         logits, extracted = reader.both(asked)
     else:

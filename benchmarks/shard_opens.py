@@ -14,10 +14,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
 from benchmarks.smoke_data import small_encoder
+from indexing.shards.jvm import Java
 from indexing.shards.shard import Shard
 from pipelines.config.job_file import Job
 from pipelines.steps.chain import run_steps
@@ -57,12 +57,14 @@ def counted() -> Iterator[tuple[Counter[str], Counter[str]]]:
     verified: Counter[str] = Counter()
     open_shard = Shard.open
 
-    def noted(folder: Path, *arguments: Any, verify: bool = True, **options: Any) -> Shard:
+    def noted(
+        folder: Path, java: Java | None = None, heap: str = "1g", verify: bool = True, digest: str | None = None
+    ) -> Shard:
         opened[folder.name] += 1
         verified[folder.name] += verify
-        return open_shard(folder, *arguments, verify=verify, **options)
+        return open_shard(folder, java, heap, verify, digest)
 
-    Shard.open = noted  # type: ignore[method-assign, assignment]
+    Shard.open = noted  # type: ignore[method-assign]
     try:
         yield opened, verified
     finally:

@@ -28,8 +28,19 @@ def write_run(run: Path) -> None:
     """A run folder with one committed folder of a row."""
     with PartWriter(run / "questions", Question, 0) as writer:
         writer.write([Question("q0", "Which number is 0?")])
-    about = ("retrieve", "Question", Question.fingerprint(), "f", {}, {}, "1")
-    Manifest(*about, rows=1, counts={}, parts=(writer.part,), folder="questions").write(run / "questions")
+    Manifest(
+        step="retrieve",
+        record="Question",
+        schema=Question.fingerprint(),
+        fingerprint="f",
+        settings={},
+        inputs={},
+        version="1",
+        rows=1,
+        counts={},
+        parts=(writer.part,),
+        folder="questions",
+    ).write(run / "questions")
 
 
 def commands(folder: Path) -> dict[str, tuple[list[str], int]]:

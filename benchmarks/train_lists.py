@@ -135,12 +135,22 @@ def dev_rows(data: Path, work: Path) -> list[LabelledCandidate]:
                 continue
             for n, c in enumerate(kept):
                 (place,) = (place for place in places(c.hit.passage) if place.sentence_id == c.candidate_id)
-                context = place.previous, place.next
-                question = each.asked.question_id, each.asked.text
-                where = c.candidate_id, place.doc_id, place.title, n, c.text
-                label = int(c.candidate_id in each.gold)
-                known = scores[c.candidate_id]
-                rows.append(LabelledCandidate(*question, *where, label, *context, **known, place=place.number))
+                rows.append(
+                    LabelledCandidate(
+                        question_id=each.asked.question_id,
+                        question=each.asked.text,
+                        candidate_id=c.candidate_id,
+                        doc_id=place.doc_id,
+                        title=place.title,
+                        position=n,
+                        text=c.text,
+                        label=int(c.candidate_id in each.gold),
+                        previous=place.previous,
+                        next=place.next,
+                        place=place.number,
+                        **scores[c.candidate_id],
+                    )
+                )
     return rows
 
 

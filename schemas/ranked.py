@@ -41,7 +41,7 @@ class StageScore(Record):
     score: float = column(pa.float64(), "higher is better; comparable within a question and stage only")
     rank: int | None = column(pa.int32(), "rank in the list that the stage returned, from 1; null if it left within the stage")
     exit: int | None = column(
-        pa.int32(), "number, from 1, of the model's exit that gave the score; null if the model has only one", None
+        pa.int32(), "number, from 1, of the model's exit that gave the score; null if the model has only one", default=None
     )
 
 

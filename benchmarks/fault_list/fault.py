@@ -115,7 +115,7 @@ def in_process(place: Place, words: Sequence[str]) -> Ended:
     texts = []
     for stream in (out, err):
         stream.flush()
-        texts.append(stream.buffer.getvalue().decode("utf-8", "replace"))  # type: ignore[attr-defined]
+        texts.append(stream.buffer.getvalue().decode("utf-8", "replace"))
     return Ended(code if isinstance(code, int) else int(code is not None), *texts)
 
 
