@@ -11,7 +11,7 @@ as in the paper. There `_all`, `_center` and `_random` are groups of windows on 
 Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by `as2`, over all
 sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the best passage, then from the next;
 and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `_context`: by AS2 with context. `top1_apart`: by `pr` and
-`easi`.
+`easi`. `_shipped`: by the checkpoint that ships, which learnt from as many questions and began with an earlier cascade.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
 over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its 95 % interval (`_low`, `_high`) and
@@ -44,6 +44,7 @@ from pipelines.inputs.tables import read_passages
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import load as load_as2
 from ranking.checkpoint import kind_of
+from ranking.entry import SHIPPED
 from ranking.evaluation.metrics import Judged, measure
 from ranking.evaluation.risk_coverage import risk_coverage
 from ranking.evaluation.significance import compare
@@ -60,6 +61,7 @@ from schemas.ranked import Candidate
 TESTS = ("squad", "wikiqa")
 """Sources of L-test."""
 WINDOW_QUESTIONS, FIRST = 50, 5
+SHIPPED_PEASI = SHIPPED / "peasi"
 MODELS = tuple(peasi_trainings.FILES)
 SHORT = ("answer_p1_as2", "answer_p1_as2_context", "answer_p1_top1", "answer_p1_all_as2", "answer_p1_product", "passage_p1_pr")
 """Keys that stand without a set too."""
@@ -192,13 +194,14 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
     rows.keys[f"{name}_sentences"] = sum(len(row.sentences) for of_question in lists for row in of_question)
     as2, context = as2_scores(train / "as2", lists), as2_scores(peasi_trainings.cascade(train), lists)
     pr, easi, joint = (said(train / model, lists) for model in ("pr", "easi", "peasi"))
+    shipped = said(SHIPPED_PEASI, lists)
     rankings = {"bm25": [{row.passage_id: -float(n) for n, row in enumerate(of_question)} for of_question in lists]}
     for suffix, scores in (("", as2), ("_context", context)):
         rankings[f"as2max{suffix}"] = [
             {row.passage_id: max((known[s.sentence_id] for s in row.sentences), default=-np.inf) for row in of_question}
             for of_question, known in zip(lists, scores, strict=True)
         ]
-    for label, scores in (rankings | {"pr": pr.passages, "joint": joint.passages}).items():
+    for label, scores in (rankings | {"pr": pr.passages, "joint": joint.passages, "shipped": shipped.passages}).items():
         rows.add("passage", label, scores)
     for a in rankings:
         rows.over("passage", "joint", a)
@@ -206,8 +209,12 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
     answers(rows, joint, context, "_context")
     answers(rows, joint, as2)
     rows.add("answer", "top1_apart", list(map(top1, pr.passages, easi.sentences)))
-    rows.over("answer", "top1_apart", "as2")
-    for label, model in (("easi", easi), ("joint", joint)):
+    rows.add("answer", "top1_shipped", list(map(top1, shipped.passages, shipped.sentences)))
+    for b in ("top1_apart", "top1_shipped"):
+        rows.over("answer", b, "as2")
+    rows.over("answer", "top1_shipped", "as2_context")
+    rows.over("answer", "top1_shipped", "top1")
+    for label, model in (("easi", easi), ("joint", joint), ("shipped", shipped)):
         rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
     rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
     return rows.keys
@@ -304,7 +311,7 @@ def train(data: Path, work: Path) -> None:
 def small(data: Path, work: Path) -> None:
     """For --smoke: random models, and few windows."""
     train_lists.small_lists()
-    shrink(globals(), WINDOW_QUESTIONS=2)
+    shrink(globals(), WINDOW_QUESTIONS=2, SHIPPED_PEASI=work / "train/peasi")
     for name in ("cascade", *MODELS):
         kind = "cascade" if name in ("cascade", "as2") else "peasi"
         shutil.copytree(small_checkpoint(kind), work / "train" / name)
