@@ -10,8 +10,9 @@ as in the paper. There `_all`, `_center` and `_random` are groups of windows on 
 
 Passages are ranked by BM25, by the best of their sentences (`as2max`), and by p(q, p). Answers are ranked by `as2`, over all
 sentences; by `all_as2`, over those that EASI extracts; by `top1`, what EASI extracts from the best passage, then from the next;
-and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `_context`: by AS2 with context. `top1_apart`: by `pr` and
-`easi`. `_shipped`: by the checkpoint that ships, which learnt from as many questions and began with an earlier cascade.
+and by `product`, p(q, p) · p(s | p) among the first FIRST passages. `listwise` is the same with a softmax over the question's
+passages for p(q, p). `_context`: by AS2 with context. `top1_apart`: by `pr` and `easi`. `_shipped`: by the checkpoint that
+ships, which learnt from as many questions and began with an earlier cascade.
 
 Keys: `passage_…` are passage-level and compare with each other alone; `answer_…` are answer-level. P@1, MAP and MRR in percent
 over the questions whose passages hold an answer. `B_over_A…`: the difference in P@1, its 95 % interval (`_low`, `_high`) and
@@ -25,6 +26,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -122,13 +124,18 @@ def top1(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) ->
     return scores
 
 
-def product(passages: dict[str, float], sentences: dict[str, tuple[str, float]]) -> dict[str, float]:
-    """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages."""
+def product(passages: dict[str, float], sentences: dict[str, tuple[str, float]], listwise: bool = False) -> dict[str, float]:
+    """log p(q, p) + log p(s | p) of what is extracted from the first FIRST passages.
+
+    p(q, p): whether the passage answers, by itself; `listwise`: that it does rather than the question's other passages.
+    """
     scores: dict[str, float] = {}
+    every = np.logaddexp.reduce(list(passages.values()))
     for key in sorted(passages, key=lambda key: -passages[key])[:FIRST]:
         if key in sentences:
             name, log_p = sentences[key]
-            scores[name] = max(scores.get(name, -np.inf), log_p - float(np.logaddexp(0.0, -passages[key])))
+            of_passage = passages[key] - every if listwise else -np.logaddexp(0.0, -passages[key])
+            scores[name] = max(scores.get(name, -np.inf), log_p + float(of_passage))
     return scores
 
 
@@ -181,7 +188,8 @@ def answers(rows: Rows, joint: Said, as2: Scores, suffix: str = "") -> None:
     rows.add("answer", f"all_as2{suffix}", list(map(only, as2, joint.sentences)))
     rows.add("answer", "top1", list(map(top1, joint.passages, joint.sentences)))
     rows.add("answer", "product", list(map(product, joint.passages, joint.sentences)))
-    for b in (f"all_as2{suffix}", "top1", "product"):
+    rows.add("answer", "listwise", list(map(partial(product, listwise=True), joint.passages, joint.sentences)))
+    for b in (f"all_as2{suffix}", "top1", "product", "listwise"):
         rows.over("answer", b, f"as2{suffix}")
 
 
@@ -214,6 +222,7 @@ def of_retrieved(name: str, lists: Questions, train: Path) -> dict[str, float | 
         rows.over("answer", b, "as2")
     rows.over("answer", "top1_shipped", "as2_context")
     rows.over("answer", "top1_shipped", "top1")
+    rows.over("answer", "listwise", "product")
     for label, model in (("easi", easi), ("joint", joint), ("shipped", shipped)):
         rows.keys[f"{name}_easi_accuracy_{label}"] = accuracy(lists, model)
     rows.keys |= dict(selective(name, lists, as2, joint, train / "peasi"))
