@@ -37,7 +37,7 @@ from schemas.corpus import Question, Rejected
 from schemas.ranked import Answer, Hit, ScoredCandidate
 
 FATES = ("kept", "grouped", "dropped")
-REVISION = 3
+REVISION = 4
 """Raised when the step's code changes so that the same input gives another output."""
 
 

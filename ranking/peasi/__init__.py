@@ -11,6 +11,7 @@ from ranking.entry import ContextStage, Entry, StageBefore, StageSettings
 from ranking.peasi.passage_settings import TRAINING
 
 PASSAGE_RERANKER, EXTRACTOR, IN_PLACE = "peasi.pr", "peasi.easi", "peasi"
+Score = Literal["confidence", "log_product", "log_odds"]
 
 
 class ExtractorStage(StageSettings):
@@ -20,15 +21,16 @@ class ExtractorStage(StageSettings):
         None, ge=0, le=1, description="least confidence of an answer; a question whose answers have less gets none"
     )
 
-    score: Literal["confidence", "log_product"] = Field(
+    score: Score = Field(
         "confidence",
-        description="what sentences are ranked by: the calibrated probability of being right, or log p(q, p) + log p(s | p), "
-        "which is in the same order, but does not round the surest and the least sure to one number",
+        description="what sentences are ranked by: the calibrated probability of being right; log_product: log p(q, p) + "
+        "log p(s | p), which is in the same order, but does not round the surest and the least sure to one number; log_odds: "
+        "logit p(q, p) + log p(s | p), which still tells passages apart where p(q, p) is near 1 for several of them",
     )
 
     def check_scores(self, before: Sequence[StageBefore]) -> None:
-        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so is the product."""
-        needing = "threshold" if self.threshold is not None else "score" if self.score == "log_product" else None
+        """A threshold is one of the confidence, which is computed from the passages' scores of PR; so are product and odds."""
+        needing = "threshold" if self.threshold is not None else "score" if self.score != "confidence" else None
         if needing and all(stage.reranker != PASSAGE_RERANKER for stage in before):
             raise ValueError(
                 f"`{needing}` of {EXTRACTOR} needs passages that {PASSAGE_RERANKER} has scored; "

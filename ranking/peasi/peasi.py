@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from ranking.lists import ranked_passages
-from ranking.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage
+from ranking.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
 from ranking.peasi.peasi_model import PeasiModel, load
@@ -66,7 +66,7 @@ class SentenceExtractor:
         threshold: float | None = None,
         scored_by: str | None = PASSAGE_RERANKER,
         device: str | None = None,
-        score: Literal["confidence", "log_product"] = "confidence",
+        score: Score = "confidence",
     ) -> None:
         """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
         have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
@@ -130,13 +130,18 @@ class SentenceExtractor:
 
     def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
         """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
-        or the product is asked for, and the passages have no scores."""
+        or product or odds are asked for, and the passages have no scores."""
         if of_passages is not None:
             confidences = self._calibration(answer_logit(of_passages, log_p))
-            return log_p - np.logaddexp(0.0, -of_passages) if self._score == "log_product" else confidences, confidences
-        if self._score == "log_product":
+            ranked_by = {
+                "confidence": confidences,
+                "log_product": log_p - np.logaddexp(0.0, -of_passages),
+                "log_odds": log_p + of_passages,
+            }
+            return ranked_by[self._score], confidences
+        if self._score != "confidence":
             raise ValueError(
-                f"`score` = 'log_product' needs the passages' scores of {PassageReranker.name}; "
+                f"`score` = {self._score!r} needs the passages' scores of {PassageReranker.name}; "
                 "rerank them with it before, or leave `score` out"
             )
         if self._threshold is not None:
@@ -149,12 +154,15 @@ class SentenceExtractor:
 
 
 class InPlace:
-    """PR and EASI together, on sentences where they stand: score = log p(q, p) + log p(s | p), p the passage that the sentence
-    was retrieved in (§4: the product by which answers of several passages are ranked).
+    """PR and EASI together, on sentences where they stand: score = logit p(q, p) + log p(s | p), p the passage that the
+    sentence was retrieved in.
+
+    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. Where a passage is unlikely to answer, both are the same;
+    but where several are likely, their p(q, p) are all near 1, and the product hardly tells them apart.
 
     All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped, so that a `blend`
     can weigh what the passage says beside what others have said of the sentence alone. A sentence that was cut off, or has no
-    text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(q, p).
+    text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(s | p) = 1.
     """
 
     name: ClassVar[str] = IN_PLACE
@@ -179,7 +187,7 @@ class InPlace:
         for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
             log_p[n][number] = of_sentence
         scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
-        for (ranked, candidate), of_passage, known in zip(passages, -np.logaddexp(0.0, -logits), log_p, strict=True):
+        for (ranked, candidate), of_passage, known in zip(passages, logits, log_p, strict=True):
             passage, least = candidate.hit.passage, min(known.values(), default=0.0)
             for number, sentence in enumerate(passage.sentences):
                 key = ranked.question.question_id, passage.passage_id, sentence.sentence_id

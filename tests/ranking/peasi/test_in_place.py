@@ -1,4 +1,4 @@
-"""The stage `peasi`: sentences are scored where they stand, by p(q, p) · p(s | p), and none is dropped."""
+"""The stage `peasi`: sentences are scored where they stand, by the odds of p(q, p) times p(s | p), and none is dropped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scores(ranked: RankedList) -> dict[str, float]:
 
 @pytest.mark.parametrize("extractor", get_args(Extractor))
 @pytest.mark.parametrize("variant", BOTH)
-def test_a_sentence_has_the_passage_s_probability_times_its_own(variant: Variant, extractor: Extractor) -> None:
+def test_a_sentence_has_the_passage_s_odds_times_its_probability(variant: Variant, extractor: Extractor) -> None:
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 2, extractor=extractor)).eval()
     came = random_lists(5, 4)
     of_passages = PassageReranker(peasi, tokeniser()).rerank(came)
@@ -42,8 +42,7 @@ def test_a_sentence_has_the_passage_s_probability_times_its_own(variant: Variant
         assert set(known) == {c.candidate_id for c in to_sentences(came_of).candidates}
         for passage in filter(lambda c: c.sentences, by_pr.candidates):
             of_sentences = [known[s.sentence_id] for s in passage.sentences]
-            log_passage = -np.logaddexp(0.0, -passage.stages[-1].score)
-            assert np.logaddexp.reduce(of_sentences) == pytest.approx(log_passage, abs=1e-5)
+            assert np.logaddexp.reduce(of_sentences) == pytest.approx(passage.stages[-1].score, abs=1e-5)
 
 
 def test_the_first_of_each_passage_is_what_the_two_stages_extract(tmp_path: Path) -> None:
@@ -51,7 +50,7 @@ def test_the_first_of_each_passage_is_what_the_two_stages_extract(tmp_path: Path
     came = titled(random_lists(9, 3))
     by_pr = load_reranker("peasi.pr", tmp_path, model=find_model).rerank(came)
     before = [StageBefore("peasi.pr", "peasi.pr")]
-    extracted = load_reranker("peasi.easi", tmp_path, model=find_model, score="log_product", before=before).rerank(by_pr)
+    extracted = load_reranker("peasi.easi", tmp_path, model=find_model, score="log_odds", before=before).rerank(by_pr)
     placed = load_reranker("peasi", tmp_path, model=find_model).rerank([to_sentences(ranked) for ranked in came])
     for few, every in zip(extracted, placed, strict=True):
         of_passages = {c.candidate_id: c.hit.passage.passage_id for c in every.candidates}

@@ -22,7 +22,7 @@ from ranking.baselines.overlap import Overlap
 from ranking.cascade.cascade_model import CascadeModel
 from ranking.cascade.cascade_model import save as save_cascade
 from ranking.entry import StageBefore
-from ranking.peasi import ExtractorStage, passage_reader
+from ranking.peasi import ExtractorStage, Score, passage_reader
 from ranking.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from ranking.peasi.passage_reader import AskedPassage, Reader
 from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
@@ -501,16 +501,30 @@ def test_answers_whose_confidences_round_to_one_number_keep_their_order_by_the_l
     assert set(scores(even).values()) == {0.0} and len(set(scores(left).values())) == 6
 
 
-def test_the_product_comes_with_its_stage_and_needs_pr_s_scores(tmp_path: Path) -> None:
+def test_log_odds_tell_likely_passages_apart() -> None:
+    peasi = model("mtl1")
+    sure = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])[0]
+    stages = [replace(c.stages[-1], score=60.0 + 10 * n) for n, c in enumerate(sure.candidates)]  # p(q, p) = 1 in float64
+    sure = replace(sure, candidates=tuple(replace(c, stages=(s,)) for c, s in zip(sure.candidates, stages, strict=True)))
+    (by_product,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([sure])
+    (by_odds,) = SentenceExtractor(peasi, tokeniser(), score="log_odds").rerank([sure])
+    of_passages = dict(zip([c.candidate_id for c in sure.candidates], [s.score for s in stages], strict=True))
+    gains = {name: score - scores(by_product)[name] for name, score in scores(by_odds).items()}
+    assert gains == pytest.approx({name: of_passages[name.partition("@")[0]] for name in gains}, abs=1e-6)
+    assert [name.partition("@")[0] for name in ids(by_odds)] == [c.candidate_id for c in reversed(sure.candidates)]
+
+
+@pytest.mark.parametrize("score", ["log_product", "log_odds"])
+def test_product_and_odds_come_with_their_stage_and_need_pr_s_scores(score: Score, tmp_path: Path) -> None:
     save(tmp_path, model("mtl1"), tokeniser())
     (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
     before = [StageBefore("peasi.pr", "peasi.pr")]
-    (left,) = load_reranker("peasi.easi", tmp_path, score="log_product", before=before).rerank([by_pr])
-    assert left == SentenceExtractor(model("mtl1"), tokeniser(), score="log_product").rerank([by_pr])[0]
+    (left,) = load_reranker("peasi.easi", tmp_path, score=score, before=before).rerank([by_pr])
+    assert left == SentenceExtractor(model("mtl1"), tokeniser(), score=score).rerank([by_pr])[0]
     with pytest.raises(ValueError, match=r"`score` of peasi\.easi needs passages that peasi\.pr has scored"):
-        ExtractorStage(reranker="peasi.easi", score="log_product").check_scores([])
-    with pytest.raises(ValueError, match="`score` = 'log_product' needs the passages' scores of peasi"):
-        SentenceExtractor(model("mtl1"), tokeniser(), score="log_product").rerank([ranked(passage("p", "comet"))])
+        ExtractorStage(reranker="peasi.easi", score=score).check_scores([])
+    with pytest.raises(ValueError, match=f"`score` = '{score}' needs the passages' scores of peasi"):
+        SentenceExtractor(model("mtl1"), tokeniser(), score=score).rerank([ranked(passage("p", "comet"))])
 
 
 def test_a_passage_without_sentences_leaves_and_a_list_of_such_is_empty() -> None:
