@@ -18,18 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from benchmarks.chain import layer_tokens
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.plan_weights import Fitting
-from benchmarks.question_sets.memory import RememberedEncoder, remember
 from benchmarks.smoke_data import small_plan
 from pipelines.config.job_file import load
-from pipelines.steps.job_plan import load_stages
-from pipelines.steps.models import passage_encoder
 from ranking.evaluation.metrics import Floats
 from ranking.evaluation.significance import compare
-from ranking.plan import run_stages
 from schemas.atomic_files import write_text
 
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
@@ -48,24 +43,24 @@ class Shape:
     layer_tokens: float
 
 
-def judged(keep: int, alpha: float, lists: Sequence[LongList], work: Path) -> Shape:
-    """The plan with this shape, its weights fitted and held out."""
-    folder = work / "plan_shapes" / f"keep{keep}_drop{round(10 * alpha)}"
-    (folder / "weights").mkdir(parents=True, exist_ok=True)
+def shaped(keep: int, alpha: float) -> str:
+    """The sample's job with another shape."""
     text = SAMPLE.read_text(encoding="utf-8")
     assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
-    write_text(folder / "job.toml", text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]"))
+    return text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]")
+
+
+def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Shape:
+    """The plan of a job file's text, its weights fitted and held out. `folder`: where the job and its weights are written."""
+    (folder / "weights").mkdir(parents=True, exist_ok=True)
+    write_text(folder / "job.toml", plan_text)
     job = load(folder / "job.toml")
     fitting = Fitting(job, lists, work)
     list(fitting.write(set()))
     number, stage, _ = list(fitting.files())[-1]
     values = fitting.held_out(number, stage)
-    encoder = RememberedEncoder(passage_encoder(job), work)
-    plan = remember(load_stages(job, lambda: encoder), work)
-    layer_tokens(plan)
-    run_stages([each.passages for each in lists], plan)
     p1, mrr = (np.array([values[metric].get(each.asked.question_id, 0.0) for each in lists]) for metric in ("P@1", "MRR"))
-    return Shape(p1, mrr, len(values["MRR"]) / len(lists), layer_tokens(plan) / len(lists))
+    return Shape(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
 
 
 def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
@@ -94,9 +89,10 @@ def main() -> None:
         first: Shape | None = None
         for keep in KEEPS:
             for alpha in DROPS:
-                shape = judged(keep, alpha, lists, work)
+                name = f"keep{keep}_drop{round(10 * alpha)}"
+                shape = judged(shaped(keep, alpha), work / "plan_shapes" / name, lists, work)
                 first = first or shape
-                result |= figures(f"keep{keep}_drop{round(10 * alpha)}", shape, first)
+                result |= figures(name, shape, first)
     finish("plan_shapes", result, options.save)
 
 

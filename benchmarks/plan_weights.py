@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.chain import layer_tokens
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.memory import RememberedEncoder, remember
@@ -26,6 +27,7 @@ from ranking.cascade.cascade import Cascade, fit_prior
 from ranking.entry import StageSettings
 from ranking.fusion import WeighedStage
 from ranking.fusion.fitting import fit, held_out
+from ranking.fusion.score_columns import RETRIEVED
 from ranking.fusion.weights import Fit, WeightsFile
 from ranking.plan import Stage, run_stages
 from schemas.ranked import Unit
@@ -34,10 +36,10 @@ SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample"
 NAMES = {
     "first": ("cosinet", "bm25", "dense", "log_rank"),
     "cascade": ("cosinet", "bm25", "dense"),
-    "last": ("cascade", "similarity", "cosinet", "bm25", "dense"),
+    "last": ("cascade", "peasi", "similarity", "cosinet", "bm25", "dense"),
     "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
 }
-"""Key of a stage → the scores that it weighs."""
+"""Key of a stage → the scores that it weighs, of those that its plan gives."""
 PLANS = ("job.toml", "full.toml")
 
 
@@ -51,6 +53,8 @@ class Fitting:
         self._gold = {each.asked.question_id: each.gold for each in lists}
         self._lists, self._done = [each.passages for each in lists], 0
         self._unit: Unit = "passage"
+        self.layer_tokens = 0
+        """Layers × tokens that the stages have spent which have run."""
 
     def files(self) -> Iterator[tuple[int, WeighedStage, Path]]:
         """The stages that name a file of weights: number, settings, file."""
@@ -74,15 +78,19 @@ class Fitting:
         """The tables of weights of stage `number`."""
         labels = self._labels(number)
         if not isinstance(stage, ExitStage):
-            return [fit(self._lists, labels, NAMES[stage.key])]
+            return [fit(self._lists, labels, self._names(stage))]
         cascade = self._loaded([stage.model_copy(update={"weights_file": None})])[0].reranker
         assert isinstance(cascade, Cascade)
-        return fit_prior(cascade, self._lists, labels, NAMES[stage.key], stage.drop)
+        return fit_prior(cascade, self._lists, labels, self._names(stage), stage.drop)
 
     def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
         """As `ranking.fusion.fitting.held_out`, for a blend that is stage `number`."""
         labels = self._labels(number)
-        return held_out(self._lists, labels, NAMES[stage.key])
+        return held_out(self._lists, labels, self._names(stage))
+
+    def _names(self, stage: StageSettings) -> list[str]:
+        stages = {each.key for each in self._plan.stages}
+        return [name for name in NAMES[stage.key] if name in RETRIEVED or name in stages]
 
     def _labels(self, number: int) -> list[list[int]]:
         """1 for each right candidate of the lists that come to stage `number`, else 0."""
@@ -99,6 +107,7 @@ class Fitting:
         for stage in self._loaded(self._plan.stages[:number])[self._done :]:
             self._lists = [outcome.kept for outcome in run_stages(self._lists, [stage], self._unit)]
             self._unit = stage.reranker.writes
+            self.layer_tokens += layer_tokens([stage])
         self._done = number
 
     def _loaded(self, stages: Sequence[StageSettings]) -> list[Stage]:
