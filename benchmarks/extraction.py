@@ -185,8 +185,8 @@ def strings_interval(a: Sequence[tuple[int, int, int]], b: Sequence[tuple[int, i
 
     def f1_of_draws(counts: Sequence[tuple[int, int, int]]) -> npt.NDArray[np.float64]:
         right, wrong, wanted = np.array(counts).T[:, drawn].sum(axis=2)
-        f1: npt.NDArray[np.float64] = 2 * right / np.maximum(1, right + wrong + wanted)
-        return f1
+        of_draws: npt.NDArray[np.float64] = 2 * right / np.maximum(1, right + wrong + wanted)
+        return of_draws
 
     low, high = np.percentile(f1_of_draws(b) - f1_of_draws(a), (2.5, 97.5))
     return float(low), float(high)

