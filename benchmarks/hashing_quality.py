@@ -4,13 +4,14 @@ WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools o
 paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that chooses the checkpoint is of DEV_QUESTIONS
 dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
 from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
-and deviation over seeds; `has` is measured on its bits. `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions: what
+and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (of insuranceQA MRR's),
+of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike.
+`squad` is HAS alone on SQuAD-sent, QUESTIONS test questions: what
 `chain --hashing` takes, of a licence that allows to hand it on. With --lists, the folder of `train_lists`, it learns from
 L-train too, with wrong answers of all questions: random ones (`lists_random`) and hard ones (`lists_hard`), measured on
 SQuAD-sent. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
 
-`wikiqa_map_has_beta_B` and `.._delta_eN` are the paper's Figures 2 and 3: `has` on WikiQA with another β, or with δ = 10^-N
-(`delta_0`: none), over the same seeds.
+The paper's Figures 2 and 3, other values of β and δ, are `benchmarks.hashing_sweeps`.
 
 The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new attention learns
 ATTENTION_RATE times as fast. Nothing that is learnt from tells an answer of a test question (`question_sets/learnable.py`).
@@ -33,6 +34,7 @@ import torch
 
 from benchmarks import trainings
 from benchmarks.cascade_quality import some
+from benchmarks.exit_rows import Row, compared, figures, values
 from benchmarks.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from benchmarks.question_sets.learnable import answered, learnable
 from benchmarks.smoke_data import small_encoder
@@ -41,18 +43,16 @@ from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
 from pipelines.steps.models import device_of
 from pipelines.train.train import run
-from ranking.evaluation.metrics import Judged, measure
+from ranking.evaluation.metrics import Floats
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
 from schemas.labels import LabelledCandidate
 
 VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
+PAIRS = (("has", "attention"), ("has", "pooling"), ("attention", "pooling"))
 ENCODER = DEFAULT
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
 BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
-BETAS = {"beta_1": 1.0, "beta_2": 2.0, "beta_10": 10.0, "beta_20": 20.0}
-DELTAS = {"delta_0": 0.0, "delta_e7": 1e-7, "delta_e5": 1e-5, "delta_e4": 1e-4}
-"""The points of Figures 2 and 3 beside β = BETA, δ = DELTA."""
 QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
 PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
@@ -104,24 +104,21 @@ def from_lists(folder: Path) -> dict[str, Set]:
 
 
 class Run(NamedTuple):
-    """A training; `point` is one of BETAS or DELTAS, '' where both are as they are by default."""
-
     data: str
     variant: str
     seed: int
-    point: str = ""
+    beta: float = BETA
+    delta: float = DELTA
 
     @property
-    def row(self) -> str:
-        """The model as keys name it."""
-        return f"{self.variant}_{self.point}" if self.point else self.variant
+    def name(self) -> str:
+        """Of the training's folder."""
+        settings = "" if (self.beta, self.delta) == (BETA, DELTA) else f"-{self.beta:g}-{self.delta:g}"
+        return f"{self.data}-{self.variant}-{self.seed}{settings}"
 
 
 def runs() -> Iterator[Run]:
-    yield from (
-        Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants
-    )
-    yield from (Run("wikiqa", "has", seed, point) for seed in range(SETS["wikiqa"].seeds) for point in (*BETAS, *DELTAS))
+    return (Run(name, variant, seed) for name, each in SETS.items() for seed in range(each.seeds) for variant in each.variants)
 
 
 def prepare(data: Path, work: Path) -> None:
@@ -150,8 +147,8 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
         "variant": wanted.variant,
         "encoder": ENCODER,
         "attention": ATTENTION,
-        "beta": BETAS.get(wanted.point, BETA),
-        "delta": DELTAS.get(wanted.point, DELTA),
+        "beta": wanted.beta,
+        "delta": wanted.delta,
         "limit": ANSWER_TOKENS,
         "among": settings.among,
         "negatives": settings.negatives,
@@ -178,33 +175,42 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
     )
 
 
-def one(data: Path, work: Path, wanted: Run) -> tuple[dict[str, float], str]:
-    """Train and measure, or what of it is still to be done: metric → percent, and a line for people."""
-    folder = work / "-".join(map(str, (wanted.data, wanted.row, wanted.seed)))
-    began = time.perf_counter()
+def one(data: Path, work: Path, wanted: Run) -> Row:
+    """Train and measure, or what of it is still to be done."""
+    folder, began = work / wanted.name, time.perf_counter()
     *_, line = run(training(data, work, wanted), folder)
-    file, seconds = folder / "measured.json", time.perf_counter() - began
+    file, spent = folder / "measured.json", time.perf_counter() - began
     kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if kept.pop("revision", None) != revision():
-        kept = measured(data, folder, wanted)
+        kept = {name: each.tolist() for name, each in measured(data, folder, wanted).items()}
         file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
-    return kept, f"{line} ({seconds:,.0f} s)"
+    row = Row({name: np.array(each) for name, each in kept.items()})
+    shown = ", ".join(f"{name} {100 * each.mean():.2f}" for name, each in row.values.items())
+    say(f"{wanted.name}: {line} ({spent:,.0f} s); test {shown}")
+    return row
 
 
-def measured(data: Path, folder: Path, wanted: Run) -> dict[str, float]:
-    """Metric → percent on the test set. The lists go in together: an answer that is in many pools is encoded once."""
+def measured(data: Path, folder: Path, wanted: Run) -> dict[str, Floats]:
+    """Metric as keys name it → its value of each question of the test set. The lists go in together: an answer that is in many
+    pools is encoded once."""
     settings = SETS[wanted.data]
     asked = list(by_question(read_dataset(data / settings.test)))
     asked = asked if settings.questions is None else some(asked, settings.questions)
     questions = [rows for rows in asked if any(row.label for row in rows)]
     reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
-    lists = []
+    scores: list[float] = []
     for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
-        scores = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
-        lists.append(([scores[row.candidate_id] for row in rows], [row.label for row in rows]))
-    judged = Judged.of(lists)
-    kept = judged.kept("answerable")
-    return {metric: 100 * float(values.expected[kept].mean()) for metric, values in measure(judged, settings.metrics).items()}
+        known = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
+        scores += [known[row.candidate_id] for row in rows]
+    question = np.repeat(np.arange(len(questions)), [len(rows) for rows in questions])
+    label = np.array([row.label for rows in questions for row in rows], np.int64)
+    of_metric = values(question, label, np.array(scores))
+    return {name: of_metric[name] for name in map(key_of, settings.metrics)}
+
+
+def key_of(metric: str) -> str:
+    """A metric as keys name it."""
+    return metric.lower().replace("@", "")
 
 
 def main() -> None:
@@ -217,7 +223,7 @@ def main() -> None:
         SETS.update(from_lists(options.lists))
     if options.smoke:
         few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
-        shrink(globals(), ENCODER=small_encoder(), SETS=few, BETAS={"beta_1": 1.0}, DELTAS={"delta_0": 0.0})
+        shrink(globals(), ENCODER=small_encoder(), SETS=few)
     torch.set_num_threads(1)
     with work_folder(options, "hashing_quality") as work:
         result = trained_and_measured(options.data.resolve(), work)
@@ -226,19 +232,16 @@ def main() -> None:
 
 def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
     prepare(data, work)
-    figures: dict[tuple[str, str], list[dict[str, float]]] = {}
+    rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
     for each in runs():
-        measured_values, line = one(data, work, each)
-        shown = ", ".join(f"{name} {value:.2f}" for name, value in measured_values.items())
-        say(f"{each.data} {each.row} {each.seed}: {line}; test {shown}")
-        figures.setdefault((each.data, each.row), []).append(measured_values)
+        rows[each.data].setdefault(each.variant, []).append(one(data, work, each))
     result: dict[str, float | int | str] = {}
-    for (name, variant), over_seeds in figures.items():
-        for metric in SETS[name].metrics:
-            numbers, key = [values[metric] for values in over_seeds], f"{name}_{metric.lower().replace('@', '')}_{variant}"
-            result[key] = float(np.mean(numbers))
-            if len(numbers) > 1:
-                result[f"{key}_deviation"] = float(np.std(numbers, ddof=1))
+    for name, of_set in rows.items():
+        for variant, seeds in of_set.items():
+            result |= figures(name, variant, seeds)
+        for variant, over in PAIRS:
+            if variant in of_set and over in of_set:
+                result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[-1 if name == "insuranceqa" else 0]))
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
