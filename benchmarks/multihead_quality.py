@@ -7,9 +7,9 @@ without a teacher, and `mhs_single`, all with the best one (Table 3); `mhs_b4` a
 `ct`, a cascade, and `ct_mhs`, which begins with it: exits in the body, three heads after it; `.._a3` lets α = .3 leave at each
 exit, and `cost_..` is layers × candidates relative to 6 layers.
 
-α and τ are those of the paper's grid that are best on WikiQA's dev set, with the first seed, for `mhs` (`alpha`, `tau`), and
-apart for the student of the teacher that is best on dev, `kd_single` (`single_alpha`, `single_tau`), so that neither has the
-other's. The other students have those of `mhs`.
+α and τ are values of the paper's grid that are best on WikiQA's dev set, with the first seed: τ first, with α = .5, and then
+α with that τ. They are searched for `mhs` (`alpha`, `tau`), and apart for the student of the teacher that is best on dev,
+`kd_single` (`single_alpha`, `single_tau`), so that neither has the other's. The other students have those of `mhs`.
 
 Ensembles, weights tuned on WikiQA's dev set: `ensemble_teachers`; `ensemble_hydra`; `ensemble`, of the students that have one
 teacher each (row 12 of Table 2).
@@ -19,12 +19,14 @@ students are means over SEEDS, with `.._deviation`. `wikiqa_mhs_over_<model>_dif
 the seeds, with its 95 % interval (`_low`, `_high`) and `_p`. `agreement_<i>_<teacher>` is Fig. 3, head i of the first seed's
 `mhs` with each teacher, left out of a head that answers no question rightly.
 
-Trainings stand in --work, one folder each; what is complete is not repeated, what was stopped goes on.
+Trainings stand in --work, one folder each; what is complete is not repeated, what was stopped goes on. --processes of them
+run at a time, each on one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,21 @@ import torch
 
 from benchmarks import cascade_trainings, hashing_quality, multihead_trainings
 from benchmarks.exit_rows import Row, compared, figures, values
-from benchmarks.harness import arguments, finish, say, shrink, trained_by, work_folder
-from benchmarks.multihead_trainings import FIRST, HYDRA, TEACHERS, Lesson, alone, logits, parts, scores, student, train
+from benchmarks.harness import arguments, finish, processes, shrink, tell, trained_by, work_folder
+from benchmarks.multihead_trainings import (
+    AFTER_CT,
+    FIRST,
+    HYDRA,
+    TEACHERS,
+    Lesson,
+    Training,
+    alone,
+    logits,
+    parts,
+    scores,
+    student,
+    train,
+)
 from benchmarks.question_sets.learnable import answered
 from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import find_model
@@ -50,6 +65,8 @@ from ranking.registry import load_reranker
 from ranking.training.state import finished
 
 DROP = 0.3
+ALPHA = 0.5
+"""What the labels weigh while τ is searched."""
 STRATEGIES = ("kd_sum", "kd_rr", "mhs", "hydra")
 
 
@@ -105,12 +122,20 @@ class Models:
             known = [{c.candidate_id: c.score for c in each.candidates} for each in ranked]
             yield np.array([of_list[r.candidate_id] for rows, of_list in zip(self.test, known, strict=True) for r in rows])
 
-    def best_lesson(self, name: str) -> Lesson:
-        """Of the grid the cell whose student, of the first seed, is best on dev; the first of equals."""
-        cells = [Lesson(alpha, tau) for alpha in multihead_trainings.ALPHAS for tau in multihead_trainings.TAUS]
-        for cell in cells:
-            say(train(self.work, student(name, FIRST, cell)))
-        return max(cells, key=lambda cell: dev_score(self.work / student(name, FIRST, cell).name))
+
+def best_lessons(work: Path, pool: Executor, students: Sequence[str]) -> dict[str, Lesson]:
+    """For each student, of the first seed, the τ that is best on dev with α = ALPHA, then the α that is best with this τ; the
+    first of equals."""
+    best = {name: Lesson(ALPHA, 1.0) for name in students}
+    for key, grid in (("tau", multihead_trainings.TAUS), ("alpha", multihead_trainings.ALPHAS)):
+        tried = {name: [lesson._replace(**{key: value}) for value in grid] for name, lesson in best.items()}
+        tell(pool.submit(train, work, student(name, FIRST, each)) for name, lessons in tried.items() for each in lessons)
+        best = {name: best_on_dev(work, name, lessons) for name, lessons in tried.items()}
+    return best
+
+
+def best_on_dev(work: Path, name: str, lessons: Sequence[Lesson]) -> Lesson:
+    return max(lessons, key=lambda each: dev_score(work / student(name, FIRST, each).name))
 
 
 def dev_score(folder: Path) -> float:
@@ -119,26 +144,27 @@ def dev_score(folder: Path) -> float:
     return history.best.dev
 
 
-def trained_and_measured(data: Path, work: Path) -> dict[str, Any]:
+def trained_and_measured(data: Path, work: Path, pool: Executor) -> dict[str, Any]:
     """Everything is trained in order of what begins with what."""
-    multihead_trainings.train_teachers(data, work)
+    multihead_trainings.train_teachers(data, work, pool)
     multihead_trainings.write_table(work)
     models = Models(data, work)
     best = max(TEACHERS, key=lambda name: dev_score(multihead_trainings.folder_of(work, name)))
-    lesson, of_single = models.best_lesson("mhs"), models.best_lesson(f"kd_{best}")
+    lesson, of_single = best_lessons(work, pool, ("mhs", f"kd_{best}")).values()
     result: dict[str, Any] = {"seeds": len(multihead_trainings.SEEDS), "best_teacher": best, "alpha": lesson.alpha}
     result |= {"tau": lesson.tau, "single_alpha": of_single.alpha, "single_tau": of_single.tau}
+    students = {seed: students_of(seed, lesson, best, of_single) for seed in multihead_trainings.SEEDS}
+    others = list(parts(lesson, best))
+    tell(pool.submit(train, work, each) for of_seed in students.values() for each in of_seed.values())
+    tell(pool.submit(train, work, each) for each in others if each.name != AFTER_CT)
+    tell(pool.submit(train, work, each) for each in others if each.name == AFTER_CT)
     rows: dict[str, list[Row]] = {name: [models.row(models.scores(name))] for name in multihead_trainings.ALL}
     members: dict[str, list[tuple[str, ...]]] = {"ensemble_teachers": [TEACHERS], "ensemble_hydra": [HYDRA], "ensemble": []}
-    for seed in multihead_trainings.SEEDS:
-        students = {"alone": alone(seed)} | {name: student(name, seed, lesson) for name in STRATEGIES}
-        students |= {f"kd_{name}": student(f"kd_{name}", seed, of_single if name == best else lesson) for name in TEACHERS}
-        for name, training in students.items():
-            say(train(work, training))
+    for of_seed in students.values():
+        for name, training in of_seed.items():
             rows.setdefault(name, []).append(models.row(models.scores(training.name)))
-        members["ensemble"].append(tuple(students[f"kd_{name}"].name for name in TEACHERS))
-    for training in parts(lesson, best):
-        say(train(work, training))
+        members["ensemble"].append(tuple(of_seed[f"kd_{name}"].name for name in TEACHERS))
+    for training in others:
         name, _, _ = training.name.partition("-")
         rows[name] = [models.pruned(training.name, 0.0)]
         if name.startswith("ct"):
@@ -160,17 +186,24 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, Any]:
     return result
 
 
+def students_of(seed: int, lesson: Lesson, best: str, of_single: Lesson) -> dict[str, Training]:
+    """Key → training: the students that each seed has."""
+    students = {"alone": alone(seed)} | {name: student(name, seed, lesson) for name in STRATEGIES}
+    return students | {f"kd_{name}": student(f"kd_{name}", seed, of_single if name == best else lesson) for name in TEACHERS}
+
+
 def main() -> None:
     paths = {"work": "folder of the trainings, which stay; out/multihead_quality"}
-    options = arguments("multihead_quality", __doc__ or "", paths=paths)
+    numbers = {"processes": "trainings at a time; 1"}
+    options = arguments("multihead_quality", __doc__ or "", paths=paths, numbers=numbers)
     if options.smoke:
         few = {"SEEDS": (FIRST,), "ALPHAS": (0.5,), "TAUS": (1.0, 3.0), "HEAD_LAYERS": (2,), "EPOCHS": 1}
         shrink(vars(multihead_trainings), **few)
         shrink(vars(cascade_trainings), ENCODER=small_encoder(), ADAPT_EPOCHS=1)
         shrink(vars(hashing_quality), ENCODER=small_encoder())
     torch.set_num_threads(1)
-    with work_folder(options, "multihead_quality") as work:
-        result = trained_and_measured(options.data.resolve(), work)
+    with work_folder(options, "multihead_quality") as work, processes(int(options.processes or 1), options.smoke) as pool:
+        result = trained_and_measured(options.data.resolve(), work, pool)
         result["trained_by"] = trained_by(work)
     finish("multihead_quality", result, options.save)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 
 from benchmarks import cascade_trainings, hashing_quality
 from benchmarks.cascade_trainings import DEPTH, EXITS, SETS
-from benchmarks.harness import say
+from benchmarks.harness import tell
 from benchmarks.question_sets.learnable import Questions, answered
 from indexing.shards.dense import find_model
 from pipelines.config.training_file import TrainJob
@@ -43,6 +45,8 @@ HEAD_LAYERS = (2, 3)
 TEACHERS, HYDRA = ("cross", "has", "birnn"), ("cross", "cross1", "cross2")
 ALL = tuple(dict.fromkeys((*TEACHERS, *HYDRA)))
 TRANSFER, TABLE = f"mt{DEPTH}-transfer", "teachers.parquet"
+AFTER_CT = f"ct_mhs-{FIRST}"
+"""The one training of `parts` that begins with another one."""
 
 
 class Lesson(NamedTuple):
@@ -74,21 +78,28 @@ def folder_of(work: Path, teacher: str) -> Path:
     return work / teacher
 
 
-def train_teachers(data: Path, work: Path) -> None:
+def train_teachers(data: Path, work: Path, pool: Executor) -> None:
     cascade_trainings.prepare(data, work)
     transfer = next(each for each in cascade_trainings.transfers() if each.name == TRANSFER)
-    say(cascade_trainings.train(work, transfer))
-    for seed in range(len(HYDRA)):
-        adapt = next(each for each in cascade_trainings.adapts(seed) if each.begins == TRANSFER)
-        say(cascade_trainings.train(work, adapt))
-    hashing = hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST))
+    adapts = [each for seed in range(len(HYDRA)) for each in cascade_trainings.adapts(seed) if each.begins == TRANSFER]
+    adapts = [each for each in adapts if each.section["reranker"] == "pointwise"]
+    others = [pool.submit(train_other, data, work, name) for name in TEACHERS if not name.startswith("cross")]
+    tell([pool.submit(cascade_trainings.train, work, transfer), *others])
+    tell(pool.submit(cascade_trainings.train, work, each) for each in adapts)
+
+
+def train_other(data: Path, work: Path, teacher: str) -> str:
+    """HAS or Cosinet BiRNN."""
+    torch.set_num_threads(1)
+    if teacher == "has":
+        *_, last = run(hashing_quality.training(data, work, hashing_quality.Run("wikiqa", "has", FIRST)), work / teacher)
+        return f"{teacher}: {last}"
     vocabulary = [str(work / "wikiqa-dev.parquet"), str(data / "wikiqa/wikiqa-test.parquet")]
     section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
     recipe = {"epochs": 3, "batch": 4, "precision": "bf16"}
     cosinet = TrainJob.model_validate({"model": section, "data": data_of(work), "train": recipe})
-    for name, job in (("has", hashing), ("birnn", cosinet)):
-        *_, last = run(job, work / name)
-        say(f"{name}: {last}")
+    *_, last = run(cosinet, work / teacher)
+    return f"{teacher}: {last}"
 
 
 def scores(checkpoint: Path, lists: Questions) -> Floats:
@@ -134,6 +145,7 @@ def training(work: Path, wanted: Training) -> TrainJob:
 
 
 def train(work: Path, wanted: Training) -> str:
+    torch.set_num_threads(1)
     *_, last = run(training(work, wanted), work / wanted.name)
     return f"{wanted.name}: {last}"
 
@@ -162,4 +174,4 @@ def parts(lesson: Lesson, best: str) -> Iterator[Training]:
     for layers in HEAD_LAYERS:
         yield Training(f"mhs_b{DEPTH - layers}-0", heads | {"head_layers": layers}, distil=taught)
     yield Training("ct-0", {"reranker": "cascade", "exits": list(EXITS), "sampling": "all"})
-    yield Training("ct_mhs-0", heads | {"encoder": "ct-0"}, distil=taught)
+    yield Training(AFTER_CT, heads | {"encoder": "ct-0"}, distil=taught)
