@@ -4,7 +4,7 @@ WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools o
 paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that chooses the checkpoint is of DEV_QUESTIONS
 dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
 from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
-and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (of insuranceQA MRR's),
+and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's),
 of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike.
 `squad` is HAS alone on SQuAD-sent, QUESTIONS test questions: what
 `chain --hashing` takes, of a licence that allows to hand it on. With --lists, the folder of `train_lists`, it learns from
@@ -241,7 +241,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
             result |= figures(name, variant, seeds)
         for variant, over in PAIRS:
             if variant in of_set and over in of_set:
-                result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[-1 if name == "insuranceqa" else 0]))
+                result |= compared(name, variant, over, of_set, key_of(SETS[name].metrics[0]))
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"
         say(f"WikiQA {variant:<10} MAP / MRR {ours}; the paper, BERT-base, {map_} / {mrr}")
