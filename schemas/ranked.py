@@ -6,7 +6,7 @@ that retrieval found, so the passage around a sentence, its page and its ranks i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,6 +135,12 @@ class ScoredCandidate(Record):
     dense_score: float | None = column(pa.float64(), "Hit.dense_score")
     dense_rank: int | None = column(pa.int32(), "Hit.dense_rank")
     stages: tuple[StageScore, ...] = many(StageScore, "scores of the stages that scored this candidate, in plan order")
+
+
+def answer_unit(rows: Iterable[tuple[str, int | None]]) -> str:
+    """The unit in which a plan ends, from the unit and rank of its candidates: that of a kept one. Only a plan that extracts
+    sentences can keep none of a question."""
+    return next((unit for unit, rank in rows if rank is not None), "sentence")
 
 
 @record

@@ -32,7 +32,7 @@ from ranking.fusion.weights import FOLDS, PENALTY, Figure, Fit, WeightsFile
 from ranking.registry import find, no_encoder
 from ranking.reranker import Resources
 from schemas.corpus import Passage, Question
-from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
+from schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, answer_unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def _lists(folder: Folder[ScoredCandidate], stages: Sequence[str]) -> tuple[list
     lists, left_out = [], 0
     for _, group in groupby(folder.read(), key=lambda row: row.question_id):
         rows = list(group)
-        unit = next((row.unit for row in rows if row.rank is not None), rows[0].unit)
+        unit = answer_unit((row.unit, row.rank) for row in rows)
         of_unit = [row for row in rows if row.unit == unit]
         scored = [row for row in of_unit if {score.stage for score in row.stages if score.rank is not None}.issuperset(stages)]
         left_out += len(of_unit) - len(scored)

@@ -12,7 +12,7 @@ from pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from pipelines.evaluate.candidate_values import CandidateValues, SureValue, Value, number_of, read_parquet
 from pipelines.execution.parquet_folder import Folder, read_batches
 from pipelines.inputs.text_lines import lines
-from schemas.ranked import ScoredCandidate
+from schemas.ranked import ScoredCandidate, answer_unit
 
 FINAL = "final"
 
@@ -69,10 +69,11 @@ def _list_scores(rows: Sequence[Mapping[str, Any]], by: str, stages: set[str]) -
     """(row number, score, confidence) of one question's rows, which are the kept ones best first, then the departed ones, the
     last to leave first. Stages that are met are added to `stages`.
 
-    All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its answers. The
-    confidence of a place in the final order is its last stage's score, and None for departed ones; of a position, retrieval's.
+    All are of one unit, that in which the plan ends: passages that left a plan of sentences are not among its answers, even
+    where it has kept no sentence. The confidence of a place in the final order is its last stage's score, and None for
+    departed ones; of a position, retrieval's.
     """
-    unit = next((row["unit"] for row in rows if row["rank"] is not None), rows[0]["unit"])
+    unit = answer_unit((row["unit"], row["rank"]) for row in rows)
     for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == unit):
         if by in (FINAL, "position"):
             yield (n, float(-n), _last_score(row)) if by == FINAL else (n, float(-row["position"]), row["fused_score"])

@@ -29,7 +29,7 @@ from pipelines.report.pages.run_page import run_page
 from pipelines.report.scored_blocks import Block, blocks
 from pipelines.report.shown_questions import Choices, Reader
 from schemas.atomic_files import sha256, whole_text
-from schemas.ranked import ScoredCandidate
+from schemas.ranked import ScoredCandidate, answer_unit
 from schemas.storage.remote import as_path
 from schemas.storage.sealed_json import write_sealed
 
@@ -123,12 +123,11 @@ def own_labels(manifests: RunManifests) -> Path | None:
 
 
 def _answer_unit(manifests: RunManifests) -> str:
-    """'sentence' or 'passage': the first row of a list is of the unit in which it ends."""
+    """'sentence' or 'passage': that of the run's first kept candidate."""
     scored = manifests.of("scored")
-    for part in scored.parts if scored is not None else ():
-        for batch in read_batches(manifests.run / "scored", part, ["unit"], rows=1):
-            return str(batch.column(0)[0])
-    return "sentence"
+    parts = scored.parts if scored is not None else ()
+    batches = (batch for part in parts for batch in read_batches(manifests.run / "scored", part, ["unit", "rank"]))
+    return answer_unit((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
 
 
 def _name_of(labels: Path, run: Path) -> str:

@@ -93,7 +93,9 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
     ids = columns["question_id"]
     begins = np.concatenate([[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))])
     question = np.repeat(np.arange(len(begins)), np.diff([*begins, len(ids)]))
-    unit = columns["unit"].dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    is_sentence = pc.equal(columns["unit"], "sentence").to_numpy(zero_copy_only=False)
+    is_kept = columns["rank"].is_valid().to_numpy(zero_copy_only=False)  # a list's first row, where any is
+    ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_unit`
     score, stage_rank = _stage_columns(columns["stages"], stages)
     return Block(
         part=part,
@@ -102,7 +104,7 @@ def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -
         begins=np.concatenate([begins, [len(ids)]]).astype(np.int64),
         question=question.astype(np.int64),
         candidate_id=columns["candidate_id"],
-        is_answer_unit=np.asarray(unit == unit[begins][question]),
+        is_answer_unit=np.asarray(is_sentence == ends_in_sentences[question]),
         rank=_numbers(columns["rank"]),
         is_grouped=pc.equal(columns["fate"], "grouped").to_numpy(zero_copy_only=False),
         dropped_by=_stage_numbers(columns["dropped_by"], stages),

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from pipelines.config.outputs import RERANK
 from pipelines.errors import USAGE, JobError
 from pipelines.evaluate.scores import read_scores
 from pipelines.execution.parquet_folder import Folder
+from pipelines.report.scored_blocks import blocks
 from schemas.ranked import ScoredCandidate
+from tests.pipelines.report.written_run import commit, passage, write_run
 
 
 def test_a_scored_folder_is_in_the_plans_order_with_the_dropped_ones_after_the_kept(sample_run):
@@ -39,6 +43,19 @@ def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_pa
             key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
         }
         assert ids == passed
+
+
+def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp_path):
+    """A threshold may leave a question without an answer; its passages come first among the departed ones then."""
+    answered = write_run(tmp_path / "run", "Which ?", passage("It is this one"))
+    rows = list(Folder.open(answered / "scored", ScoredCandidate, "rerank").read())
+    (kept,) = rows
+    dropped = replace(kept, rank=None, fate="dropped", dropped_by="last")
+    rows = [replace(dropped, unit="passage", candidate_id="d#0"), dropped]
+    commit(tmp_path / "none", "rerank", RERANK, {"scored": rows}, {}, stages=[])
+    assert read_scores(tmp_path / "none" / "scored").candidate_id.to_pylist() == [kept.candidate_id]
+    (block,) = blocks(Folder.open(tmp_path / "none" / "scored", ScoredCandidate, "rerank"), ("first", "last"))
+    assert block.is_answer_unit.tolist() == [False, True]
 
 
 def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
