@@ -23,29 +23,31 @@ from schemas.atomic_files import write_text
 
 
 def side_by_side(scores: Path, stages: Sequence[str], labels: Path) -> tuple[Scored, int]:
-    """The labelled candidates that every stage has scored, and how many labelled ones are missing for that.
+    """The labelled candidates in the order of the scores, and how many of them not every stage has scored: theirs are NaN.
 
     Raises JobError: 2 where a stage is named twice, 65 where no candidate is left; else as `read_scores` and `read_labels` do.
     """
     if len(set(stages)) != len(stages):
         raise JobError(f"a stage is named twice: {', '.join(stages)}", USAGE)
     known = read_labels(labels).values
-    columns = []
+    columns: list[dict[tuple[str, str], float]] = []
     for stage in stages:
         rows = read_scores(scores, stage)
         pairs = zip(rows.question_id.to_pylist(), rows.candidate_id.to_pylist(), strict=True)
         columns.append(dict(zip(pairs, rows.value.tolist(), strict=True)))
-    ids = list(dict.fromkeys(zip(known.question_id.to_pylist(), known.candidate_id.to_pylist(), strict=True)))
-    label = dict(zip(ids, known.value.tolist(), strict=True)) if len(ids) == len(known) else {}
-    if not label:
-        raise JobError(f"{labels}: a candidate is labelled twice", BAD_DATA)
-    complete = [pair for pair in ids if all(pair in column for column in columns)]
-    if not complete:
+    label: dict[tuple[str, str], float] = {}
+    for *pair, value in zip(known.question_id.to_pylist(), known.candidate_id.to_pylist(), known.value.tolist(), strict=True):
+        if label.setdefault((pair[0], pair[1]), value) != value:
+            raise JobError(f"{labels}: candidate {pair[1]} of question {pair[0]} has two labels", BAD_DATA)
+    places = {pair: place for place, pair in enumerate(columns[0])}
+    ids = sorted(label, key=lambda pair: places.get(pair, len(places)))
+    values = np.array([[column.get(pair, np.nan) for column in columns] for pair in ids], np.float64)
+    missing = int(np.isnan(values).any(1).sum())
+    if missing == len(ids):
         raise JobError(f"{scores}: no candidate of {labels} has a score of all of {', '.join(stages)}", BAD_DATA)
     numbers: dict[str, int] = {}
-    question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in complete], np.int64)
-    values = np.array([[column[pair] for column in columns] for pair in complete], np.float64)
-    return Scored(question, np.array([label[pair] for pair in complete], np.int64), values), len(ids) - len(complete)
+    question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in ids], np.int64)
+    return Scored(question, np.array([label[pair] for pair in ids], np.int64), values), missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,9 @@ def tune_ensemble(
     if len(stages) < 2 or parts < 1:
         raise JobError(f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE)
     scored, missing = side_by_side(scores, stages, labels)
+    questions = scored.kept(protocol)
+    if not questions:
+        raise JobError(f"protocol {protocol} keeps none of the questions of {labels}", BAD_DATA)
     done = 0
 
     def tell() -> None:
@@ -113,7 +118,6 @@ def tune_ensemble(
                 raise JobError(f"{e}: --trials", USAGE) from e
     even = scored.value([1 / len(stages)] * len(stages), metric, protocol)
     alone = tuple(scored.value(row, metric, protocol) for row in np.eye(len(stages)).tolist())
-    questions = int(scored.question.max()) + 1
     return Ensemble(tuple(stages), metric, weights, value, even, alone, questions, missing)
 
 
@@ -171,5 +175,6 @@ def agree(scores: Path, labels: Path, heads: Sequence[str], teachers: Sequence[s
     stages = list(dict.fromkeys((*heads, *teachers)))
     scored, _ = side_by_side(scores, stages, labels)
     places = ([stages.index(name) for name in names] for names in (heads, teachers))
-    ours, theirs = (Scored(scored.question, scored.label, scored.scores[:, place]) for place in places)
+    complete = scored.complete()
+    ours, theirs = (Scored(complete.question, complete.label, complete.scores[:, place]) for place in places)
     return Agreement(tuple(heads), tuple(teachers), agreement(ours, theirs))

@@ -23,16 +23,28 @@ class Scored:
     """Number of the candidate's question, from 0."""
     label: Ints
     scores: Floats
-    """[candidates, models]"""
+    """[candidates, models]; NaN for a candidate that a model did not score; a combination that has the model does not
+    rank it."""
 
     def value(self, weights: Sequence[float], metric: str, protocol: Protocol) -> float:
         """The metric's mean of the combination Σ w_i s_i, exact under ties."""
-        questions = int(self.question.max()) + 1
-        judged = Judged(
-            questions, self.question, self.scores @ np.array(weights), self.label, np.ones(len(self.label), np.bool_)
-        )
+        weighed = np.array(weights)
+        ranked = np.asarray(~np.isnan(self.scores[:, weighed != 0]).any(1))
+        judged = self._judged(np.nan_to_num(self.scores) @ weighed, ranked)
         kept = judged.kept(protocol)
         return float(measure(judged, [metric])[metric].expected[kept].mean())
+
+    def kept(self, protocol: Protocol) -> int:
+        """How many questions count."""
+        return int(self._judged(np.zeros(len(self.label)), np.ones(len(self.label), np.bool_)).kept(protocol).sum())
+
+    def complete(self) -> Scored:
+        """The candidates that all models have scored."""
+        rows = ~np.isnan(self.scores).any(1)
+        return Scored(self.question[rows], self.label[rows], self.scores[rows])
+
+    def _judged(self, score: Floats, ranked: Bools) -> Judged:
+        return Judged(int(self.question.max(initial=-1)) + 1, self.question, score, self.label, ranked)
 
 
 def simplex(models: int, parts: int) -> list[tuple[float, ...]]:

@@ -76,6 +76,34 @@ def test_the_tuned_weights_are_what_evaluate_measures(work: Path) -> None:
     assert "6 questions, MAP in percent; 0 labelled candidates not scored by all" in said and f"--by {tuned.by!r}" in said
 
 
+def test_what_a_stage_has_not_scored_counts_as_not_ranked(work: Path, tmp_path: Path) -> None:
+    """As in `evaluate`: else the dev score would be that of the easy half."""
+    stages = [{"reranker": "overlap", "name": "all", "keep": 2}, {"reranker": "overlap", "name": "few"}]
+    write_candidates([work / "dev.parquet"], tmp_path / "run")
+    list(run_steps(Job.model_validate({"rerank": {"stages": stages}}), tmp_path / "run", ["rerank"], ()))
+    tuned = tune_ensemble(tmp_path / "run" / "scored", work / "dev.parquet", ["all", "few"], "MAP", "answerable", 2)
+    measured = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by=tuned.by, metrics=("MAP",)).means["MAP"][0]
+    assert tuned.missing == 18 and tuned.questions == 6 and tuned.value == pytest.approx(measured)
+    few = evaluate(str(tmp_path / "run" / "scored"), work / "dev.parquet", by="few", metrics=("MAP",)).means["MAP"][0]
+    assert tuned.alone[1] == pytest.approx(few) and few < tuned.alone[0]
+
+
+def test_labels_without_an_answer_are_refused(work: Path, tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("".join(f"q{n} 0 c{i} 0\n" for n in range(6) for i in range(5)))
+    with pytest.raises(JobError, match="protocol answerable keeps none of the questions") as e:
+        tune_ensemble(work / "run" / "scored", tmp_path / "qrels", ["h1", "h2"], "MAP", "answerable", 10)
+    assert e.value.code == BAD_DATA
+
+
+def test_two_labels_of_a_candidate_are_refused_and_one_given_twice_is_one(work: Path, tmp_path: Path) -> None:
+    same, other = tmp_path / "same", tmp_path / "other"
+    same.write_text("q0 0 c0 1\nq0 0 c1 0\nq0 0 c0 1\n")
+    other.write_text("q0 0 c0 1\nq0 0 c1 0\nq0 0 c0 0\n")
+    assert tune_ensemble(work / "run" / "scored", same, ["h1", "h2"], "MAP", "answerable", 10).questions == 1
+    with pytest.raises(JobError, match="c0 of question q0 has two labels"):
+        tune_ensemble(work / "run" / "scored", other, ["h1", "h2"], "MAP", "answerable", 10)
+
+
 def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table, labels = str(work / "run" / "scored"), str(work / "dev.parquet")
     calls = [
