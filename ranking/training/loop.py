@@ -62,7 +62,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a task is trained."""
+    """How a task is trained. Raises ValueError on an unknown metric."""
 
     epochs: int = 3
     learning_rate: float = 2e-4
@@ -84,6 +84,9 @@ class Recipe:
     metric: str = "MAP"
     protocol: measures.Protocol = "answerable"
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        measures.check_metric(self.metric)
 
     def steps(self, batches: int) -> int:
         """Steps of an epoch that has this number of batches."""
@@ -132,6 +135,12 @@ class Dev:
         dev._lists, dev._labels = list(lists), labels
         return dev
 
+    def check(self, protocol: measures.Protocol) -> None:
+        """Raises ValueError if the protocol keeps no question, so that there is no score."""
+        judged = measures.Judged.of([([0.0] * len(labels), list(labels.values())) for labels in self._labels])
+        if not judged.kept(protocol).any():
+            raise ValueError(f"protocol {protocol!r} keeps none of the {len(self._labels)} dev questions; give others as dev")
+
     def score(self, reranker: Ranks, metric: str, protocol: measures.Protocol) -> float:
         """The metric's mean under the protocol, exact under ties. Candidates that the reranker drops come last."""
         return self.scores(reranker, (metric,), protocol)[metric]
@@ -160,12 +169,13 @@ def train(
 ) -> History:
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
-    `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so that
-    people can be told what differs. `report` is called after each step
-    and each evaluation. Of several `processes` the first alone evaluates and writes; all need to see the folder. Raises
-    ValueError if the folder holds another training, or the loss is no number (with the step); ScoreNotFinite if a dev score is
-    none (with the step, the question and the candidate).
+    `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so
+    that people can be told what differs. `report` is called after each step and each evaluation. Of several `processes` the
+    first alone evaluates and writes; all need to see the folder. Raises ValueError if the folder holds another training, no
+    dev score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none (with the
+    step, the question and the candidate).
     """
+    dev.check(recipe.protocol)
     torch.manual_seed(recipe.seed)
     of_epoch, device = recipe.steps(task.steps), next(task.model.parameters()).device
     total = of_epoch * recipe.epochs

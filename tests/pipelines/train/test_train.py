@@ -181,6 +181,7 @@ def test_a_checkpoint_without_vectors_makes_them_again_from_their_transformer(fo
         ("model.form='gru'", SETTINGS, "model.form: Input should be 'pointwise', 'list'"),
         ("model.fliters=3", SETTINGS, "unknown key model.fliters; did you mean 'filters'?"),
         ("model.vectors='source'", SETTINGS, "vectors.txt is a file of vectors, which must be stored"),
+        ("train.metric='map'", SETTINGS, "unknown metric 'map'"),
         ("train.learning_rate=1e30", 65, "the loss is"),
     ],
 )

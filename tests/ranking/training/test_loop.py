@@ -160,6 +160,17 @@ def test_a_state_of_another_training_is_refused(tmp_path):
         train(task(), Dev(QUESTIONS), RECIPE, tmp_path, "g")
 
 
+@pytest.mark.parametrize(
+    ("label", "metric", "says"), [(0, "MRR", "'answerable' keeps none of the 4 dev questions"), (1, "mrr", "unknown metric")]
+)
+def test_a_dev_score_that_cannot_be_is_refused_before_the_first_step(tmp_path, label, metric, says):
+    questions = [[replace(row, label=row.label * label) for row in rows] for rows in QUESTIONS]
+    steps: list[Progress] = []
+    with pytest.raises(ValueError, match=says):
+        train(task(), Dev(questions), replace(RECIPE, metric=metric), tmp_path, "f", steps.append)
+    assert not steps
+
+
 def test_a_loss_that_is_no_number_is_an_error_with_its_step(tmp_path):
     with pytest.raises(ValueError, match="step 2: the loss is nan; try a lower learning_rate"):
         train(task(poison_at=3), Dev(QUESTIONS), RECIPE, tmp_path, "f")
