@@ -93,7 +93,7 @@ class Cascade:
         dropped = np.flatnonzero(passed.exits < last)
         exits = passed.exits[dropped]
         scores = passed.scores[dropped, exits - 1]
-        first_to_leave = np.lexsort((-dropped, scores, exits)).tolist()
+        first_to_leave = np.lexsort((-dropped, np.array(rounded(scores)), exits)).tolist()
         left = tuple(left_at(ranked.candidates[dropped[n]], scores[n], self.name, int(exits[n])) for n in first_to_leave)
         return replace(order_by(survivors, passed.scores[kept, -1], self.name, last if last > 1 else None), left=left)
 
@@ -177,7 +177,12 @@ def exit_settings(resources: Resources, exits: int) -> tuple[Sequence[float], st
 
 
 def alpha_per_exit(drop: Sequence[float], exits: int) -> Sequence[float]:
-    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of them."""
+    """The α of each exit but the last, of which there are `exits`; a single α in `drop` holds for all of them.
+
+    Raises ValueError if candidates would have to leave a model that has no exit but the last.
+    """
+    if not exits and any(drop):
+        raise ValueError(f"`drop` = {list(drop)}, and the model has no exit where candidates could leave; leave `drop` out")
     return tuple(drop) * exits if len(drop) == 1 else drop
 
 

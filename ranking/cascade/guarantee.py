@@ -58,7 +58,9 @@ class Guaranteed:
             seen = f"{self.lost} of {self.questions} held-back questions lost, p = {self.p:.2g}"
             return f"{bound} with confidence {1 - self.epsilon:g} ({seen})"
         needed = questions_needed(self.delta, self.epsilon)
-        if self.questions < needed:
+        if not self.lined_up:
+            why = "no schedule drops anything"
+        elif self.questions < needed:
             why = f"{self.questions} answerable questions are held back and {needed} needed"
         else:
             why = f"the safest schedule that drops something failed on {self.questions} held-back questions"

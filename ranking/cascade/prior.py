@@ -34,8 +34,10 @@ class Prior:
 
         A score that only some tables name has no weight in the others. Raises ValueError for another number of tables.
         """
-        if not tables or not exits:
+        if not tables:
             return None
+        if not exits:
+            raise ValueError("`weights` for exits, and the model has no exit but the last; leave `weights` out")
         if len(tables) not in (1, exits):
             raise ValueError(f"weights for {len(tables)} exits; give one table for all, or one for each but the last: {exits}")
         names = sorted({EXIT, *(name for table in tables for name in table)})

@@ -19,7 +19,7 @@ from ranking.cascade.cascade_model import load
 from ranking.cascade.schedule import check
 from ranking.checkpoint import CONFIG
 from ranking.context import Reading
-from ranking.reranker import Resources, left_at, order_by
+from ranking.reranker import Resources, left_at, order_by, rounded
 from schemas.model_files import SUMS
 from schemas.ranked import Candidate, RankedList, Unit
 
@@ -68,7 +68,7 @@ class Sequential:
                 size = len(ranked.candidates)
                 stay = survivors(np.zeros(size, np.int64), scores[n], np.arange(size), alpha)
                 leaving = np.flatnonzero(~stay)
-                for i in leaving[np.lexsort((-leaving, scores[n][leaving]))].tolist():
+                for i in leaving[np.lexsort((-leaving, np.array(rounded(scores[n][leaving]))))].tolist():
                     left[n].append(left_at(ranked.candidates[i], scores[n][i], self.name, number))
                 remaining[n] = RankedList(ranked.question, tuple(compress(ranked.candidates, stay)))
         last = len(self._rankers) if len(self._rankers) > 1 else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
 from ranking.cascade import cascade
-from ranking.cascade.cascade import Cascade, survivors
+from ranking.cascade.cascade import Cascade, alpha_per_exit, survivors
 from ranking.cascade.cascade_model import CascadeModel, load, save
 from ranking.cascade.exits import ExitScores
 from ranking.cascade.pointwise import Pointwise
@@ -279,6 +280,29 @@ def test_drops_and_exits_that_do_not_fit_are_refused() -> None:
         CascadeModel(LayeredEncoder(SHAPE), (2, 1, 4))
     with pytest.raises(ValueError, match="4 layers"):
         CascadeModel(LayeredEncoder(SHAPE), (1, 2))
+
+
+def test_drops_and_weights_for_a_model_without_exits_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"`drop` = .*has no exit where candidates could leave"):
+        alpha_per_exit([0.3], 0)
+    assert not any((*alpha_per_exit([0.0], 0), *alpha_per_exit([], 0)))
+    with pytest.raises(ValueError, match="`weights` for exits, and the model has no exit but the last"):
+        Cascade(model((4,)), tokeniser(), (), weights=WEIGHTS[:1])
+
+
+def test_noise_below_the_last_digit_does_not_order_those_that_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal scores, the later one of the list leaves first."""
+    exact = Cascade._scored
+
+    def noisy(self: Cascade, came: Sequence[RankedList], drops: Sequence[float]) -> Iterator[Any]:
+        for passed in exact(self, came, drops):
+            noise = 1e-9 * np.arange(len(passed.exits), dtype=np.float64)[:, None]
+            yield passed._replace(scores=np.broadcast_to(noise, passed.scores.shape))
+
+    monkeypatch.setattr(Cascade, "_scored", noisy)
+    ranked = Cascade(model(), tokeniser(), (0.5, 0.5)).rerank(lists(20))[0]
+    places = [candidate.position for candidate in ranked.left if candidate.stages[-1].exit == 1]
+    assert len(places) > 3 and places == sorted(places, reverse=True)
 
 
 def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -112,6 +113,7 @@ def test_where_every_schedule_fails_nothing_is_dropped() -> None:
     plan = guarantee(drawn(np.random.default_rng(10), 400), [(0.8, 0.6), (0.8, 0.8)], 0.02, 0.05)
     assert plan.schedule == (0.0, 0.0) and plan.rejected == 0
     assert "the safest schedule that drops something failed on" in plan.statement()
+    assert "no schedule drops anything; nothing is dropped" in replace(plan, lined_up=0).statement()
 
 
 def test_a_guarantee_is_stated_with_its_evidence() -> None:
