@@ -79,10 +79,13 @@ def column(ranked: RankedList, name: str) -> Floats:
     """[candidates]: the scores of that name, rounded as those that order a list.
 
     A candidate that an index did not return takes the lowest score of that index in the list, and 0 if no candidate has one:
-    it is then like the worst that was returned, and no worse. Raises ValueError for a candidate without a stage's score.
+    it is then like the worst that was returned, and no worse. Where a data set says how its candidates were retrieved, it is
+    what the set says. Raises ValueError for a candidate without a stage's score.
     """
     if name in RETRIEVAL:
-        scores = [RETRIEVAL[name](candidate.hit) for candidate in ranked.candidates]
+        said = [getattr(candidate.retrieval, name, None) for candidate in ranked.candidates]
+        hits = (RETRIEVAL[name](candidate.hit) for candidate in ranked.candidates)
+        scores = said if any(score is not None for score in said) else list(hits)
         lowest = min((score for score in scores if score is not None), default=0.0)
         return np.array(rounded(lowest if score is None else score for score in scores), np.float64)
     return np.array(rounded(_stage_score(ranked, candidate, name) for candidate in ranked.candidates), np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from ranking.fusion.score_columns import EXIT, RETRIEVAL, WeightedSum, column, known_names, standardised
 from schemas.corpus import Passage, Question
-from schemas.ranked import Candidate, Hit, RankedList, StageScore
+from schemas.ranked import Candidate, Hit, RankedList, Retrieval, StageScore
 
 QUESTION = Question("q1", "Which?")
 Indexes = tuple[float | None, float | None]
@@ -40,6 +41,19 @@ def test_what_an_index_did_not_return_is_like_the_worst_that_it_did() -> None:
     ranked = listed((3.0, None), (None, None), (1.5, None))
     assert column(ranked, "bm25").tolist() == [3.0, 1.5, 1.5]
     assert column(ranked, "dense").tolist() == [0.0] * 3
+
+
+def test_a_data_set_s_candidates_have_what_the_set_says_of_their_retrieval() -> None:
+    """Its hits stand for no search: their ranks are places in the set's list."""
+    ranked = listed((None, None), (None, None), (None, None))
+    said = (Retrieval(-1.0, None, -0.5), Retrieval(2.0, None, 1.5), Retrieval(None, None, -1.0, 3))
+    ranked = replace(
+        ranked, candidates=tuple(replace(c, retrieval=each) for c, each in zip(ranked.candidates, said, strict=True))
+    )
+    assert column(ranked, "bm25").tolist() == [-1.0, 2.0, -1.0]
+    assert column(ranked, "dense").tolist() == [0.0] * 3
+    assert column(ranked, "log_rank").tolist() == [-0.5, 1.5, -1.0]
+    assert column(ranked, "fused").tolist() == [round(1 / (61 + n), 6) for n in range(3)]
 
 
 def test_a_candidate_without_a_stage_s_score_is_named() -> None:
