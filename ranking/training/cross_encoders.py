@@ -146,8 +146,13 @@ class PairTask:
                 torch.from_numpy(groups).to(device),
                 self._exit(epoch, step, random),
                 None if self._teachers is None else self._teachers[numbers].to(device),
-                epoch * self.steps + step,
+                self._turn(epoch * self.steps + step),
             )
+
+    def _turn(self, step: int) -> int:
+        """Of the teachers. Where the exits have turns too, an exit has the same teacher as long as it takes all exits to learn
+        from it: so each exit meets each teacher."""
+        return step // len(self.model.exits) if self._options.sampling == "round_robin" else step
 
     def _exit(self, epoch: int, step: int, random: np.random.Generator) -> int | None:
         exits = len(self.model.exits)

@@ -315,6 +315,14 @@ def test_the_teacher_of_a_round_robin_step_follows_from_the_step_alone() -> None
     assert batch.teachers is not None and batch.teachers.shape == (len(batch.labels), 3)
 
 
+def test_exits_in_turns_meet_every_teacher() -> None:
+    distillation = Distillation("round_robin", 2, 0.5, 3.0)
+    two = [each[:, :2] for each in table(learnt())]
+    learning = task(CascadeModel(encoder(), (2, 4)), distillation, two, sampling="round_robin")
+    met = {(b.exit, b.step % 2) for epoch in range(4) for b in learning.batches(epoch)}
+    assert met == {(0, 0), (0, 1), (1, 0), (1, 1)}
+
+
 def test_teachers_stay_beside_their_pairs_where_questions_without_an_answer_are_left_out() -> None:
     questions = learnt()
     questions.insert(1, [replace(row, question_id="none", label=0) for row in questions[0]])
