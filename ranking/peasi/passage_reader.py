@@ -120,8 +120,7 @@ class Reader:
     def passages(self, asked: Sequence[AskedPassage]) -> Floats:
         """PR: logits of p(q, p) [passages]."""
         began, reading = time.perf_counter(), self.model.reading
-        texts = [(each.question, *reading.arrange(each.passage, each.title)) for each in asked]
-        self._costs.update(reading.missing(texts))
+        texts = self._texts(asked)
         if self.model.at_once:
             windows = self._windows(asked)
             (of_windows,) = self._read(self.model.encoder, windows.pairs, [reading.pooling], began)
@@ -132,6 +131,12 @@ class Reader:
         pairs = self._tokeniser.pairs(texts, reading.turns)
         (of_passage,) = self._read(self.model.encoder, pairs, [reading.pooling], began)
         return _array(self.model.passage_scores(of_passage, of_sentences))
+
+    def _texts(self, asked: Sequence[AskedPassage]) -> list[tuple[str, ...]]:
+        """What PR reads of each passage; what a passage lacks of it is counted."""
+        texts = [(each.question, *self.model.reading.arrange(each.passage, each.title)) for each in asked]
+        self._costs.update(self.model.reading.missing(texts))
+        return texts
 
     def both(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Extracted]:
         """`passages` and `sentences` by one pass over each passage. Raises ValueError if the model cannot do so."""
@@ -160,6 +165,7 @@ class Reader:
 
     def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Windows, Tensor]:
         """PR's logits [passages], and what `_easi` returns, by one pass."""
+        self._texts(asked)
         began, windows = time.perf_counter(), self._windows(asked)
         kinds: list[Pooling | None] = [self.model.reading.pooling, None]
         of_windows, of_sentences = self._read(self.model.encoder, windows.pairs, kinds, began)

@@ -138,3 +138,12 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have() -> None:
     right = [each._replace(eligible=frozenset([n])) for n, each in enumerate(of_rows[:3])]
     loss -= float(reader.sentences(right).log_p.mean())
     assert float(task.loss(batch)) == pytest.approx(loss, rel=1e-2)
+
+
+def test_a_passage_without_a_title_is_counted_where_one_pass_reads_all() -> None:
+    (ranked,) = titled(random_lists(5), title="")
+    reader = Reader(model(), tokeniser())
+    asked_passages = [AskedPassage.from_candidate(ranked, c) for c in ranked.candidates]
+    for read in (reader.passages, reader.both, reader.every_sentence):
+        read(asked_passages)
+        assert reader.costs()["without_title"] == len(asked_passages)
