@@ -42,9 +42,10 @@ def sweep(
 ) -> Iterator[str]:
     """Train each point, measure it on `labels`, and write sweep.json, last, and the plots; yields lines for people.
 
-    Raises JobError: 2 if `over` is wrong, and as `train.run` and `evaluate` do. All settings are checked before the
-    first training.
+    Raises JobError: 2 if `over` is wrong or a file is in `labels` twice, and as `train.run` and `evaluate` do. All settings
+    are checked before the first training.
     """
+    names = names_of(labels)
     trainings = points(file, over, out, settings)
     rows: list[dict[str, str | float]] = []
     measured: dict[Path, dict[str, float]] = {}
@@ -52,7 +53,7 @@ def sweep(
         if point.folder not in measured:
             yield f"{point.key} = {point.value}"
             yield from run(point.job, point.folder)
-            measured[point.folder] = dict(_figures(point, labels, metrics))
+            measured[point.folder] = dict(_figures(point, names, metrics))
         rows.append({"key": point.key, "value": point.value, "checkpoint": point.folder.name, **measured[point.folder]})
     yield from _table(rows)
     for key in dict.fromkeys(point.key for point in trainings):
@@ -61,6 +62,15 @@ def sweep(
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, [str(row["value"]) for row in mine], curves)
     write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
     yield f"written: {out}"
+
+
+def names_of(labels: Sequence[Path]) -> dict[str, Path]:
+    """Name → file. A name is the file's up to the first dot; the whole one, or the path, where two would be equal."""
+    for name in (lambda file: file.name.partition(".")[0], lambda file: file.name, str):
+        named = {name(file): file for file in labels}
+        if len(named) == len(labels):
+            return named
+    raise JobError("a file is given twice as --labels", USAGE)
 
 
 def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] = ()) -> list[Point]:
@@ -83,12 +93,12 @@ def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] =
     return trainings
 
 
-def _figures(point: Point, labels: Sequence[Path], metrics: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _figures(point: Point, labels: Mapping[str, Path], metrics: Sequence[str]) -> Iterator[tuple[str, float]]:
     """The best dev score, and each metric on each data set."""
     history = finished(point.folder)
     assert history is not None and history.best is not None  # `run` has just ended
     yield f"dev {point.job.train.metric}", history.best.dev
-    for file in labels:
+    for name, file in labels.items():
         evaluation = evaluate(
             kind_of(point.folder),
             file,
@@ -96,7 +106,7 @@ def _figures(point: Point, labels: Sequence[Path], metrics: Sequence[str]) -> It
             metrics=metrics,
             ranker=RankOptions(checkpoint=str(point.folder)),
         )
-        yield from ((f"{file.name.partition('.')[0]} {metric}", evaluation.means[metric][0]) for metric in metrics)
+        yield from ((f"{name} {metric}", evaluation.means[metric][0]) for metric in metrics)
 
 
 def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:

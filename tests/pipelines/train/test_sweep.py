@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import SETTINGS, USAGE, JobError
-from pipelines.train.sweep import points, sweep
+from pipelines.train.sweep import names_of, points, sweep
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.huggingface import Shape
 
@@ -82,3 +82,21 @@ def test_a_sweep_that_cannot_be_meant_is_refused_before_anything_is_trained(
         points(folder / "train.toml", over, folder / "out")
     assert raised.value.code == code
     assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        (["a/test.tsv", "a/dev.tsv"], ["test", "dev"]),
+        (["a/question.test1.pool", "a/question.test2.pool"], ["question.test1.pool", "question.test2.pool"]),
+        (["a/test.tsv", "b/test.tsv"], ["a/test.tsv", "b/test.tsv"]),
+    ],
+)
+def test_data_sets_of_like_names_are_told_apart(files: list[str], names: list[str]) -> None:
+    assert names_of([Path(file) for file in files]) == dict(zip(names, map(Path, files), strict=True))
+
+
+def test_the_same_labels_twice_are_refused() -> None:
+    with pytest.raises(JobError, match="twice as --labels") as e:
+        names_of([Path("a/test.tsv"), Path("a/test.tsv")])
+    assert e.value.code == USAGE
