@@ -45,7 +45,7 @@ Overrides: TypeAlias = Annotated[
     ),
 ]
 Form: TypeAlias = Annotated[
-    str | None, Parameter(help="Form of the data set, if it is not recognised; `answermill dataset --form list` lists the forms.")
+    str | None, Parameter(help="Form of the data set, if not recognised; `answermill dataset --form list` lists the forms.")
 ]
 Protocol: TypeAlias = Annotated[
     Literal["raw", "answerable", "clean", "compat"],
