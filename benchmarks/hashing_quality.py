@@ -4,12 +4,12 @@ WikiQA: MAP and MRR of the test set. insuranceQA: P@1 and MRR on reduced pools o
 paper's: pools of 500 of 8,690 answers, QUESTIONS test questions; the dev score that chooses the checkpoint is of DEV_QUESTIONS
 dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from all documents. Wrong answers are drawn at random,
 from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
-and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's),
-of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike.
-`squad` is HAS alone on SQuAD-sent, QUESTIONS test questions: what
-`chain --hashing` takes, of a licence that allows to hand it on. With --lists, the folder of `train_lists`, it learns from
-L-train too, with wrong answers of all questions: random ones (`lists_random`) and hard ones (`lists_hard`), measured on
-SQuAD-sent. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
+and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of
+each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike. `squad`
+is HAS alone on SQuAD-sent, QUESTIONS test questions: what `chain --hashing` takes, of a licence that allows to hand it on. With
+--lists, the folder of `train_lists`, it learns from L-train too, with wrong answers of all questions: random ones
+(`lists_random`) and hard ones (`lists_hard`), measured on SQuAD-sent. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too,
+and not 768.
 
 The paper's Figures 2 and 3, other values of β and δ, are `benchmarks.hashing_sweeps`.
 
