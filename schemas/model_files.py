@@ -15,6 +15,8 @@ from typing import Any
 from schemas.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+"""Patterns of the files that say what a model computes."""
 PYLATE_DENSE = "pylate.models.Dense.Dense"
 """A module of PyLate's models, in whose place sentence-transformers loads its own."""
 

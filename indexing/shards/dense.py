@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.model_files import ModelDamaged, check_sums, code_in
+from schemas.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
 from schemas.storage.remote import as_path, scheme_of
 from schemas.storage.store import fetch_tree
 
@@ -100,7 +100,7 @@ def _from_hub(name: str, places: Sequence[Path]) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    patterns = list(MODEL_FILES)
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError):

@@ -25,11 +25,9 @@ class KnownLabels:
 
     def __init__(self, path: Path | None) -> None:
         """Raises JobError: 66 if there is no such file, 65 with the line if it is wrong or contradicts itself."""
-        self.count = 0
         self._by_id: dict[tuple[str, str], KnownLabel] = {}
         self._by_text: dict[tuple[str, str], KnownLabel] = {}
         for row in (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ():
-            self.count += 1
             known = KnownLabel(row["number"], row["label"])
             if row["sentence_id"] is not None:
                 first = self._by_id.setdefault((row["question_id"], row["sentence_id"]), known)
@@ -38,6 +36,11 @@ class KnownLabels:
             if first.label != known.label:
                 contradiction = Contradiction(known.number, known.label, first.number)
                 raise JobError(f"{path}:{known.number}: {contradiction}", BAD_DATA)
+
+    @property
+    def count(self) -> int:
+        """Labels of different sentences: one that the file repeats counts once."""
+        return len(self._by_id) + len(self._by_text)
 
     def find(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
         """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over one by text."""

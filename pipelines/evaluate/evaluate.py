@@ -173,7 +173,7 @@ def evaluate(
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
     reference = read_labels(labels, form)
-    if is_ranker(scores):
+    if is_ranker(scores, ranker):
         if not reference.closed:
             raise JobError(f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA)
         ranked = Counted(rank(scores, labels, form, ranker))

@@ -46,9 +46,10 @@ class RankOptions:
 DEFAULTS = RankOptions()
 
 
-def is_ranker(name: str) -> bool:
-    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores."""
-    return name in RULES or (name in RERANKERS and not Path(name).exists())
+def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
+    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores, unless the options have
+    a checkpoint."""
+    return name in RULES or (name in RERANKERS and (options.checkpoint is not None or not Path(name).exists()))
 
 
 def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:

@@ -92,7 +92,7 @@ class _Join:
         shape = sum(map(len, questions)), len(teachers)
         self._logits = np.zeros(shape)
         self._how = np.zeros(shape, np.int8)  # _BY_TEXT or _BY_ID; 0 = not found yet
-        self._changed = 0
+        self._changed = self._unequal = 0
         self.known: dict[str, None] = {}
         """Names of all teachers that the tables have."""
 
@@ -112,6 +112,7 @@ class _Join:
         if self._how[n, t] == how == _BY_ID and self._logits[n, t] != score:
             before = f"{self._logits[n, t]:g} in a row before"
             raise JobError(f"{where}: {self._teachers[t]} is {score:g}, but {before}; leave one of them out", BAD_DATA)
+        self._unequal += self._how[n, t] == how and self._logits[n, t] != score  # equal texts may be of several candidates
         if self._how[n, t] < how:
             self._logits[n, t], self._how[n, t] = score, how
 
@@ -140,6 +141,7 @@ class _Join:
             f"{int(complete.sum()):,} of {len(complete):,} pairs, {by_text:,} of them by text; {lost:,} left out, "
             f"{lost_correct:,} of them correct: {unscored:,} that no teacher has scored, {lost - unscored:,} that not all have"
         )
+        report += f"; {self._unequal:,} other scores of equal texts, of which the first was taken" if self._unequal else ""
         return report + (f"; {self._changed:,} ids with another text" if self._changed else "")
 
 

@@ -31,13 +31,14 @@ from ranking.entry import file_keys, file_names, resolve
 from ranking.training.distillation import NO_TEACHER, Distillation
 from ranking.training.inputs import Built, TrainingInputs
 from ranking.training.loop import Progress, Recipe, train
-from ranking.training.state import STATE, History, begun, finished
+from ranking.training.state import HISTORY, STATE, History, begun, finished
 from ranking.training.steps.processes import NoCard, Processes, together
 from ranking.training.steps.speed import Speed, share_of_peak
 from schemas.atomic_files import WrongShape, sha256, write_text
 from schemas.labels import LabelledCandidate, LabelledPassage
+from schemas.model_files import MODEL_FILES
 
-CARD, WEIGHTS = "README.md", "model.safetensors"
+CARD = "README.md"
 
 
 def run(job: TrainJob, out: Path) -> Iterator[str]:
@@ -73,8 +74,8 @@ def _files(job: TrainJob) -> Iterator[Path]:
         path = job.path(name)
         if required or path.is_file():
             yield path
-        elif (path / WEIGHTS).is_file():
-            yield path / WEIGHTS
+        elif folder := next((each for each in (path, Path(name).expanduser()) if each.is_dir()), None):
+            yield from sorted(each for form in MODEL_FILES for each in folder.glob(form) if each.name != HISTORY)
     if job.distil is not None:
         yield from (table_file(job.path(table)) for table in job.distil.tables)
 

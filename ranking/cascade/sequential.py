@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import compress, pairwise
 from typing import ClassVar, Self
 
 import numpy as np
@@ -37,7 +37,10 @@ class Sequential:
     def __init__(self, rankers: Sequence[Cascade], drops: Sequence[float] = ()) -> None:
         """`drops`: α after each ranker but the last. Raises ValueError if they do not fit the rankers."""
         self.drops = tuple(drops) or (0.0,) * (len(rankers) - 1)
-        check([ranker.depth for ranker in rankers], self.drops)
+        depths = [ranker.depth for ranker in rankers]
+        if any(deeper <= depth for depth, deeper in pairwise(depths)):
+            raise ValueError(f"the rankers have depths {depths}; each must be deeper than the one before")
+        check(depths, self.drops)
         self._rankers = rankers
 
     @classmethod

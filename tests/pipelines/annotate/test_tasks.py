@@ -93,10 +93,12 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
 def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(sample_run, run):
     row = next(row for row in scored(run) if row.question_id == "q05" and row.rank is None)
     controls = run.parent / "controls.jsonl"
-    controls.write_text(json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n")
+    controls.write_text(2 * (json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n"))
     annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
     (control,) = [each for each in tasks(run) if each.expected is not None]
     assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
+    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    assert (counts["controls_given"], counts["controls_not_found"]) == (1, 0)  # the repeated one is one
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
     controls.write_text(json.dumps({"question_id": "q05", "sentence_id": "other@1", "label": 1}) + "\n")

@@ -80,6 +80,13 @@ def test_rows_of_other_ids_are_joined_by_their_folded_texts(tmp_path: Path) -> N
     assert "12 of 12 pairs, 12 of them by text" in lessons.report
 
 
+def test_other_scores_of_equal_texts_are_counted_and_the_first_is_taken(tmp_path: Path) -> None:
+    tables = [table(tmp_path / f"{n}.parquet", ("question_id", "candidate_id"), t1=[n] * 12) for n in range(2)]
+    lessons = teach(tables, TEACHERS, rows())
+    assert [logits[:, 0].tolist() for logits in lessons.logits] == [[0, 0, 0]] * 4
+    assert lessons.report.endswith("; 12 other scores of equal texts, of which the first was taken")
+
+
 def test_an_id_with_another_text_teaches_nothing_and_is_told(tmp_path: Path) -> None:
     texts = [row.text for question_rows in rows() for row in question_rows]
     texts[4] = "He sang it ."

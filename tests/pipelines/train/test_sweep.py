@@ -41,7 +41,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_each_value_is_trained_and_measured_once_and_drawn_by_key(folder: Path) -> None:
+def test_each_value_is_trained_and_measured_once_and_drawn_by_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "hashing").mkdir()  # a folder of the model's name is not taken for its scores
     over = ["hashing.beta=1,5", "hashing.delta=0,1e-6"]
     lines = list(sweep(folder / "train.toml", over, folder / "out", labels=[folder / "train.tsv"], metrics=["P@1", "MRR"]))
     rows = json.loads((folder / "out" / "sweep.json").read_text())

@@ -293,6 +293,21 @@ def test_a_trained_transformer_serves_with_its_dev_score(folder: Path, reranker:
     assert evaluation.means["MAP"][0] == 1
 
 
+@pytest.mark.parametrize("near", ["training file", "current folder"])
+def test_another_tokenizer_of_the_encoder_is_another_training(folder: Path, tmp_path: Path, monkeypatch, near: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    body = (folder if near == "training file" else elsewhere) / "tiny"
+    write_body(body)
+    job = load_job(write_transformer(folder, more='exits = [1, 2]\nencoder = "tiny"', epochs=1))
+    list(run(job, folder / "out"))
+    with (body / "tokenizer.json").open("a") as tokenizer:
+        tokenizer.write("\n")
+    with pytest.raises(JobError, match=r"holds another training: file \d, tokenizer\.json, has other content"):
+        list(run(job, folder / "out"))
+
+
 def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
     list(run(load_job(write_transformer(folder)), folder / "transferred"))
     path = write_transformer(folder, epochs=1)
@@ -493,12 +508,12 @@ def test_a_joint_peasi_begins_with_a_pr_and_an_easi(folder: Path) -> None:
     card = (folder / "joint" / "README.md").read_text()
     for said in ("# peasi joint of pr", 'reranker = "peasi"', "made passages", "CC0", '"easi": "easi"', "EASI begun with easi"):
         assert said in card
-    assert card.count("`model.safetensors`") == 2 and str(folder) not in card
+    assert card.count("`model.safetensors`") == card.count("`config.json`") == 2 and str(folder) not in card
     assert list(run(load_job(folder / "peasi.toml"), folder / "joint"))[-1].endswith("(complete)")
     list(run(load_job(write_peasi(folder, "easi", tiny, epochs=1), ["train.seed=1"]), folder / "another"))
     shutil.copyfile(folder / "another" / "model.safetensors", folder / "easi" / "model.safetensors")
     write_peasi(folder, "joint", "pr", 'easi = "easi"', epochs=2)
-    with pytest.raises(JobError, match=r"holds another training: file 3, model\.safetensors, has other content"):
+    with pytest.raises(JobError, match=r"holds another training: file \d, model\.safetensors, has other content"):
         list(run(load_job(folder / "peasi.toml"), folder / "joint"))
 
 

@@ -328,6 +328,9 @@ def test_the_sequential_ranker_is_its_rankers_in_sequence(tmp_path: Path) -> Non
     assert not reranker.costs()
     with pytest.raises(ValueError, match="sub-folders"):
         load_reranker("sequential", tmp_path / "r0")
+    save(tmp_path / "r4", "pointwise", model((2,)), tokeniser())
+    with pytest.raises(ValueError, match=r"the rankers have depths \[1, 2, 2, 4\]; each must be deeper"):
+        load_reranker("sequential", tmp_path)
 
 
 @pytest.mark.parametrize("stop", [False, True])
