@@ -244,10 +244,10 @@ def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequen
 class Held:
     """Answers in memory, as a store holds them."""
 
-    answers: dict[str, StoredCode]
+    answers: dict[tuple[str, ...], StoredCode]
 
     def find(self, texts: Sequence[tuple[str, ...]]) -> list[StoredCode | None]:
-        return [self.answers.get(text) for (text,) in texts]
+        return [self.answers.get(text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +267,9 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
     before = [outcome.kept for outcome in run_stages([each.passages for each in lists], plan[:place])]
     model, tokeniser = load_hashing(checkpoint, find_model)
-    texts = list({c.text: None for ranked in before for c in ranked.candidates})
+    texts = list({parts: None for ranked in before for parts in model.reading.texts(ranked)})
     began = time.perf_counter()
-    coded = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])
+    coded = AnswerCoder(model, tokeniser).encode(texts)
     yield "answers_encoded_per_s", len(texts) / (time.perf_counter() - began)
     bits = np.split(coded.bits, np.cumsum(coded.lengths)[:-1])
     held = Held({text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})

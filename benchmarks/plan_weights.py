@@ -36,7 +36,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample"
 NAMES = {
     "first": ("cosinet", "bm25", "dense", "log_rank"),
     "cascade": ("cosinet", "bm25", "dense"),
-    "last": ("cascade", "peasi", "similarity", "cosinet", "bm25", "dense"),
+    "last": ("cascade", "hashing", "peasi", "similarity", "cosinet", "bm25", "dense"),
     "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
 }
 """Key of a stage → the scores that it weighs, of those that its plan gives."""

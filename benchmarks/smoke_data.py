@@ -99,12 +99,13 @@ def new_folder() -> Path:
 
 @cache
 def small_checkpoint(name: str) -> str:
-    """A folder with a random `cosinet`, `cascade`, or `peasi` that does both of its stages."""
+    """A folder with a random `cosinet`, `cascade`, `hashing`, or `peasi` that does both of its stages."""
     import torch
 
     from ranking.cascade import cascade_model
     from ranking.cosinet.cosinet import CosinetModel
     from ranking.cosinet.list_checkpoint import save_list_model
+    from ranking.hashing import hashing_model
     from ranking.peasi import peasi_model
     from ranking.transformer.encoder import LayeredEncoder
     from ranking.transformer.huggingface import Shape
@@ -121,6 +122,8 @@ def small_checkpoint(name: str) -> str:
         save_list_model(folder, CosinetModel(vectors, "pointwise", WIDTH), Embeddings(words, vectors))
     elif name == "cascade":
         cascade_model.save(folder, name, cascade_model.CascadeModel(body, (1, 2)), tokeniser)
+    elif name == "hashing":
+        hashing_model.save(folder, hashing_model.HashingModel(body, "has", 8), tokeniser)
     else:
         peasi_model.save(folder, peasi_model.PeasiModel(body, "joint", 2), tokeniser)
     return str(folder)

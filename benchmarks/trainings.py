@@ -8,6 +8,8 @@ step, the early ones from the last one as well: so its last exit is the cross-en
 `benchmarks.train_lists`, which are built first.
 A cascade that went on ships as WORK/train/cascade-mean, the mean of its weights and of those that it began with: it keeps what
 the one knew of L-dev's questions, and what the other learnt of reasons (Wortsman et al. 2022, "Robust fine-tuning").
+`hashing` begins with the encoder. It learns each right sentence of L-train against that one of DRAWN wrong sentences of its
+list that scores highest; the list has wrong ones of the same passage and document, and the best retrieved of all documents.
 `cosinet` reads beside the words what retrieval and the page say of a sentence, and learns from whole lists. Trainings are those
 of `answermill train` and stand in WORK/train/NAME; the dev score is the MRR of L-dev's best sentences.
 
@@ -51,11 +53,11 @@ from schemas.atomic_files import write_text
 from schemas.labels import LabelledCandidate
 
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
-TOKENS, LIMIT, NEGATIVES, EVALUATE = 6_000, 256, 8, 600
+TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8
 VOCABULARY = ("squad/squad-sent-test.parquet", "selqa/selqa-test.parquet")
 """Whose words have vectors too, besides those of the lists."""
-EPOCHS = {"cascade": 1, "cosinet": 3} | dict.fromkeys(peasi_trainings.FILES, 1)
-RATE = {"cascade": 5e-5, "cosinet": 2e-4} | peasi_trainings.RATE
+EPOCHS = {"cascade": 1, "cosinet": 3, "hashing": 2} | dict.fromkeys(peasi_trainings.FILES, 1)
+RATE = {"cascade": 5e-5, "cosinet": 2e-4, "hashing": 5e-5} | peasi_trainings.RATE
 BEGINNINGS = ("shipped", "encoder")
 RECALLED, SLOWER = 4_000, 3e-5
 """Questions of L-train, and the learning rate, of a cascade that has learnt from all of L-train before."""
@@ -70,9 +72,11 @@ LISTS = "lists"
 
 def training(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> TrainJob:
     """The training `name` on the lists in `folder`, of this set of questions."""
-    section, model, recipe = cosinet(data) if name == "cosinet" else cascade(begin)
     if name in peasi_trainings.FILES:
         section, model, recipe = peasi_trainings.section(folder, name)
+    else:
+        sections = {"cascade": lambda: cascade(begin), "cosinet": lambda: cosinet(data), "hashing": hashing}
+        section, model, recipe = sections[name]()
     learnt, dev = peasi_trainings.FILES.get(name, ("train", "dev"))
     more = [f"{folder}/reasons.parquet"] if name == "cascade" else []
     rate = RATE[name]
@@ -130,6 +134,14 @@ def cascade(begin: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
             "evaluate_every": EVALUATE,
         },
     )
+
+
+def hashing() -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The section, its keys, and how it learns."""
+    model = {"variant": "has", "encoder": ENCODER, "negatives": "hard", "drawn": DRAWN, "classifier_rate": 10.0}
+    model |= {"context": ["title", "sentence"]}
+    recipe = {"schedule": "linear", "weight_decay": 0.01, "precision": "bf16", "clip": 1.0}
+    return "hashing", model | {"limit": LIMIT, "tokens": 2_000, "words": "source"}, recipe
 
 
 def trained(folder: Path, name: str, data: Path, begin: str, questions: str, threads: int = 1) -> dict[str, float | int | str]:

@@ -128,6 +128,13 @@ class Reading:
                 )
 
 
+def check_one_text(context: Sequence[Part]) -> None:
+    """Raises ValueError unless these are parts that `Reading.one_text` can join: the title first, as in an indexed passage."""
+    Reading(tuple(context))
+    if "title" in context[1:]:
+        raise ValueError(f"context = {list(context)}: the title comes first, as in an indexed passage")
+
+
 @runtime_checkable
 class ReadsContext(Protocol):
     """A reranker that may read more than the candidate."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from ranking.context import Part, Reading
+from ranking.context import Part, Reading, check_one_text
 from schemas.section import Section
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ class OneTextStage(ContextStage):
     @field_validator("context")
     @classmethod
     def _check_context(cls, context: list[Part]) -> list[Part]:
-        Reading(tuple(context))
-        if "title" in context[1:]:
-            raise ValueError(f"context = {context}: the title comes first, as in an indexed passage")
+        check_one_text(context)
         return context
 
 

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.context import Reading
 from ranking.entry import StageSettings
 from ranking.hashing.bits import Attention, Bytes, Codes, pack
 from ranking.hashing.hashing_model import NAME, HashingModel, load, variant_of
@@ -47,10 +46,14 @@ class Encoded(NamedTuple):
     """[answers]: whether the model gave numbers for all its tokens; bits cannot tell, NaN and infinity have a sign too."""
 
 
+Parts = tuple[str, ...]
+"""What is read of a candidate, in the order of the model's `reading`."""
+
+
 @torch.inference_mode()
-def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) -> Encoded:
+def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[Parts]) -> Encoded:
     """Answers to the bits of B̄_a, each by itself: its bits do not depend on the others."""
-    pairs = tokeniser.pairs([(answer,) for answer in answers])
+    pairs = tokeniser.pairs([(model.reading.one_text(answer),) for answer in answers])
     lengths = pairs.lengths
     ends = np.cumsum(lengths)
     packed = np.zeros((int(lengths.sum()), model.encoder.shape.width // 8), np.uint8)
@@ -68,7 +71,7 @@ def encode(model: HashingModel, tokeniser: Tokeniser, answers: Sequence[str]) ->
 class AnswerCoder:
     """Encodes all sentences as bits when they are indexed."""
 
-    form, precision, reading = "bits", "", Reading()
+    form, precision = "bits", ""
 
     def __init__(self, model: HashingModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model does not hash."""
@@ -76,7 +79,7 @@ class AnswerCoder:
             raise ValueError(f"a model of variant {model.variant!r} makes no bits")
         self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
-        self.width = model.encoder.shape.width
+        self.reading, self.width = model.reading, model.encoder.shape.width
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
@@ -88,12 +91,12 @@ class AnswerCoder:
     def load(cls, resources: Resources) -> Self:
         return cls(*load(resources.folder(), resources.model), resources.device)
 
-    def encode(self, texts: Sequence[tuple[str, ...]]) -> Encoded:
-        """As `encode`, of sentences alone. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
-        answers = [answer for (answer,) in texts]
-        encoded = encode(self._model, self._tokeniser, answers)
+    def encode(self, texts: Sequence[Parts]) -> Encoded:
+        """As `encode`. Raises ScoreNotFinite, with the text, where the model gives NaN or infinity."""
+        encoded = encode(self._model, self._tokeniser, texts)
         for n in np.flatnonzero(~encoded.finite)[:1]:
-            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {answers[n][:80]!r}; give another model")
+            text = self.reading.one_text(texts[n])
+            raise ScoreNotFinite(f"{NAME}: it gives no numbers for the sentence {text[:80]!r}; give another model")
         return encoded
 
 
@@ -112,6 +115,7 @@ class Hashing:
         self._model = model.for_inference(device or model.encoder.words.weight.device)
         self._tokeniser = tokeniser
         self._store = store
+        self.readings = (model.reading,)
         self._costs: Counter[str] = Counter()
         self._attention: Attention | None = None
         if model.variant == "has" and model.w1 and model.w2 and model.m:
@@ -123,26 +127,28 @@ class Hashing:
         return cls(*load(resources.folder(), resources.model), resources.codes, resources.device)
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
-        began = time.perf_counter()
-        texts: dict[str, int] = {}
-        answer_of = [texts.setdefault(c.text, len(texts)) for ranked in lists for c in ranked.candidates]
+        began, reading = time.perf_counter(), self._model.reading
+        texts: dict[Parts, int] = {}
+        answer_of = [texts.setdefault(parts, len(texts)) for ranked in lists for parts in reading.texts(ranked)]
         sizes = np.fromiter((len(ranked.candidates) for ranked in lists), np.int64, len(lists))
         question_of = np.repeat(np.arange(len(lists)), sizes)
         scores = self._scored(
             [ranked.question.text for ranked in lists], list(texts), question_of, np.array(answer_of, np.int64)
         )
+        self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
         self._costs.update(candidates=len(answer_of), milliseconds=round(1000 * (time.perf_counter() - began)))
         parts = np.split(scores, np.cumsum(sizes)[:-1]) if len(lists) else []
         return [order_by(ranked, part, self.name) for ranked, part in zip(lists, parts, strict=True)]
 
     def costs(self) -> Counter[str]:
-        """What was spent since the last call: candidates, answers encoded, answers read from the store, tokens of questions and
-        answers that were encoded, tokens cut, answers cut (longer than L, encoded or read), milliseconds."""
+        """What was spent since the last call: candidates, those without a part that the context names, answers encoded, answers
+        read from the store, tokens of questions and answers that were encoded, tokens cut, answers cut (longer than L, encoded
+        or read), milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
     @torch.inference_mode()
-    def _scored(self, questions: Sequence[str], answers: Sequence[str], question_of: Numbers, answer_of: Numbers) -> Floats:
+    def _scored(self, questions: Sequence[str], answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers) -> Floats:
         """s [pairs] of questions[asked[p]] and answers[of[p]]; as many answers at a time as BATCH_TOKENS allows."""
         result = np.zeros(len(answer_of))
         if not len(answer_of):
@@ -150,7 +156,7 @@ class Hashing:
         vectors = self._questions(questions)
         if self._attention is not None:
             return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
-        pairs = self._tokenised(answers)
+        pairs = self._tokenised([self._model.reading.one_text(answer) for answer in answers])
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
         by_answer = np.argsort(answer_of, kind="stable")
         ends = np.cumsum(np.bincount(answer_of, minlength=len(answers)))
@@ -166,7 +172,7 @@ class Hashing:
         return result
 
     def _from_bits(
-        self, attention: Attention, vectors: Tensor, answers: Sequence[str], question_of: Numbers, answer_of: Numbers
+        self, attention: Attention, vectors: Tensor, answers: Sequence[Parts], question_of: Numbers, answer_of: Numbers
     ) -> Floats:
         """As `_scored`, of the questions' vectors; what the store does not hold is encoded. NaN for an answer that has none."""
         bits, finite = self._bits(answers)
@@ -179,9 +185,9 @@ class Hashing:
         result[~finite[answer_of]] = np.nan
         return result
 
-    def _bits(self, answers: Sequence[str]) -> tuple[list[Bytes], npt.NDArray[np.bool_]]:
+    def _bits(self, answers: Sequence[Parts]) -> tuple[list[Bytes], npt.NDArray[np.bool_]]:
         """Each answer's [tokens, D / 8]; and [answers], whether the model gave numbers for it."""
-        stored = self._store.find([(answer,) for answer in answers]) if self._store else [None] * len(answers)
+        stored = self._store.find(answers) if self._store else [None] * len(answers)
         missing = [n for n, answer in enumerate(stored) if answer is None]
         encoded = encode(self._model, self._tokeniser, [answers[n] for n in missing])
         new = dict(zip(missing, np.split(encoded.bits, np.cumsum(encoded.lengths)[:-1]), strict=True)) if missing else {}

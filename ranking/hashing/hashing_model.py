@@ -9,8 +9,9 @@ and s(q, a) = cos(u_q, v_a). Its variants are those of Table 5:
     has         b_i are the columns of B_a and, once it serves, of B̄_a = sgn(B_a)
 
 Our choices. [CLS] and [SEP] take part in pooling, attention and what is kept, as columns of BERT's output; padding cannot, for
-there is none. L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is cut
-from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference
+there is none. An answer is the sentence; or, by the checkpoint's `context`, one text of it with its title and its neighbours
+(`Reading.one_text`). L is the tokenizer's limit, of questions and answers, special tokens included; what a text has beyond is
+cut from its end, and counted. sgn(0) = +1. Dropout is the encoder's alone. W1, W2 and m have no bias. At inference
 everything after the encoder is computed in float64, and `has` scores from bits (`bits.py`), read from a store or encoded: a
 score does not depend on the rest of the batch.
 """
@@ -29,6 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ranking.checkpoint import check_format
+from ranking.context import Reading
 from ranking.transformer.encoder import LayeredEncoder
 from ranking.transformer.packing import Numbers, Packed, Tokeniser
 from ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
@@ -39,20 +41,33 @@ Variant = Literal["pooling", "attention", "has"]
 NAME = "hashing"
 
 
+SENTENCE = Reading()
+"""The sentence alone."""
+
+
 PAIR_TOKENS = 1 << 13  # of the pairs that are composed together: 25 MB of 384 numbers in float64
 
 
 class HashingModel(nn.Module):
     """An encoder and, unless it pools, the attention's W1 [M, D], W2 [M, D] and m [1, M]."""
 
-    def __init__(self, encoder: LayeredEncoder, variant: Variant, attention: int = 128, beta: float = 5.0) -> None:
-        """`attention`: M. Raises ValueError on an unknown variant, attention < 1 or beta < 1."""
+    def __init__(
+        self,
+        encoder: LayeredEncoder,
+        variant: Variant,
+        attention: int = 128,
+        beta: float = 5.0,
+        reading: Reading = SENTENCE,
+    ) -> None:
+        """`attention`: M; `reading`: what an answer's text is. Raises ValueError on an unknown variant, attention < 1 or
+        beta < 1."""
         super().__init__()
         if variant not in ("pooling", "attention", "has"):
             raise ValueError(f"unknown variant {variant!r}; known: pooling, attention, has")
         if attention < 1 or beta < 1:
             raise ValueError(f"attention = {attention}, beta = {beta}; both must be at least 1")
         self.encoder, self.variant, self.attention, self.beta = encoder, variant, attention, beta
+        self.reading = reading
         self.precision = torch.float32
         """Of everything after the encoder."""
         width = encoder.shape.width
@@ -171,7 +186,7 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder; L is the tokenizer's limit. See `save_transformer`."""
-    details = {"variant": model.variant, "attention": model.attention, "beta": model.beta}
+    details = {"variant": model.variant, "attention": model.attention, "beta": model.beta, **model.reading.details(SENTENCE)}
     save_transformer(folder, NAME, details, model, tokeniser, store, words)
 
 
@@ -192,4 +207,5 @@ def variant_of(folder: Path) -> Variant:
 
 
 def _build(config: Mapping[str, Any], encoder: LayeredEncoder) -> HashingModel:
-    return HashingModel(encoder, config["variant"], config["attention"], config["beta"])
+    reading = Reading.of(config, SENTENCE)
+    return HashingModel(encoder, config["variant"], config["attention"], config["beta"], reading)

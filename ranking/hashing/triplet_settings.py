@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from ranking.context import Part, check_one_text
 from ranking.entry import Training
 from ranking.transformer.body_settings import BodySettings
 from schemas.section import Count
@@ -18,6 +19,11 @@ class TripletSettings(BodySettings):
     reranker: Literal["hashing"] = Field("hashing", description="model to train")
     variant: Literal["pooling", "attention", "has"] = Field(
         description="both sides max-pooled; the answer composed by attention; or the same over bits (HAS Table 5)"
+    )
+    context: list[Literal["sentence", "title", "previous", "next"]] | None = Field(
+        None,
+        description="what is read of an answer, as one text in this order, a title first: the sentence, its page's title, the "
+        "sentences before and after it in its passage; if absent as the checkpoint that it begins with, else ['sentence']",
     )
     attention: Count = Field(128, description="hidden size of the attention (M)")
     beta: float = Field(5.0, ge=1, description="has: β of tanh(βx), which replaces the sign in training (Eq. 1)")
@@ -38,6 +44,13 @@ class TripletSettings(BodySettings):
         description="wrong answers are drawn from the question's own list if it has some, or from all answers of the data",
     )
     drawn: Count = Field(8, description="hard: wrong answers to choose from")
+
+    @field_validator("context")
+    @classmethod
+    def _check_context(cls, context: list[Part] | None) -> list[Part] | None:
+        if context is not None:
+            check_one_text(context)
+        return context
 
     @property
     def title(self) -> str:

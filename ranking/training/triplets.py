@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
+from operator import not_
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,14 +28,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ranking.context import Reading
 from ranking.hashing import hashing_model
 from ranking.hashing.hashing import Hashing
 from ranking.hashing.hashing_model import HashingModel, sign
 from ranking.hashing.triplet_settings import TripletSettings
+from ranking.lists import ranked_list
 from ranking.reranker import Reranker
 from ranking.training.beginning import begin, prepare, source_words, tokeniser_of
 from ranking.training.groups import cut
-from ranking.training.inputs import Built, TrainingInputs
+from ranking.training.inputs import Built, TrainingInputs, missing
 from ranking.training.loop import Dev
 from ranking.transformer.packing import Numbers, Tokeniser
 from schemas.labels import LabelledCandidate
@@ -65,6 +69,8 @@ class TripletOptions:
     """Of a batch, its wrong answers counted at the mean length of those that they are drawn from."""
     attention_rate: float = 1.0
     """Learning rate of W1, W2 and m, as a multiple of the others'."""
+    needs_context: bool = False
+    """Whether data in which no candidate has a part of the context are refused."""
     seed: int = 0
 
 
@@ -79,8 +85,8 @@ class HashTask:
         save: Callable[[Path, HashingModel], None],
         options: TripletOptions = TripletOptions(),
     ) -> None:
-        """Raises ValueError if no question has an answer, one has no wrong one to learn from, or a triplet has more than half
-        of a batch's tokens."""
+        """Raises ValueError if no question has an answer, one has no wrong one to learn from, no candidate has a part that it
+        must have, or a triplet has more than half of a batch's tokens."""
         self.model, self._options = model, options
         self._tokeniser, self._save = tokeniser, save
         self._drawn = options.drawn if options.negatives == "hard" else 1
@@ -90,9 +96,14 @@ class HashTask:
         self._rights: list[set[int]] = []  # right answers of its question
         self._wrong: list[Numbers] = []  # wrong ones of its list; all answers where empty
         answers: set[int] = set()
+        read: list[tuple[str, ...]] = []  # (question, parts of an answer)
         for rows in questions:
-            right = {numbers.setdefault(row.text, len(numbers)): None for row in rows if row.label}  # in order
-            wrong = {numbers.setdefault(row.text, len(numbers)): None for row in rows if not row.label}
+            tuples = model.reading.tuples([ranked_list(rows)])
+            texts = [model.reading.one_text(parts) for _, *parts in tuples]
+            labels = [bool(row.label) for row in rows]
+            right = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, labels)}  # in order
+            wrong = {numbers.setdefault(text, len(numbers)): None for text in compress(texts, map(not_, labels))}
+            read += tuples
             answers |= right.keys() | wrong.keys()
             own = np.array([n for n in wrong if n not in right and options.among == "list"], np.int64)
             for n in right:
@@ -102,6 +113,9 @@ class HashTask:
                 self._wrong.append(own)
         if not self._right:
             raise ValueError(f"none of the {len(questions)} questions has an answer; there is nothing to learn from")
+        if options.needs_context:
+            model.reading.check_data(read)
+        self.missing = model.reading.missing(read)
         self._answers = np.array(sorted(answers), np.int64)
         for rights, wrong_ones in zip(self._rights, self._wrong, strict=True):
             if not len(wrong_ones) and len(rights) == len(self._answers):
@@ -195,6 +209,9 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
     model = HashingModel(start.body(), settings.variant, settings.attention, settings.beta)
     if isinstance(start.model, HashingModel):
         model.take_attention(start.model)
+        model.reading = start.model.reading
+    if settings.context is not None:
+        model.reading = Reading(tuple(settings.context))
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
     prepare(model, inputs.device, words is None, settings.recompute)
 
@@ -208,7 +225,9 @@ def build(inputs: TrainingInputs[TripletSettings]) -> Built:
         drawn=settings.drawn,
         tokens=settings.tokens,
         attention_rate=settings.classifier_rate,
+        needs_context=settings.context is not None,  # a checkpoint's own context is counted where data lack it
         seed=inputs.recipe.seed,
     )
     task = HashTask(model, tokeniser, inputs.learn, save, options)
-    return Built(task, Dev(inputs.dev), f"{start.description}; {task.tokens_cut:,} tokens cut", task.tokens)
+    description = f"{start.description}; {task.tokens_cut:,} tokens cut{missing(task.missing)}"
+    return Built(task, Dev(inputs.dev), description, task.tokens)

@@ -20,9 +20,10 @@ from pipelines.execution.parquet_folder import Folder
 from pipelines.steps import index, sentence_codes
 from pipelines.steps.chain import run_steps, steps_of
 from pipelines.steps.models import passage_encoder
+from ranking.context import Reading
 from ranking.hashing import hashing_model
 from ranking.hashing.hashing import AnswerCoder, Hashing
-from ranking.hashing.hashing_model import HashingModel, Variant
+from ranking.hashing.hashing_model import SENTENCE, HashingModel, Variant
 from ranking.peasi import peasi_model
 from ranking.peasi.peasi_model import PeasiModel
 from ranking.transformer.encoder import LayeredEncoder
@@ -60,10 +61,10 @@ keep = 5
 """
 
 
-def checkpoint(folder: Path, seed: int = 0, variant: Variant = "has") -> str:
+def checkpoint(folder: Path, seed: int = 0, variant: Variant = "has", reading: Reading = SENTENCE) -> str:
     """Random, with weights so large that scores differ."""
     torch.manual_seed(seed)
-    model = HashingModel(LayeredEncoder(SHAPE), variant, 8)
+    model = HashingModel(LayeredEncoder(SHAPE), variant, 8, reading=reading)
     for weight in model.parameters():
         weight.data *= 4
     hashing_model.save(folder, model, Tokeniser(find_model(DEFAULT), LIMIT))
@@ -142,6 +143,16 @@ def test_the_score_is_the_same_with_and_without_the_store(sample: tuple[Job, Pat
     assert len(last) == 30 and len(set(last)) > 20
 
 
+def test_the_codes_of_a_checkpoint_that_reads_more_are_of_all_that_it_reads(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    _, of_sentences = sample
+    folder = run(job(tmp_path / "with", checkpoint(tmp_path / "reads", reading=Reading(("title", "sentence", "previous")))))
+    assert costs(folder)["hashing_answers"] == 0 < costs(folder)["hashing_answers_stored"]
+    assert costs(folder)["hashing_without_previous"] > 0 == costs(folder)["hashing_without_title"]
+    (tmp_path / "without").mkdir()
+    assert scored(rerank_without_shards(load(tmp_path / "with/job.toml"), folder, tmp_path / "without")) == scored(folder)
+    assert {row.candidate_id: row.stages for row in scored(folder)} != {r.candidate_id: r.stages for r in scored(of_sentences)}
+
+
 def test_three_shards_and_small_blocks_give_the_same_scores(sample: tuple[Job, Path], tmp_path: Path) -> None:
     hashing_job, folder = sample
     other = run(job(tmp_path, str(hashing_job.path("checkpoint")), shards=3, block=1))
@@ -173,10 +184,10 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
     there = [answer is not None for answer in half.find([(text,) for text in texts])]
     assert 10 < sum(there) < 40
     whole = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])
-    bits, finite = Hashing(model, tokeniser, half)._bits(texts)
+    bits, finite = Hashing(model, tokeniser, half)._bits([(text,) for text in texts])
     assert b"".join(map(bytes, bits)) == whole.bits.tobytes() and finite.all()
     reranker = Hashing(model, tokeniser, half)
-    reranker._bits(texts)
+    reranker._bits([(text,) for text in texts])
     spent = reranker.costs()
     assert (spent["answers_stored"], spent["answers"]) == (sum(there), len(texts) - sum(there))
     assert spent["answers_cut"] == (whole.cut > 0).sum() and spent["tokens_cut"] == whole.cut.sum()

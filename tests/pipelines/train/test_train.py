@@ -703,6 +703,8 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
         ("hashing.beta=0.5", "hashing.beta: Input should be greater than or equal to 1"),
         ("hashing.delta=-1e-6", "hashing.delta: Input should be greater than or equal to 0"),
         ("hashing.gamma=1", "unknown key hashing.gamma"),
+        ("hashing.context=['sentence', 'title']", "hashing.context: context = .* the title comes first"),
+        ("hashing.context=['title', 'sentence']", "but none of [0-9]+ candidates has a title; leave 'title' out"),
         ("hashing.tokens=20", "batches of 20 tokens for triplets of up to "),
         ("train.batch=2", "train.batch counts the questions of a list model's step; a transformer's is hashing.tokens"),
         ("model.reranker='cosinet'", "give one of"),

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from indexing.shards.dense import DEFAULT, find_model
+from ranking.context import Reading
 from ranking.hashing import hashing, hashing_model
 from ranking.hashing.hashing import AnswerCoder, Hashing
 from ranking.hashing.hashing_model import HashingModel, Variant, sign
@@ -166,6 +167,25 @@ def test_a_saved_model_scores_as_before(variant: Variant, tmp_path: Path) -> Non
         r.rerank(lists("What is Rome?")) for r in (Hashing(hasher, tokeniser(32)), load_reranker("hashing", tmp_path))
     )
     assert before == after
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_context_is_read_as_one_text_and_what_is_missing_counted(variant: Variant, tmp_path: Path) -> None:
+    hasher = model(variant)
+    hasher.reading = Reading(("title", "sentence", "next"))
+    hashing_model.save(tmp_path, hasher, tokeniser(64))
+    reranker = load_reranker("hashing", tmp_path)
+    assert isinstance(reranker, Hashing) and reranker.readings == (hasher.reading,)
+    rows = [
+        LabelledCandidate("q", "Where is it?", "0", "d", "Rome", 0, "It is old.", 0, next="It lies on a river."),
+        LabelledCandidate("q", "Where is it?", "1", "e", "", 1, "It is old.", 0, next="Or not."),
+    ]
+    (ranked,) = reranker.rerank([ranked_list(rows)])
+    costs = reranker.costs()
+    assert (costs["without_title"], costs["without_next"], costs["candidates"]) == (1, 0, 2)
+    joined = {"0": "Rome. It is old. It lies on a river.", "1": "It is old. Or not."}
+    (plain,) = Hashing(model(variant), tokeniser(64)).rerank(lists("Where is it?", answers=list(joined.values())))
+    assert {joined[c.candidate_id]: c.score for c in ranked.candidates} == {c.text: c.score for c in plain.candidates}
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from indexing.shards.dense import DEFAULT, find_model
+from ranking.context import Reading
 from ranking.hashing import hashing_model
 from ranking.hashing.hashing_model import HashingModel, Variant, sign
 from ranking.training.loop import Dev, Progress, Recipe, train
@@ -129,6 +130,21 @@ def test_each_right_answer_is_in_an_epoch_once_with_a_wrong_one_of_its_own_list(
         )
         assert all(len(drawn) == 1 and TEXTS[q][drawn[0]] == 0 for q, _, drawn in triplets)
     assert len({tuple(drawn) for epoch in range(8) for _, _, drawn in texts(learning, epoch)}) == 5
+
+
+def test_an_answer_is_learnt_with_all_that_the_model_reads() -> None:
+    questions = [[replace(row, title="Fruit" if row.position else "") for row in rows] for rows in QUESTIONS]
+    alone = model()
+    joined = model()
+    joined.reading = Reading(("title", "sentence"))
+    in_one = [[replace(row, text=f"Fruit. {row.text}" if row.position else row.text) for row in rows] for rows in QUESTIONS]
+    learning, by_hand = task(joined, questions, needs_context=True), task(alone, in_one)
+    (batch,), (expected,) = learning.batches(0), by_hand.batches(0)
+    assert learning.loss(batch).item() == by_hand.loss(expected).item()
+    assert learning.missing == {"without_title": 3} and by_hand.missing == {}
+    with pytest.raises(ValueError, match="none of 10 candidates has a title"):
+        task(joined, needs_context=True)
+    assert task(joined).missing == {"without_title": 10}  # counted only
 
 
 def test_among_all_a_wrong_answer_may_be_another_question_s_but_never_a_right_one() -> None:
