@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 """Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese, Japanese."""
+_UNSPACED = re.compile(f"[{UNSPACED}]")
+_SPACED = rf"[^\W{UNSPACED}]"
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]+"
 )
@@ -58,8 +60,13 @@ def fold(text: str) -> str:
 
 
 def holds(text: str, words: str) -> bool:
-    """Whether the words stand in the text, one after the other; both are folded."""
-    return bool(words) and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
+    """Whether the words stand in the text, one after the other; both are folded. Where a script has no blanks, a word may begin
+    and end anywhere."""
+    if not words:
+        return False
+    before = "" if _UNSPACED.match(words[0]) else f"(?<!{_SPACED})"
+    after = "" if _UNSPACED.match(words[-1]) else f"(?!{_SPACED})"
+    return re.search(f"{before}{re.escape(words)}{after}", text) is not None
 
 
 def fold_all(texts: pa.Array) -> pa.Array:

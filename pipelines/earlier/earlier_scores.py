@@ -60,6 +60,7 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
         return {}
     former = {str(each["name"] or each["reranker"]): each for each in manifest.settings["stages"]}
     former_models = plan.models_of({key: each["reranker"] for key, each in former.items()}, manifest.inputs)
+    mixed = _before_passages([find(str(each["reranker"])).reranker.reads for each in former.values()])
     same = {}
     for stage in plan.stages:
         entry, model = find(stage.reranker), plan.models[stage.key]
@@ -67,10 +68,18 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
             continue
         if entry.uses_encoder and manifest.settings.get("encoder") != plan.encoder:
             continue
-        for key, each in former.items():
-            if _decisive(each) == _decisive(stage.model_dump(mode="json")) and former_models[key] == model:
+        for (key, each), is_mixed in zip(former.items(), mixed, strict=True):
+            if is_mixed or former_models[key] != model:
+                continue
+            if _decisive(each) == _decisive(stage.model_dump(mode="json")):
                 same[stage.key] = key
     return same
+
+
+def _before_passages(reads: Sequence[Unit]) -> list[bool]:
+    """Of each stage of a plan, whether it scores sentences and a later one reads passages: a sentence that is extracted then
+    may have the scores of another one of its passage."""
+    return [own == "sentence" and "passage" in reads[n + 1 :] for n, own in enumerate(reads)]
 
 
 def _decisive(stage: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,9 +5,11 @@ Which id and which text is valid is decided here, for all of them.
 
 from __future__ import annotations
 
+import json
 import math
 import reprlib
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +24,8 @@ from schemas.corpus import Question
 from schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
+_OTHER_IDS = frozenset(("qid", "questionid", "queryid", "topic", "topicid"))
+"""What others call it, without hyphens: a first line of these is a header that we do not read, not a question."""
 QUESTION_TEXT = ("text", "question", "query")
 ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
@@ -159,6 +163,9 @@ def read_answers(path: Path) -> dict[str, list[str]]:
         if own_id is None:
             raise bad(path, line, f"no question id; give one of the columns {', '.join(QUESTION_ID)}")
         cell = first_cell(row, ANSWERS)
+        if isinstance(cell, str) and cell.lstrip().startswith("["):
+            with suppress(ValueError):  # a list in a TSV's cell; a text may begin so too
+                cell = json.loads(cell)
         strings = [] if cell is None else [cell] if isinstance(cell, str) else cell
         if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
             raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
@@ -204,6 +211,8 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
                 names = tuple(cell.strip().lower() for cell in cells)
                 continue
             names = header
+            if cells[0].strip().lower().replace("_", "").replace("-", "") in _OTHER_IDS:
+                raise bad(path, line, f"a header line with unknown columns: {text[:60]!r}; known: {', '.join(sorted(known))}")
             if len(cells) != len(names):
                 columns = f"; without one it must have the columns {', '.join(header)}" if header else ""
                 raise bad(path, line, f"no header line{columns}")

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,15 +28,16 @@ Take: TypeAlias = Callable[[Split, Rows], None]
 
 
 def sentences(rows: Rows) -> list[LabelledCandidate]:
-    """The sentences of a question's passages, each once, in the order in which they come first."""
-    first: dict[str, tuple[LabelledPassage, str, int]] = {}
+    """The sentences of a question's passages, each once, in the order in which they come first, with the sentences before and
+    after it in that passage."""
+    first: dict[str, LabelledCandidate] = {}
     for row in rows:
-        for sentence in row.sentences:
-            first.setdefault(sentence.sentence_id, (row, sentence.text, sentence.label))
-    return [
-        LabelledCandidate(row.question_id, row.question, sentence_id, row.doc_id, row.title, position, text, label)
-        for position, (sentence_id, (row, text, label)) in enumerate(first.items())
-    ]
+        texts = ["", *(sentence.text for sentence in row.sentences), ""]
+        for n, each in enumerate(row.sentences):
+            where = (row.doc_id, row.title, len(first))
+            candidate = LabelledCandidate(row.question_id, row.question, each.sentence_id, *where, each.text, each.label)
+            first.setdefault(each.sentence_id, replace(candidate, previous=texts[n], next=texts[n + 2]))
+    return list(first.values())
 
 
 def judged(rows: Rows) -> list[LabelledPassage]:

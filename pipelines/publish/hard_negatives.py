@@ -7,7 +7,7 @@ that. (Where they begin still could: a negative begins as a retrieved passage do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ from pipelines.errors import BAD_DATA, JobError
 from pipelines.publish.cut_documents import ReadDocuments, WindowStart, cut, read_only, windows_at
 from pipelines.publish.passage_set import CutDocument, PassageRules, QuestionPassages
 from pipelines.publish.split_plan import Key
-from schemas.corpus import Passage
+from schemas.corpus import Passage, Sentence
 from schemas.ranked import Hit
 
 ReadHits: TypeAlias = Callable[[Set[str]], Iterable[Hit]]
@@ -32,8 +32,8 @@ class Retrieved(NamedTuple):
     passage_id: str
     start: WindowStart | None
     """Its first sentence; None if no sentence begins in it, as may be with passages of `passages = "dpr"`."""
-    correct: bool
-    """Whether it holds a correct sentence."""
+    correct: str | None
+    """Why it may hold a correct sentence, as the counts name it; None if it does not."""
 
 
 def choose(
@@ -61,12 +61,12 @@ def choose(
 
     def refusal(question: QuestionPassages, each: Retrieved) -> str | None:
         if each.correct:
-            return "correct"
+            return each.correct
         if each.start is None:
             return "without_sentence"
         doc_id, run = each.start[0], runs.get(each.start)
-        if run and any(sentence.sentence_id in question.correct for sentence in documents[doc_id][1][slice(*run)]):
-            return "correct"
+        if run and (reason := correct_in(question, documents[doc_id][1][slice(*run)])):
+            return reason
         if run in question.windows.get(doc_id, ()):
             return "same_as_window"
         if owner is not None and owner.setdefault(("document", doc_id), question.split) != question.split:
@@ -88,14 +88,21 @@ def choose(
     return chosen
 
 
+def correct_in(question: QuestionPassages, sentences: Sequence[Sentence]) -> str | None:
+    """Why these sentences are no negative of the question, as the counts name it; None if they are one."""
+    if any(sentence.sentence_id in question.correct for sentence in sentences):
+        return "correct"
+    return "looks_correct" if question.looks_correct(sentences) else None
+
+
 def _retrieved(questions: Mapping[str, QuestionPassages], hits: ReadHits) -> dict[str, list[Retrieved]]:
     """question_id → what was retrieved for it, in any order."""
     retrieved: dict[str, list[Retrieved]] = {q: [] for q in questions}
     for hit in hits(questions.keys()):
         if (question := questions.get(hit.question_id)) is not None:
-            ids = [sentence.sentence_id for sentence in hit.passage.sentences]
-            start = (hit.passage.doc_id, ids[0]) if ids else None
-            correct = not question.correct.isdisjoint(ids)
+            sentences = hit.passage.sentences
+            start = (hit.passage.doc_id, sentences[0].sentence_id) if sentences else None
+            correct = correct_in(question, sentences)
             retrieved[hit.question_id].append(Retrieved(hit.rank, hit.passage.passage_id, start, correct))
     return retrieved
 

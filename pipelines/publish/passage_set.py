@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from indexing.annotation.splits import Split
 from indexing.labels.windows import Group, SentenceRun, passage
+from indexing.passages.text import fold
 from pipelines.errors import USAGE, JobError
-from pipelines.publish.split_plan import check_split
+from pipelines.publish.split_plan import RightSentences, check_split
 from schemas.corpus import Document, Passage, Question, Sentence
 from schemas.labels import LabelledPassage, LabelledSentence
 
@@ -48,15 +49,26 @@ class QuestionPassages:
     split: Split
     correct: frozenset[str]
     """Ids of its correct sentences, those of labels that were left out too."""
+    judged: frozenset[str]
+    """Ids of its labelled sentences, correct or not."""
+    near: RightSentences
+    """What is correct for it, or for a question that is nearly the same."""
     windows: dict[str, set[SentenceRun]] = field(default_factory=dict)
     """doc_id → its windows."""
     negatives: list[Passage] = field(default_factory=list)
     """Best first."""
 
+    def looks_correct(self, sentences: Iterable[Sentence]) -> bool:
+        """Whether one of the sentences that nobody judged for the question is correct for one that is nearly the same, or has
+        the text of a correct one."""
+        return any(
+            each.sentence_id not in self.judged and self.near.has(each.sentence_id, fold(each.text)) for each in sentences
+        )
+
     def rows(self, documents: Mapping[str, CutDocument]) -> Iterator[LabelledPassage]:
-        """The windows by passage id, then the hard negatives by rank."""
-        passages = (passage(*documents[doc_id], run) for doc_id, runs in self.windows.items() for run in runs)
-        yield from (self._row(each, "window") for each in sorted(passages, key=lambda each: each.passage_id))
+        """The windows in reading order, document by document, then the hard negatives by rank."""
+        runs = ((doc_id, run) for doc_id in sorted(self.windows) for run in sorted(self.windows[doc_id]))
+        yield from (self._row(passage(*documents[doc_id], run), "window") for doc_id, run in runs)
         yield from (self._row(each, "retrieved") for each in self.negatives)
 
     def _row(self, shown: Passage, source: str) -> LabelledPassage:

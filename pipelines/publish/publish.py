@@ -21,7 +21,7 @@ from indexing.annotation.splits import SPLITS, Split
 from indexing.passages.text import fold
 from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from pipelines.execution.manifests.manifest import read_manifest, repair
-from pipelines.execution.parquet_folder import read_batches
+from pipelines.execution.parquet_folder import digest_of, read_batches
 from pipelines.execution.progress import progress
 from pipelines.publish.card import Card, Origin, SplitCounts
 from pipelines.publish.formats import FORMS, Rows, judged, sentences
@@ -31,6 +31,8 @@ from schemas.labels import LabelledPassage
 
 CARD = "README.md"
 COUNTED = ("questions", "passages", "positives")
+MADE_OF = {"labels": "labels/sentences", "documents": "documents", "questions": "questions"}
+"""Key of `inputs` in passages.json → the folder of the run."""
 """What passages.json counts of each split, beside other things."""
 AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
 
@@ -82,14 +84,17 @@ def publish(
     """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
 
     Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files are not those that
-    passages.json counts, 73 if `out` is published already.
+    passages.json counts or those of `run`, 73 if `out` is published already.
     """
     if not forms or set(forms) - FORMS.keys():
         raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
     if (out / CARD).exists():
         raise JobError(f"{out} is published already; name another --out", OUTPUT_EXISTS)
     summary = _summary(data)
-    origin = origin_of(run) if run is not None else None
+    origin = None
+    if run is not None:
+        _check_run(run, summary, data)
+        origin = origin_of(run)
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
     with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
@@ -150,6 +155,16 @@ def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
                 f"{AGAIN}",
                 BAD_DATA,
             )
+
+
+def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
+    """Raises JobError (65) unless the data are of this run, as far as passages.json says."""
+    inputs = summary.get("inputs")
+    known = inputs if isinstance(inputs, dict) else {}
+    for name, folder in MADE_OF.items():
+        manifest = read_manifest(run / folder)
+        if name in known and manifest is not None and digest_of(manifest) != known[name]:
+            raise JobError(f"--run {run}: its {folder} is not what {data} was made of; name the run that it was", BAD_DATA)
 
 
 def origin_of(run: Path) -> Origin:

@@ -7,11 +7,13 @@ those in one split would leave one split.)
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from indexing.annotation.splits import Split, near_duplicates, owners, split
+from indexing.passages.text import fold
 from pipelines.errors import USAGE, JobError
 from schemas.labels import SentenceLabel
 
@@ -51,6 +53,19 @@ def check_split(rules: SplitRules) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class RightSentences:
+    """The right sentences of questions that are nearly the same."""
+
+    ids: set[str] = field(default_factory=set)
+    texts: set[str] = field(default_factory=set)
+    """Folded."""
+
+    def has(self, sentence_id: str, folded: str) -> bool:
+        """Whether the sentence, or its folded text, is among them."""
+        return sentence_id in self.ids or folded in self.texts
+
+
+@dataclass(frozen=True, slots=True)
 class SplitPlan:
     """The splits of questions, and of what questions share."""
 
@@ -61,6 +76,8 @@ class SplitPlan:
     split_of: Mapping[str, Split]
     owner: dict[Key, Split]
     """The split that alone may have the labels of a document, or of questions that are nearly the same."""
+    right: Mapping[str, RightSentences]
+    """The first of questions that are nearly the same → what is right for one of them, labels that are left out too."""
 
     @classmethod
     def make(
@@ -78,7 +95,17 @@ class SplitPlan:
         together = _links(known, near, lambda label: apart and label.label == 1)
         split_of = split(together, rules.shares, rules.seed) if splits is None else splits
         owner = owners(_links(known, near, lambda label: apart), split_of) | owners(together, split_of)
-        return cls(questions, near, split_of, owner)
+        right: dict[str, RightSentences] = defaultdict(RightSentences)
+        for label in known:
+            if label.label:
+                of_near = right[near[label.question_id]]
+                of_near.ids.add(label.sentence_id)
+                of_near.texts.update([fold(label.text)] if label.text else [])
+        return cls(questions, near, split_of, owner, dict(right))
+
+    def right_for_near(self, question_id: str) -> RightSentences:
+        """What is right for the question, or for one that is nearly the same."""
+        return self.right.get(self.near.get(question_id, question_id), RightSentences())
 
     @property
     def near_duplicate_count(self) -> int:

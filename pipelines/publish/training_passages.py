@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from indexing.annotation.splits import SPLITS, Split
 from indexing.labels.windows import choose, windows
+from indexing.passages.text import fold
 from pipelines.config.job_file import Ingest
 from pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from pipelines.execution.parquet_folder import Folder, whole_file
@@ -24,7 +25,7 @@ from pipelines.execution.progress import progress
 from pipelines.inputs.tables import read_splits
 from pipelines.publish import hard_negatives
 from pipelines.publish.cut_documents import ReadDocuments, cut, read_only, window_ends
-from pipelines.publish.hard_negatives import ReadHits
+from pipelines.publish.hard_negatives import ReadHits, correct_in
 from pipelines.publish.passage_set import CutDocument, PassageRules, QuestionPassages, TrainingPassages
 from pipelines.publish.split_plan import SplitPlan
 from schemas.atomic_files import sha256, write_text
@@ -56,15 +57,16 @@ def build(
     plan = SplitPlan.make(all_labels, questions, rules, splits)
     counts["questions_near_duplicates"] = plan.near_duplicate_count
     usable: list[SentenceLabel] = []
-    correct: dict[str, set[str]] = {}
+    judged: dict[str, dict[str, bool]] = {}  # question → its labelled sentences, and whether they are correct
     for label in all_labels:
-        correct.setdefault(label.question_id, set()).update([label.sentence_id] if label.label else [])
+        known = judged.setdefault(label.question_id, {})
+        known[label.sentence_id] = known.get(label.sentence_id, False) or bool(label.label)
         if reason := plan.refusal(label):
             counts[f"labels_left_out_{reason}"] += 1
         else:
             usable.append(label)
     labelled_documents = cut(read_only({label.doc_id for label in usable}, documents), sentence_tokens)
-    by_question = _with_windows(usable, labelled_documents, plan, correct, rules, counts)
+    by_question = _with_windows(usable, labelled_documents, plan, judged, rules, counts)
     left_out = sum(n for name, n in counts.items() if name.startswith("labels_left_out_"))
     if counts["labels"] != counts["labels_used"] + left_out:
         raise RuntimeError(f"{counts['labels']} labels came in, {counts['labels_used']} were used and {left_out} left out")
@@ -72,14 +74,18 @@ def build(
         raise JobError(f"no label can be used: {json.dumps(counts)}", BAD_DATA)
     counts["questions_left_out"] = counts["questions"] - len(by_question)
     if splits is not None:
-        counts["split_file_questions_without_labels"] = len(splits.keys() - correct.keys())
+        counts["split_file_questions_without_labels"] = len(splits.keys() - judged.keys())
     if rules.negatives:
         owner = plan.owner if rules.documents_apart else None
         starts = hard_negatives.choose(by_question, labelled_documents, hits, owner, rules, counts)
         every_start = {start for of_question in starts.values() for start in of_question}
         passages = hard_negatives.cut_windows(every_start, labelled_documents, documents, rules, sentence_tokens)
         for q, of_question in starts.items():
-            by_question[q].negatives.extend(passages[start] for start in of_question)
+            question, windows_of = by_question[q], [passages[start] for start in of_question]
+            # a window is longer than the passage that was retrieved
+            question.negatives.extend(each for each in windows_of if not correct_in(question, each.sentences))
+            counts["retrieved_left_out_looks_correct"] += len(windows_of) - len(question.negatives)
+            counts["questions_short_of_negatives"] += len(question.negatives) < len(windows_of) == rules.negatives
     return TrainingPassages(tuple(by_question.values()), labelled_documents, counts)
 
 
@@ -87,7 +93,7 @@ def _with_windows(
     labels: Sequence[SentenceLabel],
     documents: Mapping[str, CutDocument],
     plan: SplitPlan,
-    correct: Mapping[str, Set[str]],
+    judged: Mapping[str, Mapping[str, bool]],
     rules: PassageRules,
     counts: Counter[str],
 ) -> dict[str, QuestionPassages]:
@@ -105,12 +111,29 @@ def _with_windows(
             counts["labels_left_out_unknown_sentence"] += 1
             continue
         counts["labels_used"] += 1
+        if label.label:
+            plan.right_for_near(q).texts.add(fold(documents[doc_id][1][n].text))
         if q not in by_question:
-            by_question[q] = QuestionPassages(Question(q, plan.questions[q]), plan.split_of[q], frozenset(correct[q]))
+            correct = frozenset(sentence_id for sentence_id, is_correct in judged[q].items() if is_correct)
+            question = Question(q, plan.questions[q])
+            by_question[q] = QuestionPassages(question, plan.split_of[q], correct, frozenset(judged[q]), plan.right_for_near(q))
         runs = windows(n, ends[doc_id].__getitem__, rules.places)
         chosen = choose(runs, n, rules.group, f"{rules.seed}:{q}:{label.sentence_id}")
         by_question[q].windows.setdefault(doc_id, set()).update(chosen)
-    return by_question
+    for each in by_question.values():
+        _leave_out_copies(each, documents, counts)
+    return {q: each for q, each in by_question.items() if each.windows}
+
+
+def _leave_out_copies(question: QuestionPassages, documents: Mapping[str, CutDocument], counts: Counter[str]) -> None:
+    """Drop the windows without a correct sentence that may hold one all the same: neither right nor wrong."""
+    for doc_id, runs in list(question.windows.items()):
+        shown = {run: documents[doc_id][1][slice(*run)] for run in runs}
+        kept = {run for run, sentences in shown.items() if correct_in(question, sentences) != "looks_correct"}
+        counts["windows_left_out_looks_correct"] += len(runs) - len(kept)
+        question.windows[doc_id] = kept
+        if not kept:
+            del question.windows[doc_id]
 
 
 def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path | None = None) -> str:

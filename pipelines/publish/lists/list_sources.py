@@ -29,8 +29,8 @@ def by_rank(hits: Iterable[Hit]) -> Iterator[RetrievedSentence]:
 
 
 def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedSentence]:
-    """Sentences that a plan scored: the best are those with the stage's highest scores, then those that left before it, the
-    later the better.
+    """Sentences that a plan scored: the best are those that the stage left, by its scores; then those that left at its exits,
+    and those that left before it, the later the better.
 
     Raises JobError (78) at the end if it has scored none.
     """
@@ -40,8 +40,12 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
             names = [each.stage for each in row.stages]
             scored += stage in names
             passed = names.index(stage) + 1 if stage in names else len(names)
-            last = row.stages[passed - 1].score if passed else row.fused_score
-            goodness = (float(stage not in names), -float(passed), -last, float(row.position))
+            last, at_exit = row.fused_score, 0
+            if passed:
+                gone = row.stages[passed - 1]
+                last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
+            left_here = (float(at_exit > 0), -float(at_exit))  # scores of different exits do not compare
+            goodness = (float(stage not in names), -float(passed), *left_here, -last, float(row.position))
             yield RetrievedSentence(row.question_id, row.candidate_id, row.doc_id, row.passage_id, goodness, (row.position,))
     if not scored:
         raise JobError(

@@ -1,8 +1,9 @@
 """Lists of sentences for training: labels of a run's sentences in; answer sentence selection data, in train, dev and test, out.
 
 A question's list has its right sentences and wrong ones of four kinds in given shares (`list_rules.Kind`). Wrong is what was
-judged so, and what nobody judged, with three exceptions: a sentence of a right one's document that holds an answer string is
-neither right nor wrong; nor is one with the text of a right one; and a text is once in a list. Every sentence that could have
+judged so, and what nobody judged, with four exceptions: a sentence of a right one's document that holds an answer string is
+neither right nor wrong; nor is one with the text of a right one, or that is right for a question that is nearly the same; and a
+text is once in a list. Every sentence that could have
 been in a list is counted, as used or by why it was not. Questions and documents are kept apart as those of passages are.
 """
 
@@ -59,7 +60,8 @@ def build(
     for label in sorted(all_labels, key=lambda label: (label.question_id, label.sentence_id)):
         of_question[label.question_id].append(label)
     own = {q: {label.doc_id for label in own_labels if label.label} for q, own_labels in of_question.items() if q in plan.near}
-    retrieved = Retrieved(ranking({q for q in own if own[q]}), {q: docs for q, docs in own.items() if docs}, rules.depth)
+    own_right = {q: docs for q, docs in own.items() if docs}
+    retrieved = Retrieved(ranking(own_right.keys()) if own_right else (), own_right, rules.depth)
     random_passages = drawn_passages(passage_ids, RANDOM_PASSAGES, rules.seed) if rules.quotas()["random"] else []
     whole = {label.doc_id for label in all_labels}
     sentences = Sentences(
@@ -79,7 +81,7 @@ def build(
                     q, own_labels, plan, retrieved if own.get(q) else None, sentences, rules, (answers or {}).get(q, ())
                 )
                 rows = drawing.rows()
-                counts += drawing.counts
+                counts.update(drawing.counts)
                 if rows:
                     lists[q] = rows
     outcomes = sum(n for name, n in counts.items() if name.startswith(("candidates_left_out_", "negatives_", "positives")))
@@ -171,7 +173,7 @@ class _Drawing:
         """The sentences of a kind that may be in the list, as they are drawn: first those that were judged wrong, then by a
         hash. Those that may not are counted."""
         if kind == "random":
-            yield from filter(self._may_stand, self._at_random())
+            yield from (place for place in self._at_random() if self._may_stand(place))
             return
         documents = {place.doc_id for place, label in self._list if label}
         near = {
@@ -194,7 +196,7 @@ class _Drawing:
                 raise JobError(
                     f"question {self._id!r}: retrieved sentence {sentence_id!r} is in no passage; retrieve again", BAD_DATA
                 )
-            if self._may_stand(place):
+            if self._may_stand(place, sentence_id in judged):
                 yield place
 
     def _at_random(self) -> Iterator[Place]:
@@ -205,12 +207,14 @@ class _Drawing:
             if place.doc_id not in self._right_documents and place.sentence_id not in elsewhere:
                 yield place
 
-    def _may_stand(self, place: Place) -> bool:
+    def _may_stand(self, place: Place, judged: bool = False) -> bool:
         """Whether it may be a wrong sentence of the list; counts it."""
         self.counts["candidates"] += 1
         text, split = fold(place.text), self._plan.split_of[self._id]
         if text in self._right_texts:
             return self._leave_out("text_of_a_right_one")
+        if not judged and self._plan.right_for_near(self._id).has(place.sentence_id, text):
+            return self._leave_out("right_for_a_near_question")
         if place.doc_id in self._right_documents and any(holds(text, answer) for answer in self._answers):
             return self._leave_out("answer_string")
         if self._rules.documents_apart and self._plan.owner.get(("document", place.doc_id), split) != split:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.passages.text import fold, fold_all, normalise, one_line, visible
+from indexing.passages.text import fold, fold_all, holds, normalise, one_line, visible
 
 
 @given(st.text())
@@ -58,3 +58,21 @@ def test_joiners_stay_inside_words_that_are_spelt_with_them() -> None:
 @given(st.lists(st.text("aAZß Σς\xa0\t\n\x1c\x85\u3000İ", max_size=6) | st.none(), max_size=20))
 def test_texts_are_folded_in_a_column_as_one_by_one(texts: list[str | None]) -> None:
     assert fold_all(pa.array(texts, pa.string())).to_pylist() == [None if text is None else fold(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "there"),
+    [
+        ("he lives in paris now", "paris", True),
+        ("he lives in parisian suburbs", "paris", False),
+        ("by 1784.", "1784", True),
+        ("它始于1784年", "1784", True),
+        ("它始于17845年", "1784", False),
+        ("他住在北京。", "北京", True),
+        ("北京大学", "北京", True),
+        ("his name is ann, not anna", "anna", True),
+        ("no", "", False),
+    ],
+)
+def test_words_stand_in_a_text_as_whole_ones_where_blanks_part_them(text: str, words: str, there: bool) -> None:
+    assert holds(text, words) is there

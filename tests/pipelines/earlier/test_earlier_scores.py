@@ -120,7 +120,18 @@ def test_peasi_takes_over_what_it_said_of_passages_that_are_the_same(models: Pat
     rerank(job(models, stages, former), updated)
     assert rows(updated) == rows(anew)
     # Of a question's three passages the first has a sentence that was rewritten, and the third is new.
-    assert taken_over(updated) == {"peasi": 4 * QUESTIONS, "peasi.pr": QUESTIONS}
+    assert taken_over(updated) == {"peasi.pr": QUESTIONS}
+
+
+def test_scores_from_before_a_stage_that_reads_passages_are_not_taken_over(models: Path, tmp_path: Path) -> None:
+    """There a sentence that was extracted has the score of the best one of its passage."""
+    alone = [{"reranker": "pointwise", "checkpoint": str(models / "pointwise")}]
+    peasi = [{"reranker": name, "checkpoint": str(models / "peasi")} for name in ("peasi.pr", "peasi.easi")]
+    former, anew, updated = candidates(tmp_path, 0), candidates(tmp_path / "anew", 0), candidates(tmp_path / "again", 0)
+    rerank(job(models, [*alone, *peasi]), former)
+    rerank(job(models, alone), anew)
+    rerank(job(models, alone, former), updated)
+    assert rows(updated) == rows(anew) and taken_over(updated) == {}
 
 
 def test_another_model_another_context_or_another_encoder_takes_nothing_over(

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from pipelines.inputs.label_tables import label_batches
-from pipelines.inputs.tables import read_questions, read_splits
+from pipelines.inputs.tables import read_answers, read_questions, read_splits
 from schemas.corpus import Question
 
 TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
@@ -266,3 +266,19 @@ def test_bad_splits_are_refused_with_their_line(tmp_path, text, says):
     with pytest.raises(JobError) as e:
         read_splits(put(tmp_path / "splits.tsv", text))
     assert says in str(e.value) and e.value.code == BAD_DATA
+
+
+def test_a_header_of_others_is_no_question(tmp_path):
+    for header in ("qid\tquestion_text", "Topic-ID\ttitle", "QuestionID\tword"):
+        with pytest.raises(JobError, match="1: a header line with unknown columns") as e:
+            read_questions(put(tmp_path / "q.tsv", f"{header}\n7\tWho wrote it?\n"))
+        assert e.value.code == BAD_DATA
+
+
+def test_a_cell_of_answers_may_be_a_list(tmp_path):
+    rows = '7\t["Paris", "the city of Paris"]\n8\tRome\n9\t[sic] it was\n'
+    assert read_answers(put(tmp_path / "a.tsv", f"question_id\tanswers\n{rows}")) == {
+        "7": ["Paris", "the city of Paris"],
+        "8": ["Rome"],
+        "9": ["[sic] it was"],
+    }

@@ -94,6 +94,8 @@ def test_parquet_holds_the_rows_and_each_sentence_once(published):
         ("shared@0", 4, 0),
     ]
     assert candidates == LabelledCandidate.rows(pq.read_table(published / "sentences/train.parquet"))
+    around = {each.candidate_id: (each.previous, each.next) for each in candidates}
+    assert around["d1@0"] == ("", "It is\tnot.") and around["d1@19"] == ("It is\tnot.", "") and around["d1x@0"] == ("", "")
     assert {each.title for each in candidates} == {"About d1", "About d1x", "About d2", "About d2x", "About shared"}
 
 
@@ -258,3 +260,6 @@ def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path,
     published_rows = {name: list(read_dataset(tmp_path / f"out/sentences/{name}.parquet")) for name in SPLITS}
     texts = {name: {fold(each.question) for each in candidates} for name, candidates in published_rows.items()}
     assert all(texts.values()) and not texts["train"] & texts["test"]
+    counts["inputs"]["labels"] = "0" * 32
+    (tmp_path / "data/passages.json").write_text(json.dumps(counts))
+    refused(BAD_DATA, "its labels/sentences is not what", tmp_path / "data", tmp_path / "b", ["dpr"], CARD, tmp_path / "run")

@@ -199,6 +199,7 @@ def test_a_sentence_of_the_right_document_that_holds_an_answer_is_neither_right_
     lists = world.draw(NO_RANDOM, answers={"q": ["Ada", "Lovelace"]})
     check_accounts(lists)
     assert lists.counts["candidates_left_out_answer_string"] == 1
+    assert {"questions_near_duplicates", "questions_without_answer_strings"} <= lists.counts.keys()  # though they are 0
     held = {row.candidate_id: row.label for row in rows_of(lists)}
     assert held == {"own@0": 1, "own@2": 0, "own@3": 0, "far@0": 0, "far@1": 0, "far@2": 0}  # Adam is another word
     without = {row.candidate_id for row in rows_of(world.draw(NO_RANDOM))}
@@ -211,6 +212,22 @@ def test_a_text_is_once_in_a_list_and_a_right_one_s_text_is_never_wrong() -> Non
     check_accounts(lists)
     assert lists.counts["candidates_left_out_text_of_a_right_one"] == lists.counts["candidates_left_out_same_text"] == 1
     assert "far@0" not in {row.candidate_id for row in rows_of(lists)}
+
+
+def test_what_is_right_for_the_same_question_under_another_id_is_not_wrong() -> None:
+    world = big()
+    world.questions = {"q": "Who wrote it in Rome?", "r": "who wrote it, in Rome"}
+    world.labels.append(SentenceLabel("r", "far0@0.1", "far0", "far0 number 0 1.", 1))
+    world.hits += [replace(hit, question_id="r") for hit in world.hits]
+    lists = world.draw(ListRules(40, (0.0, 0.5, 0.5, 0.0), shares=(1.0, 0.0, 0.0)))
+    right = {"q": "own@1.1", "r": "far0@0.1"}
+    for _, rows in lists.lists:
+        assert {row.candidate_id for row in rows} & {*right.values()} == {right[rows[0].question_id]}
+    assert lists.counts["candidates_left_out_right_for_a_near_question"] == 1
+    world.labels.append(SentenceLabel("q", "far0@0.1", "far0", "far0 number 0 1.", 0))  # what people say holds
+    (judged,) = (rows for _, rows in world.draw(ListRules(40)).lists if rows[0].question_id == "q")
+    assert "far0@0.1" in {row.candidate_id for row in judged}
+    check_accounts(lists)
 
 
 def test_rows_know_their_title_and_their_neighbours_in_the_passage() -> None:
@@ -249,6 +266,12 @@ def test_the_best_by_a_stage_are_its_own_then_those_that_left_later() -> None:
     ]
     assert [each.sentence_id for each in sorted(by_stage(rows, "last"), key=lambda f: f.goodness)] == ["c", "b", "a", "d"]
     assert [each.sentence_id for each in sorted(by_stage(rows, "first"), key=lambda f: f.goodness)] == ["a", "c", "b", "d"]
+    at_exits = [
+        replace(row, stages=(StageScore("cascade", score, rank, number),))
+        for row, (score, rank, number) in zip(rows, ((6.0, None, 1), (2.0, 1, 5), (7.0, None, 2), (-1.0, 2, 5)), strict=True)
+    ]
+    order = [each.sentence_id for each in sorted(by_stage(at_exits, "cascade"), key=lambda f: f.goodness)]
+    assert order == ["b", "d", "c", "a"]  # scores of different exits do not compare
     with pytest.raises(JobError, match="--by none: it has scored no sentence") as e:
         list(by_stage(rows, "none"))
     assert e.value.code == SETTINGS
@@ -281,9 +304,10 @@ def test_what_was_retrieved_from_other_documents_than_the_run_has_is_refused() -
 def test_labels_without_a_right_sentence_make_no_list() -> None:
     world = one_question()
     world.labels = [replace(world.labels[0], label=0)]
-    with pytest.raises(JobError, match=r"no label can be used: .*question_without_answer") as e:
-        world.draw(NO_RANDOM)
-    assert e.value.code == BAD_DATA
+    for ranking in (by_rank(world.hits), by_stage([], "cascade")):
+        with pytest.raises(JobError, match=r"no label can be used: .*question_without_answer") as e:
+            build(world.labels, world.questions, lambda _, ranking=ranking: ranking, lambda _: world.passages, (), NO_RANDOM)
+        assert e.value.code == BAD_DATA
 
 
 @pytest.mark.parametrize(

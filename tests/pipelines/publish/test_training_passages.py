@@ -176,15 +176,50 @@ def test_rows_stand_by_question_windows_first_then_negatives_by_rank() -> None:
     rank = {(hit.question_id, hit.passage.doc_id, hit.passage.start): hit.rank for hit in world.hits}
     for rows in by_split(world.build()).values():
         keys = [
-            (row.question_id, *((0, 0, row.passage_id) if row.source == "window" else (1, rank[begin_of(row)], "")))
-            for row in rows
+            (row.question_id, *((0, 0, *place_of(row)) if row.source == "window" else (1, rank[begin_of(row)]))) for row in rows
         ]
         assert keys == sorted(keys) and len(set(keys)) == len(keys)
         assert max(Counter(row.question_id for row in rows if row.source == "retrieved").values()) == 5
 
 
 def begin_of(row: LabelledPassage) -> tuple[str, str, int]:
-    return row.question_id, row.doc_id, int(row.passage_id.split(":")[1].split("-")[0])
+    return row.question_id, row.doc_id, place_of(row)[1]
+
+
+def place_of(row: LabelledPassage) -> tuple[str, int, int]:
+    start, end = row.passage_id.split(":")[1].split("-")
+    return row.doc_id, int(start), int(end)
+
+
+def test_what_may_be_correct_is_no_negative_though_nobody_judged_it() -> None:
+    """A copy of a correct sentence, and one that is correct for the same question under another id."""
+    right, other, copy, wrong = "It was built in 1784 by a baker.", "A baker built it.", "In the mirror.", "No one knows it."
+    texts = [
+        document_of(text, doc_id=f"d{n}", title="T", source_offset=n)
+        for n, text in enumerate(
+            (f"{right} So it is.", f"{other} So they say.", f"{copy} {right.upper()}", f"{wrong} Or not.", f"{wrong} {right}")
+        )
+    ]
+    passages = [Splitter(words=100).split(page)[0] for page in texts]
+    of_copy = passages[4].sentences[0].sentence_id
+    labels = [SentenceLabel("a", passages[0].sentences[0].sentence_id, "d0", "", 1), SentenceLabel("a", of_copy, "d4", "", 0)]
+    labels.append(SentenceLabel("b", passages[1].sentences[0].sentence_id, "d1", "", 1))
+    questions = {"a": "Who built the tower?", "b": "who built the tower"}
+    hits = [
+        Hit(q, text, n, 1.0, None, None, None, None, passage)
+        for q, text in questions.items()
+        for n, passage in enumerate(passages[:4], 1)
+    ]
+    built = build(labels, questions, lambda ids: texts, lambda ids: hits, PassageRules(shares=(1, 0, 0)))
+    rows = by_split(built)["train"]
+    assert [(row.question_id, row.doc_id, row.label) for row in rows] == [
+        ("a", "d0", 1),
+        ("a", "d3", 0),
+        ("b", "d1", 1),
+        ("b", "d3", 0),
+    ]
+    assert built.counts["retrieved_left_out_looks_correct"] == 4 and built.counts["windows_left_out_looks_correct"] == 1
+    check_accounts(built)
 
 
 def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_correct_sentence() -> None:
