@@ -123,12 +123,30 @@ def test_the_example_of_the_readme_prints_what_it_says(sample_run, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(example, {})
-    assert printed.getvalue().strip() == shown
+    assert alike(printed.getvalue().strip(), shown)
     assert len(example.strip().splitlines()) <= 14
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether these are the same but for counts that differ by one in a thousand at most: processors round vectors in their own
+    ways, and then another passage may be retrieved, with another number of sentences."""
+    number = re.compile(r"\d[\d,]*")
+    pairs = zip(number.findall(one), number.findall(other), strict=False)
+    counts = [(float(a.replace(",", "")), float(b.replace(",", ""))) for a, b in pairs]
+    return number.sub("0", one) == number.sub("0", other) and all(abs(a - b) <= b / 1_000 for a, b in counts)
+
+
+def test_counts_are_alike_within_a_thousandth():
+    assert alike("19,284 candidates", "19,287 candidates")
+    assert not alike("19,284 candidates", "19,387 candidates") and not alike("2 kept", "2 left")
 
 
 def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monkeypatch, capsys):
     """Each line up to its first figure that depends on the machine."""
+
+    def stable(line: str) -> str:
+        return line.partition("; BM25 ")[0].partition("; cascade took")[0]
+
     shutil.copytree(sample_run.parent, tmp_path / "out" / "sample")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
@@ -136,8 +154,8 @@ def test_the_output_in_the_readme_is_the_sample_job_s(sample_run, tmp_path, monk
     lines = [line.removesuffix(" (complete)") for line in capsys.readouterr().out.splitlines() if line.endswith("(complete)")]
     assert [line.split()[0] for line in lines] == ["ingest", "index", "retrieve", "rerank", "propagate"]
     for line in lines:
-        stable = line.partition("; BM25 ")[0].partition("; cascade took")[0]
-        assert stable in README and stable in PAGES[ROOT / "docs" / "quickstart.md"]
+        for page in (README, PAGES[ROOT / "docs" / "quickstart.md"]):
+            assert any(alike(stable(line), stable(shown)) for shown in page.splitlines()), line
 
 
 def test_the_answers_in_the_readme_are_those_that_the_sample_command_shows(sample_run):
