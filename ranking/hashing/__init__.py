@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from ranking.entry import ContextStage, Entry
 from ranking.hashing.triplet_settings import TRAINING
+
+
+class HashingStage(ContextStage):
+    """A stage of `hashing`."""
+
+    stored: bool = Field(
+        True,
+        description="whether `index` stores the bits of every sentence, so that `rerank` encodes questions only (variant has); "
+        "if not, `rerank` encodes the sentences that come to the stage",
+    )
+
 
 ENTRIES = (
     Entry(
         "hashing",
         "ranking.hashing.hashing:Hashing",
-        settings=ContextStage,
+        settings=HashingStage,
         checkpoint="hashing",
         training=TRAINING,
         sentence_codes="ranking.hashing.hashing:AnswerCoder",

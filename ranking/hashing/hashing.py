@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ranking.entry import StageSettings
+from ranking.hashing import HashingStage
 from ranking.hashing.bits import Attention, Bytes, Codes, pack
 from ranking.hashing.hashing_model import NAME, HashingModel, load, variant_of
 from ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
@@ -83,9 +84,11 @@ class AnswerCoder:
 
     @classmethod
     def decisive(cls, stage: StageSettings, checkpoint: Path | None) -> tuple[str, ...] | None:
-        """() if the checkpoint's model makes bits, which nothing else decides; else None. Raises ValueError if it is no
-        checkpoint of this model."""
-        return () if checkpoint is not None and variant_of(checkpoint) == "has" else None
+        """() if bits are stored and the checkpoint's model makes some, which nothing else decides; else None. Raises ValueError
+        if it is no checkpoint of this model."""
+        if checkpoint is None or variant_of(checkpoint) != "has":
+            return None
+        return () if isinstance(stage, HashingStage) and stage.stored else None
 
     @classmethod
     def load(cls, resources: Resources) -> Self:

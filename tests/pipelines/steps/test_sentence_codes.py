@@ -153,6 +153,18 @@ def test_the_codes_of_a_checkpoint_that_reads_more_are_of_all_that_it_reads(samp
     assert {row.candidate_id: row.stages for row in scored(folder)} != {r.candidate_id: r.stages for r in scored(of_sentences)}
 
 
+def test_a_stage_that_stores_nothing_gives_the_same_scores(sample: tuple[Job, Path], tmp_path: Path) -> None:
+    hashing_job, folder = sample
+    unstored = job(tmp_path, str(hashing_job.path("checkpoint")))
+    text = (tmp_path / "job.toml").read_text()
+    (tmp_path / "job.toml").write_text(text.replace('reranker = "hashing"', 'reranker = "hashing"\nstored = false'))
+    without = run(load(tmp_path / "job.toml"))
+    assert sentence_codes.planned(unstored) and not sentence_codes.planned(load(tmp_path / "job.toml"))
+    assert scored(without) == scored(folder)
+    assert costs(without)["hashing_answers"] == costs(folder)["hashing_answers_stored"] > 0
+    assert not list((without / "shards").rglob("*.arrow"))
+
+
 def test_three_shards_and_small_blocks_give_the_same_scores(sample: tuple[Job, Path], tmp_path: Path) -> None:
     hashing_job, folder = sample
     other = run(job(tmp_path, str(hashing_job.path("checkpoint")), shards=3, block=1))
