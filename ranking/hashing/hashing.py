@@ -145,8 +145,8 @@ class Hashing:
 
     def costs(self) -> Counter[str]:
         """What was spent since the last call: candidates, those without a part that the context names, answers encoded, answers
-        read from the store, tokens of questions and answers that were encoded, tokens cut, answers cut (longer than L, encoded
-        or read), milliseconds."""
+        read from the store, tokens of questions and answers that were encoded, layers × these, tokens cut, answers cut (longer
+        than L, encoded or read), milliseconds."""
         spent, self._costs = self._costs, Counter()
         return spent
 
@@ -197,7 +197,7 @@ class Hashing:
         cut = [answer.cut for answer in stored if answer is not None]
         self._costs.update(answers=len(missing), answers_stored=len(cut))
         self._costs.update(answers_cut=int(np.count_nonzero(encoded.cut)) + sum(map(bool, cut)))
-        self._costs.update(tokens=int(encoded.lengths.sum()), tokens_cut=int(encoded.cut.sum()) + sum(cut))
+        self._encoded(int(encoded.lengths.sum()), int(encoded.cut.sum()) + sum(cut))
         finite = np.ones(len(answers), np.bool_)
         finite[missing] = encoded.finite
         return [new[n] if answer is None else answer.bits for n, answer in enumerate(stored)], finite
@@ -215,5 +215,9 @@ class Hashing:
 
     def _tokenised(self, texts: Sequence[str]) -> Pairs:
         pairs = self._tokeniser.pairs([(text,) for text in texts])
-        self._costs.update(tokens=int(pairs.lengths.sum()), tokens_cut=int(pairs.cut.sum()))
+        self._encoded(int(pairs.lengths.sum()), int(pairs.cut.sum()))
         return pairs
+
+    def _encoded(self, tokens: int, cut: int) -> None:
+        layers = self._model.encoder.shape.layers
+        self._costs.update(tokens=tokens, tokens_cut=cut, layer_tokens=layers * tokens)

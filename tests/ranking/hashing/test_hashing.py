@@ -153,6 +153,7 @@ def test_an_answer_longer_than_l_is_cut_and_counted_and_a_text_is_encoded_once()
     costs = reranker.costs()
     assert (costs["candidates"], costs["answers"], costs["answers_cut"]) == (8, 3, 2)
     assert costs["tokens"] == 6 + 8 + 4 + 8 and costs["tokens_cut"] > 8
+    assert costs["layer_tokens"] == 2 * costs["tokens"]
     (reranked,) = reranker.rerank(lists("What is it?", answers=[long, f"{long} Or not?"]))
     assert len(set(scores(reranked).values())) == 1
 
