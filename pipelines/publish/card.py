@@ -152,7 +152,8 @@ def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str
 
 
 def _table_note(statistics: SplitCounts) -> str:
-    pairs = "sentences that were judged" if statistics.annotated is not None else "sentences of these windows, judged or not"
+    of_questions = "sentences that were judged for these questions, also those that were left out of the set"
+    pairs = of_questions if statistics.annotated is not None else "sentences of these windows, judged or not"
     retrieved, answered = statistics.total(SPLITS, "retrieved"), statistics.total(SPLITS, "answered")
     return (
         "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged sentences, QA pairs with "
