@@ -7,6 +7,9 @@ import pyarrow as pa
 
 from schemas.record import Record, column, many, record
 
+WRONG = "label 0: "
+"""How the detail of a refused label begins that calls its sentence wrong."""
+
 
 @record
 class LabelledCandidate(Record):

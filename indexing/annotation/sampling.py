@@ -112,7 +112,8 @@ def estimate(judged: Iterable[JudgedSentence]) -> tuple[Estimate, dict[str, Esti
     """Of all questions together, and of each. Controls do not count: they were not drawn from all.
 
     Correct sentences and prevalence are without bias over draws. Recall is a ratio with a random part below the line; its
-    bias of the first order is taken off. SampledSentence sentences that nobody judged count as missing at random.
+    bias of the first order is taken off. All that was drawn must have been judged: what is left out makes the rest of a
+    question smaller than it is.
     """
     rows: dict[str, list[JudgedSentence]] = {}
     for row in judged:

@@ -26,8 +26,9 @@ from schemas.atomic_files import recover_folder, sha256
 def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None) -> Iterator[str]:
     """Read the exports and replace RUN/collected; yields lines of figures for people.
 
-    Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off or none of its annotations can be used,
-    73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if another process writes into the run.
+    Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations can be used, or
+    two without annotators have one name, 73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if
+    another process writes into the run.
     """
     rules = rules or ResolutionRules()
     tasks = Folder.open(run / "tasks", Task, "annotate")
@@ -38,6 +39,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     size = sum(each.file.size for each in exports)
     with progress("collect", size, lambda: sum(each.file.position for each in exports), what="bytes"):
         used = [_read(export, n, votes) for n, export in enumerate(exports)]
+    _check_names([export for export in exports if export.unnamed])
     if not votes.votes:
         if not sum(used):
             records = counted(sum(export.records for export in exports), "record")
@@ -57,6 +59,18 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     with claimed(run):
         counts = replace(run, tasks, votes, rules, agreement, settings, sources)
     yield from _summary(run, counts, agreement, len(files))
+
+
+def _check_names(unnamed: Sequence[Export]) -> None:
+    """Raises JobError (65) if two of these exports, whose labels name no annotator, are of one name in different folders."""
+    first: dict[str, Export] = {}
+    for export in unnamed:
+        if (other := first.setdefault(export.path.name, export)) is not export:
+            raise JobError(
+                f"{other.path} and {export.path} name no annotator, and both would stand for one, {export.stem!r}; call each "
+                "by its annotator, as anna.csv, or fill in the annotators",
+                BAD_DATA,
+            )
 
 
 def _read(export: Export, number: int, votes: CollectedVotes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,9 +11,12 @@ from pipelines.annotation_tools import export_forms
 from pipelines.annotation_tools.tool import ExportedLabel, Malformed
 from pipelines.errors import BAD_DATA, USAGE, JobError
 
+_ENDING = re.compile(r"(\.\d+)?(\.(csv|json|jsonl|ndjson|tsv|txt))?(\.gz)?$", re.IGNORECASE)
+
 
 class Export:
-    """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody has judged."""
+    """One export. `records` and `unanswered` count as it is read: tasks, lines or rows, and those that nobody has judged;
+    `unnamed` says whether a label had no annotator."""
 
     def __init__(self, path: Path, form: str | None = None) -> None:
         """Recognises the form by the first record. Raises JobError: 66 if the file is missing, 65 if it is no export."""
@@ -20,7 +24,10 @@ class Export:
         if form is not None and form not in forms:
             raise JobError(f"--form {form}: give one of {', '.join(forms)}", USAGE)
         self.path, self.file = path, ExportFile(path)
+        self.stem = _ENDING.sub("", path.name)
+        """The annotator of labels that name none: 'anna' of anna.csv, anna.2.csv and anna.json.gz."""
         self.records = self.unanswered = 0
+        self.unnamed = False
         first = next(self.file.rows(), None)
         if first is None:
             raise JobError(f"{path}: no record in it; leave it out, or export again", BAD_DATA)
@@ -32,17 +39,17 @@ class Export:
         self.form, self._read = name, forms[name].read
 
     def read(self) -> Iterator[ExportedLabel]:
-        """Its labels, in the order of the file. A label without an annotator gets the name of the file, without endings.
+        """Its labels, in the order of the file. A label without an annotator gets the name of the file, without its ending.
 
         Raises JobError (65) with the place where the file is cut off or is not what it should be.
         """
-        anonymous = self.path.name.partition(".")[0]
         self.records = self.unanswered = 0
         for where, row in self.file.rows():
             try:
-                labels = self._read(where, row, anonymous)
+                labels = self._read(where, row, self.stem)
             except Malformed as e:
                 raise self.file.bad(where, f"not what {self.form} writes: {e}") from e
             self.records += 1
             self.unanswered += not labels
+            self.unnamed |= any(label.annotator == self.stem for label in labels)
             yield from labels

@@ -18,6 +18,8 @@ class KnownLabel:
 
     number: int
     label: int
+    text: str | None = None
+    """Of a label by id, folded; None if the file has none."""
 
 
 class KnownLabels:
@@ -28,7 +30,8 @@ class KnownLabels:
         self._by_id: dict[tuple[str, str], KnownLabel] = {}
         self._by_text: dict[tuple[str, str], KnownLabel] = {}
         for row in (row for batch in label_batches(path) for row in batch.to_pylist()) if path is not None else ():
-            known = KnownLabel(row["number"], row["label"])
+            text = None if row["sentence_id"] is None or row["text"] is None else fold(row["text"])
+            known = KnownLabel(row["number"], row["label"], text)
             if row["sentence_id"] is not None:
                 first = self._by_id.setdefault((row["question_id"], row["sentence_id"]), known)
             else:
@@ -43,10 +46,13 @@ class KnownLabels:
         return len(self._by_id) + len(self._by_text)
 
     def find(self, question_id: str, sentences: Mapping[str, str]) -> dict[str, KnownLabel]:
-        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over one by text."""
+        """Sentence id → its known label, of these sentences (id → text); a label by id takes precedence over one by text, and
+        is of another sentence if its text is another."""
         labels = {}
         for sentence_id, text in sentences.items():
             known = self._by_id.get((question_id, sentence_id))
+            if known is not None and known.text not in (None, fold(text)):
+                known = None
             if known is None and self._by_text:
                 known = self._by_text.get((question_id, fold(text)))
             if known is not None:

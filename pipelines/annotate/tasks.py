@@ -32,7 +32,7 @@ from schemas.annotation import Task
 from schemas.atomic_files import sha256
 from schemas.ranked import Hit, ScoredCandidate
 
-REVISION = 1
+REVISION = 2
 """Raised when the step's code changes so that the same input gives another output."""
 STRATA = ("top", "random", "control")
 

@@ -95,7 +95,7 @@ def recognise(row: ExportRow, kind: FileKind) -> bool:
 
 
 def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
-    task_id = text_of(row.get("id") or row.get("external_id"))
+    task_id = text_of(row.get("external_id") or row.get("id"))  # where both are, `id` is the server's own
     text_hash = text_of(object_at(row, "metadata").get("text_hash") or row.get("text_hash"))
     labels = []
     for value, user, status in _responses(row):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from indexing.passages.text import fold, holds
+from indexing.passages.text import fold, fold_all, holds, one_line
 from pipelines.execution.progress import reading
 from pipelines.explain.written_parts import WrittenParts
 from schemas.corpus import Passage, Rejected
-from schemas.labels import SentenceLabel
+from schemas.labels import WRONG, SentenceLabel
 from schemas.ranked import Hit
 
 
@@ -42,7 +42,7 @@ def by_labels(run: Path, question_id: str) -> GoldAnswers:
         reject
         for _, batch in WrittenParts.of(run, "labels/rejects", Rejected, "propagate").batches()
         for reject in Rejected.rows(batch.filter(pc.equal(batch["source_record"], question_id)))
-        if reject.reason != "duplicate"
+        if reject.reason != "duplicate" and not reject.detail.startswith(WRONG)
     ]
     missing = f"no labels: {labels.missing}" if labels.missing else ""
     return GoldAnswers("labels" if right or refused else "", right, refused=refused, missing=missing)
@@ -65,7 +65,7 @@ def by_text(run: Path, text: str, hits: Sequence[Hit], some: int = 3) -> GoldAns
 
 def folded(text: str) -> str:
     """The text as it is looked for."""
-    return fold(text).rstrip(".!?… ")
+    return fold(one_line(text)).rstrip(".!?… ")
 
 
 def _in_corpus(run: Path, words: str, some: int) -> list[Passage]:
@@ -75,7 +75,7 @@ def _in_corpus(run: Path, words: str, some: int) -> list[Passage]:
     passages: list[Passage] = []
     with reading("search passages/", written.batches(), what="batches") as batches:
         for _, batch in batches:
-            likely = batch.filter(pc.match_substring(batch["text"], longest, ignore_case=True))
+            likely = batch.filter(pc.match_substring(fold_all(batch["text"]), longest))
             passages += [passage for passage in Passage.rows(likely) if holds(fold(passage.text), words)]
             if len(passages) >= some:
                 break

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from indexing.passages.text import fold, fold_all
+from indexing.passages.text import fold, fold_all, one_line
 from pipelines.errors import INPUT_MISSING, JobError
 from pipelines.explain.written_parts import WrittenParts
 from schemas.corpus import Question, Rejected
@@ -47,7 +47,7 @@ def find_question(run: Path, wanted: str) -> AskedOne:
     for unit, batch in asked.batches(_COLUMNS):
         for question in Question.rows(batch.filter(pc.equal(batch["question_id"], wanted))):
             return AskedOne(question, unit, ())
-        same = pc.equal(fold_all(batch["text"]), fold(wanted))
+        same = pc.equal(fold_all(batch["text"]), fold(one_line(wanted)))
         by_text += [(question, unit) for question in Question.rows(batch.filter(same))]
     if by_text:
         (question, unit), *rest = by_text
@@ -68,7 +68,7 @@ def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
 
 def _reject(run: Path, wanted: str) -> Rejected | None:
     """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or 'SCORE: TEXT'."""
-    text = fold(wanted)
+    text = fold(one_line(wanted))
     for _, batch in WrittenParts.of(run, "questions_rejects", Rejected, "retrieve").batches():
         for reject in Rejected.rows(batch):
             detail = fold(reject.detail)

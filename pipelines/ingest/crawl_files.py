@@ -133,7 +133,8 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
         return files
     files = [path] if path.is_file() else _matching(job, pattern, path)
     if not files:
-        raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files in {job.folder}", INPUT_MISSING)
+        where = "" if Path(pattern).is_absolute() else f" in {job.folder}"
+        raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files{where}", INPUT_MISSING)
     return files
 
 
@@ -141,7 +142,10 @@ def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
     """The files that a pattern matches; `path` is the pattern from where this process is."""
     if isinstance(path, Remote):
         return [p for p in path.with_parts(path.bucket).glob("/".join(path.parts[2:])) if p.is_file()]
-    files = [p for p in job.folder.glob(pattern) if p.is_file()] if not path.is_absolute() or path != Path(pattern) else []
+    if Path(pattern).is_absolute():
+        root = Path(path.anchor)
+        return [p for p in root.glob(str(path.relative_to(root))) if p.is_file()]
+    files = [p for p in job.folder.glob(pattern) if p.is_file()]
     return files or [p for p in path.parent.glob(path.name) if p.is_file()]
 
 

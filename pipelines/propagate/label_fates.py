@@ -16,6 +16,7 @@ from pipelines.execution.manifests.reports import Report
 from pipelines.execution.parquet_folder import PartWriter
 from pipelines.execution.step import Step
 from schemas.corpus import Rejected
+from schemas.labels import WRONG
 from schemas.storage.store import fetch
 
 USED, CHANGED, REPEATED = 1, 2, 3
@@ -65,8 +66,9 @@ def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:
-    """Why a label was not used: (reason, detail) as in Rejected."""
+    """Why a label was not used: (reason, detail) as in Rejected; the detail says first if it is a 0."""
+    wrong = "" if row["label"] else WRONG
     if fate == CHANGED:
-        return "text_changed", f"sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
+        return "text_changed", f"{wrong}sentence id {row['sentence_id']!r} does not read {row['text']!r} in passages/"
     what = f"sentence {row['text']!r}" if row["sentence_id"] is None else f"sentence id {row['sentence_id']!r}"
-    return "unknown_sentence", f"{what} is not in passages/"
+    return "unknown_sentence", f"{wrong}{what} is not in passages/"

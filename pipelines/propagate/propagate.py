@@ -50,7 +50,7 @@ from schemas.labels import SentenceLabel, WindowLabel
 from schemas.storage.store import fetch, fetch_tree, publishing, put
 
 WINDOWS = "labels/windows"
-REVISION = 2
+REVISION = 3
 """Raised when the step's code changes so that the same input gives another output."""
 _WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")
 """Not written by every unit: windows only if the job has them, rejects once at the end."""

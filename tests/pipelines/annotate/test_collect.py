@@ -334,6 +334,20 @@ def test_work_that_somebody_has_done_is_never_replaced(run: Path, tmp_path: Path
         list(collect(run, [first]))
 
 
+def test_files_that_name_no_annotator_stand_for_one_each(run: Path, tmp_path: Path) -> None:
+    rows = [("a", "1", ""), ("b", "1", "")], [("a", "0", ""), ("b", "1", "")]
+    by = [sheet(tmp_path, f"tasks.{name}.csv", each) for name, each in zip(("anna", "bo"), rows, strict=True)]
+    list(collect(run, by))
+    assert figures(run)["annotators"].keys() == {"tasks.anna", "tasks.bo"} and not rejects(run)
+    folders = []
+    for name, each in zip(("anna", "bo"), rows, strict=True):
+        (tmp_path / name).mkdir()
+        folders.append(sheet(tmp_path / name, "tasks-00001.csv", each))
+    with pytest.raises(JobError, match=r"both would stand for one, 'tasks-00001'; call each by its annotator") as e:
+        list(collect(run, folders))
+    assert e.value.code == BAD_DATA and figures(run)["annotators"].keys() == {"tasks.anna", "tasks.bo"}
+
+
 def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
     blank = sheet(tmp_path, "blank.csv", [("zz", "", "bo"), ("yy", "", "bo")])
     with pytest.raises(JobError, match=r"blank\.csv: no label is filled in, in 2 records; judge them, then collect"):

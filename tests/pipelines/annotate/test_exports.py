@@ -142,7 +142,7 @@ def test_argilla_s_records_as_its_server_gives_them(tmp_path: Path) -> None:
         {"values": {"answer": {"value": "correct"}}, "status": "submitted", "user_id": "u1"},
         {"values": None, "status": "discarded", "user_id": "u2"},
     ]
-    row = {"external_id": "t1", "fields": {}, "metadata": {"text_hash": "h1"}, "responses": responses}
+    row = {"id": "0a1b", "external_id": "t1", "fields": {}, "metadata": {"text_hash": "h1"}, "responses": responses}
     assert said(Export(written(tmp_path, [row]))) == [("t1", "h1", "u1", 1, ""), ("t1", "h1", "u2", None, "skipped")]
 
 

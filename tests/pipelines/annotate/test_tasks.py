@@ -12,6 +12,7 @@ import pytest
 from indexing.annotation.sampling import estimate
 from indexing.passages.text import fold
 from pipelines.__main__ import main
+from pipelines.annotate.known_labels import KnownLabels
 from pipelines.annotate.run_packs import text_digest
 from pipelines.annotate.tasks import annotate
 from pipelines.config.job_file import Job, load
@@ -232,3 +233,12 @@ def test_the_command_needs_no_section_and_tells_what_it_made(sample_run, run, ca
         main(["annotate", str(sample_run.parent / "job.toml"), "--out", str(run)])
     assert e.value.code == 0
     assert f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
+
+
+def test_a_known_label_is_not_of_a_sentence_whose_text_has_changed(tmp_path):
+    rows = [{"question_id": "q", "sentence_id": "d@0", "sentence": "It  IS old.", "label": 1}]
+    rows += [{"question_id": "q", "sentence_id": "d@9", "label": 0}]
+    (tmp_path / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = KnownLabels(tmp_path / "known.jsonl")
+    assert [each.label for each in known.find("q", {"d@0": "It is old.", "d@9": "Whatever."}).values()] == [1, 0]
+    assert not known.find("q", {"d@0": "It was old."})

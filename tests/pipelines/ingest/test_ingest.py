@@ -177,6 +177,19 @@ def test_two_processes_give_what_one_gives(tmp_path):
     assert rows(tmp_path / "two") == rows(tmp_path / "one")
 
 
+@pytest.mark.parametrize("pattern", ["pages/*/p.jsonl", "pages/**/*.jsonl"])
+def test_a_glob_finds_files_in_folders_relative_or_absolute(tmp_path, pattern):
+    for name in ("a", "b"):
+        (tmp_path / "pages" / name).mkdir(parents=True)
+        (tmp_path / "pages" / name / "p.jsonl").write_text("")
+    for each in (pattern, str(tmp_path / pattern)):
+        job = make_job(tmp_path, {}, input=[each])
+        assert [file.path.parent.name for file in find_files(job, job.ingest)] == ["a", "b"]
+    job = make_job(tmp_path, {}, input=[str(tmp_path / "none" / "*.jsonl")])
+    with pytest.raises(JobError, match=r"/none/\*\.jsonl' is no file, folder or glob that finds files\n"):
+        find_files(job, job.ingest)
+
+
 @pytest.mark.parametrize(
     ("source", "says"), [("absent.warc", "is no file, folder or glob"), ("empty", "no .warc, .wet, .jsonl")]
 )

@@ -22,6 +22,7 @@ from pipelines.execution.manifests.outcome import Outcome
 from pipelines.execution.manifests.reports import Report, Reports
 from pipelines.execution.parquet_folder import Folder, PartWriter
 from pipelines.execution.step import Step, work_folders
+from pipelines.explain.gold_answers import by_labels
 from pipelines.propagate import passage_parts, propagate
 from pipelines.steps.chain import run_steps, steps_of
 from schemas.annotation import ResolvedLabel
@@ -112,6 +113,13 @@ def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
     lines = [reject.source_offset for reject in rejects]
     assert lines == sorted(lines) and rejects[-1].detail == "line 6 says the same"
     assert Rejected("labels.tsv", lines[-6], "q9", "", "text_changed", rejects[-6].detail) == rejects[-6]
+    unused = [reject for reject in rejects if reject.reason != "duplicate"]
+    value = {line: row[3] for line, row in enumerate(labels, 2)}  # the header is the first line
+    assert all(reject.detail.startswith("label 0: ") == (value[reject.source_offset] == 0) for reject in unused)
+    said = {q: by_labels(tmp_path / "run", q).refused for q in {reject.source_record for reject in unused}}
+    assert {(q, r.source_offset) for q, refused in said.items() for r in refused} == {
+        (reject.source_record, reject.source_offset) for reject in unused if value[reject.source_offset]
+    }
 
 
 @pytest.mark.parametrize("settings", [(), ALL])
