@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
+
+from indexing.documents.domains import ascii_host
+
+_HOST = re.compile(r"[\w.:-]+")
+_BELOW = re.compile(r"^([a-z]+://)?(\*\.|\.)", re.IGNORECASE)
 
 
 class BlockList:
     """Entries such as 'example.org', which blocks the host and all below it, or 'example.org/shop', which blocks the addresses
-    below that path. Empty lines and lines that begin with '#' are no entries; a scheme does not count."""
+    below that path. '*.example.org' and '.example.org' are the same as the first. Empty lines and lines that begin with '#' are
+    no entries; a scheme does not count."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        """Raises ValueError with the number of a line that has no host."""
+        """Raises ValueError with the number of a line that has no host, or what no host is written with."""
         self._hosts: set[str] = set()
         self._paths: dict[str, set[str]] = {}
         """Host → the paths of its entries that have one."""
@@ -19,8 +26,8 @@ class BlockList:
             entry = line.removeprefix("\ufeff").strip()
             if not entry or entry.startswith("#"):
                 continue
-            host, path = _parts(entry)
-            if not host or len(entry.split()) > 1:
+            host, path = _parts(_BELOW.sub(r"\1", entry))
+            if not _HOST.fullmatch(host) or len(entry.split()) > 1:
                 raise ValueError(f"line {number}: no host in {entry!r}; give one such as example.org or example.org/shop")
             if path:
                 self._paths.setdefault(host, set()).add(path)
@@ -50,4 +57,4 @@ def _parts(url: str) -> tuple[str, str]:
         host = parts.hostname or ""
     except ValueError:
         return "", ""
-    return host.lower().rstrip("."), parts.path.rstrip("/")
+    return ascii_host(host.rstrip(".")), parts.path.rstrip("/")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 
 import tldextract
 
@@ -27,9 +28,17 @@ def domain_of(url: str) -> str:
     """
     host = _suffixes()(url)
     if host.suffix or not host.subdomain or host.ipv4 or host.ipv6:
-        return host.top_domain_under_public_suffix.lower()
+        return ascii_host(host.top_domain_under_public_suffix)
     last = host.subdomain.rpartition(".")[2]
-    return f"{last}.{host.domain}".lower() if last and host.domain else ""
+    return ascii_host(f"{last}.{host.domain}") if last and host.domain else ""
+
+
+def ascii_host(host: str) -> str:
+    """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. As it is if it cannot be one."""
+    if not host.isascii():
+        with suppress(UnicodeError):
+            host = host.encode("idna").decode("ascii")
+    return host.lower()
 
 
 def count(pages: Iterable[RawPage | Rejected]) -> dict[str, int]:

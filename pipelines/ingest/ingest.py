@@ -56,7 +56,7 @@ from schemas.corpus import Document
 from schemas.storage.remote import Remote
 from schemas.storage.store import remove_tree
 
-REVISION = 4
+REVISION = 5
 """Raised when the step's code changes so that the same input gives another output."""
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from indexing.documents.block_list import BlockList
 
-LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "127.0.0.1", "co.uk/x"]
+LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "127.0.0.1", "co.uk/x", "*.ads.example"]
+LINES += [".tracker.example", "https://*.shop.example/new", "München.example"]
 
 
 @pytest.mark.parametrize(
@@ -19,6 +20,10 @@ LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "1
         ("https://news.example/", ""),
         ("http://127.0.0.1/a", "127.0.0.1"),
         ("https://b.co.uk/x/y", "co.uk/x"),
+        ("https://a.ads.example/1", "ads.example"),
+        ("https://tracker.example/", "tracker.example"),
+        ("http://my.shop.example/new/1", "shop.example/new"),
+        ("https://www.xn--mnchen-3ya.example/", "xn--mnchen-3ya.example"),
         ("", ""),
         ("http://[broken", ""),
         ("urn:isbn:1", ""),
@@ -26,12 +31,12 @@ LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "1
 )
 def test_a_host_blocks_all_below_it_and_a_path_the_addresses_below_it(url: str, entry: str) -> None:
     blocked = BlockList(LINES)
-    assert len(blocked) == 4
+    assert len(blocked) == 8
     assert blocked.entry(url) == entry
     assert BlockList([]).entry(url) == ""
 
 
-@pytest.mark.parametrize("line", ["/only/a/path", "two words", "127.0.0.1\ttab.example", "http://"])
+@pytest.mark.parametrize("line", ["/only/a/path", "two words", "127.0.0.1\ttab.example", "http://", "||ads.example^"])
 def test_a_line_without_a_host_is_named(line: str) -> None:
     with pytest.raises(ValueError, match="line 2: no host in"):
         BlockList(["ok.example", line])

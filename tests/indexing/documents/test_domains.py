@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from indexing.crawl.raw_page import Place, RawPage
-from indexing.documents.domains import count, listed, table
+from indexing.documents.domains import count, domain_of, listed, table
 
 
 def page(url: str) -> RawPage:
@@ -31,6 +31,10 @@ def test_pages_count_for_their_registered_domain() -> None:
 def test_a_list_has_its_domains_in_the_first_column_that_is_no_rank(text: str) -> None:
     assert listed(text.splitlines()) == ["a.co.uk", "b.com", "c.org"]
     assert listed(text.splitlines(), 2) == ["a.co.uk", "b.com"]
+
+
+def test_a_host_is_the_same_in_unicode_and_as_a_crawl_writes_it() -> None:
+    assert listed(["München.de"]) == [domain_of("http://www.xn--mnchen-3ya.de/1")] == [domain_of("http://münchen.de/")]
 
 
 def test_a_line_without_a_domain_is_refused_by_number() -> None:
