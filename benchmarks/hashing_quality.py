@@ -6,10 +6,11 @@ dev questions with pools cut to DEV_POOL. Questions are drawn by hash, so from a
 from the question's list in WikiQA, from all answers in insuranceQA, as in the paper. Protocol `answerable`, in percent, mean
 and deviation over seeds; `has` is measured on its bits. `DATA_has_over_VARIANT_difference` is MAP's (insuranceQA's P@1's), of
 each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`; `attention_over_pooling` alike. `squad`
-is HAS alone on SQuAD-sent, QUESTIONS test questions: what `chain --hashing` takes, of a licence that allows to hand it on. With
---lists, the folder of `train_lists`, it learns from L-train too, with wrong answers of all questions: random ones
-(`lists_random`) and hard ones (`lists_hard`), measured on SQuAD-sent. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too,
-and not 768.
+is HAS alone on SQuAD-sent, QUESTIONS test questions. M is 128, β 5, δ 1e-6, L 200; insuranceQA's M is 128 too, and not 768.
+
+On WikiQA and SQuAD-sent, of which they have learnt nothing, there are two more: `shipped`, the checkpoint of HAS that comes
+with the package, and `similarity`, the cosine of the untrained encoder's vectors. `DATA_shipped_over_VARIANT_difference`
+compares the first with the other and with `has`.
 
 The paper's Figures 2 and 3, other values of β and δ, are `benchmarks.hashing_sweeps`.
 
@@ -23,7 +24,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
-from benchmarks import trainings
 from benchmarks.cascade_quality import some
 from benchmarks.exit_rows import Row, compared, figures, values
 from benchmarks.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
@@ -41,15 +41,24 @@ from benchmarks.smoke_data import small_encoder
 from indexing.shards.dense import DEFAULT, find_model
 from pipelines.config.training_file import TrainJob
 from pipelines.datasets import by_question, read_dataset
-from pipelines.steps.models import device_of
+from pipelines.steps.models import dense_encoder, device_of
 from pipelines.train.train import run
+from ranking.baselines.similarity import Similarity
+from ranking.entry import SHIPPED
 from ranking.evaluation.metrics import Floats
 from ranking.lists import ranked_list
 from ranking.registry import load_reranker
+from ranking.reranker import Reranker
 from schemas.labels import LabelledCandidate
 
 VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
-PAIRS = (("has", "attention"), ("has", "pooling"), ("attention", "pooling"))
+PAIRS = (
+    ("has", "attention"),
+    ("has", "pooling"),
+    ("attention", "pooling"),
+    ("shipped", "has"),
+    ("shipped", "similarity"),
+)
 ENCODER = DEFAULT
 RATE, ATTENTION_RATE, TOKENS = 5e-5, 10.0, 2_000
 BETA, DELTA, ATTENTION, ANSWER_TOKENS = 5.0, 1e-6, 128, 200
@@ -57,7 +66,6 @@ QUESTIONS, DEV_QUESTIONS, DEV_POOL = 500, 100, 20
 PAPER = {"pooling": (77.22, 78.27), "attention": (80.65, 81.83), "has": (81.01, 82.22)}
 """MAP and MRR on WikiQA with BERT-base (Table 5)."""
 DATA = {
-    "lists": {"name": trainings.NAME, "licence": trainings.LICENCE},
     "wikiqa": {"name": "WikiQA (Yang et al. 2015)", "licence": "Microsoft Research Data License"},
     "insuranceqa": {"name": "insuranceQA v1 (Feng et al. 2015), a part", "licence": "for research purpose only"},
     "squad": {
@@ -78,7 +86,6 @@ class Set(NamedTuple):
     seeds: int
     metrics: tuple[str, str]
     questions: int | None = None  # of the test set; None: all
-    negatives: str = "random"
 
 
 def splits(pattern: str) -> tuple[str, str, str]:
@@ -94,13 +101,6 @@ SETS = {
 }
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
 """Sets of which `prepare` writes what is learnt from, and a small dev set."""
-
-
-def from_lists(folder: Path) -> dict[str, Set]:
-    """L-train, with random and with hard wrong answers."""
-    learn, dev = (str(folder.resolve() / f"{split}.parquet") for split in SPLITS[:2])
-    shared = Set(learn, dev, SETS["squad"].test, "all", 1, ("has",), 1, ("P@1", "MRR"), QUESTIONS)
-    return {f"lists_{negatives}": shared._replace(negatives=negatives) for negatives in ("random", "hard")}
 
 
 class Run(NamedTuple):
@@ -151,7 +151,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
         "delta": wanted.delta,
         "limit": ANSWER_TOKENS,
         "among": settings.among,
-        "negatives": settings.negatives,
+        "negatives": "random",
         "tokens": TOKENS,
         "classifier_rate": ATTENTION_RATE,
         "words": "source",
@@ -160,7 +160,7 @@ def training(data: Path, work: Path, wanted: Run) -> TrainJob:
     return TrainJob.model_validate(
         {
             "hashing": section,
-            "data": {**DATA[wanted.data.partition("_")[0]], "train": [str(learn)], "dev": [str(dev)]},
+            "data": {**DATA[wanted.data], "train": [str(learn)], "dev": [str(dev)]},
             "train": {
                 "epochs": settings.epochs,
                 "learning_rate": RATE,
@@ -182,7 +182,8 @@ def one(data: Path, work: Path, wanted: Run) -> Row:
     file, spent = folder / "measured.json", time.perf_counter() - began
     kept = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     if kept.pop("revision", None) != revision():
-        kept = {name: each.tolist() for name, each in measured(data, folder, wanted).items()}
+        reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
+        kept = {name: each.tolist() for name, each in measured(data, wanted.data, reranker).items()}
         file.write_text(json.dumps({"revision": revision(), **kept}), encoding="utf-8")
     row = Row({name: np.array(each) for name, each in kept.items()})
     shown = ", ".join(f"{name} {100 * each.mean():.2f}" for name, each in row.values.items())
@@ -190,14 +191,13 @@ def one(data: Path, work: Path, wanted: Run) -> Row:
     return row
 
 
-def measured(data: Path, folder: Path, wanted: Run) -> dict[str, Floats]:
-    """Metric as keys name it → its value of each question of the test set. The lists go in together: an answer that is in many
-    pools is encoded once."""
-    settings = SETS[wanted.data]
+def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
+    """Metric as keys name it → its value of each question of the set's test questions. The lists go in together: an answer that
+    is in many pools is encoded once."""
+    settings = SETS[name]
     asked = list(by_question(read_dataset(data / settings.test)))
     asked = asked if settings.questions is None else some(asked, settings.questions)
     questions = [rows for rows in asked if any(row.label for row in rows)]
-    reranker = load_reranker("hashing", folder, model=find_model, device=device_of("auto"))
     scores: list[float] = []
     for rows, ranked in zip(questions, reranker.rerank([ranked_list(rows) for rows in questions]), strict=True):
         known = {c.candidate_id: c.stages[-1].score for c in ranked.candidates}
@@ -205,7 +205,13 @@ def measured(data: Path, folder: Path, wanted: Run) -> dict[str, Floats]:
     question = np.repeat(np.arange(len(questions)), [len(rows) for rows in questions])
     label = np.array([row.label for rows in questions for row in rows], np.int64)
     of_metric = values(question, label, np.array(scores))
-    return {name: of_metric[name] for name in map(key_of, settings.metrics)}
+    return {metric: of_metric[metric] for metric in map(key_of, settings.metrics)}
+
+
+def untrained() -> Mapping[str, Reranker]:
+    """Those that learn from none of the sets."""
+    shipped = load_reranker("hashing", SHIPPED / "hashing", model=find_model, device=device_of("auto"))
+    return {"shipped": shipped, "similarity": Similarity(dense_encoder(ENCODER))}
 
 
 def key_of(metric: str) -> str:
@@ -214,13 +220,7 @@ def key_of(metric: str) -> str:
 
 
 def main() -> None:
-    paths = {
-        "work": "folder of the trainings; out/hashing_quality",
-        "lists": "folder of L-train's lists, to learn from as well",
-    }
-    options = arguments("hashing_quality", __doc__ or "", paths=paths)
-    if options.lists:
-        SETS.update(from_lists(options.lists))
+    options = arguments("hashing_quality", __doc__ or "", paths={"work": "folder of the trainings; out/hashing_quality"})
     if options.smoke:
         few = {name: each._replace(seeds=1, epochs=1) for name, each in SETS.items()}
         shrink(globals(), ENCODER=small_encoder(), SETS=few)
@@ -235,6 +235,9 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
     for each in runs():
         rows[each.data].setdefault(each.variant, []).append(one(data, work, each))
+    for name, reranker in untrained().items():
+        for each_set in FILTERED:
+            rows[each_set][name] = [Row(measured(data, each_set, reranker))]
     result: dict[str, float | int | str] = {}
     for name, of_set in rows.items():
         for variant, seeds in of_set.items():

@@ -30,8 +30,8 @@ def test_every_shipped_checkpoint_is_some_reranker_s() -> None:
 
 def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused() -> None:
     assert str(find("cascade").folder("mine")) == "mine"
-    with pytest.raises(ValueError, match="hashing needs a checkpoint: the folder that `answermill train` wrote"):
-        find("hashing").folder()
+    with pytest.raises(ValueError, match="multihead needs a checkpoint: the folder that `answermill train` wrote"):
+        find("multihead").folder()
     with pytest.raises(ValueError, match="overlap takes no checkpoint, but 'mine' is given; leave it out"):
         find("overlap").folder("mine")
     assert find("overlap").folder() is None
