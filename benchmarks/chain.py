@@ -23,9 +23,10 @@ count as none, as an index can hold them. `questions_per_s`: the default plan on
 stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
 leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
-With --hashing, a checkpoint of HAS stands in the cascade's place and leaves as many candidates: `p1_after_hashing`, and
-`p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read
-from their bits as a store gives them; what making these took is `answers_encoded_per_s`.
+With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves as
+many candidates. `p1_after_hashing`, and `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone,
+medians of interleaved rounds, answers read from their bits as a store gives them; what making these took is
+`answers_encoded_per_s`. --save writes `chain_hashing.json`.
 """
 
 from __future__ import annotations
@@ -354,12 +355,13 @@ def main() -> None:
         result |= on_its_own(known.plan, default, known.some)
         if options.hashing:
             result |= with_hashing(known, lists, options.hashing, options.rounds)
-        for name, plan in others(default) if options.rows != "plans" else ():
+        for name, plan in others(default) if options.rows != "plans" and not options.hashing else ():
             other = measured(plan, lists)
             result |= figures(name, other, len(asked)) | comparison(name, row, other)
-        if options.rows != "stages":
+        if options.rows != "stages" and not options.hashing:
             result |= costly(default, encoder, work, options, row, lists)
-    finish("chain" if options.set == "test" else "chain_dev", result, options.save)
+    name = "chain_hashing" if options.hashing else "chain"
+    finish(name if options.set == "test" else f"{name}_dev", result, options.save)
 
 
 if __name__ == "__main__":
