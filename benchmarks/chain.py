@@ -23,8 +23,8 @@ count as none, as an index can hold them. `questions_per_s`: the default plan on
 stop, computes only what is new; the rows are compared with the plan's own on the lists of `questions_per_s`. --rows plans
 leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
-With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves as
-many candidates. `p1_after_hashing`, and `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone,
+With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves
+as many candidates. `p1_after_hashing`, and `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone,
 medians of interleaved rounds, answers read from their bits as a store gives them; what making these took is
 `answers_encoded_per_s`. --save writes `chain_hashing.json`.
 """
