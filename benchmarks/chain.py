@@ -24,9 +24,9 @@ stop, computes only what is new; the rows are compared with the plan's own on th
 leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
 With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves
-as many candidates. `p1_after_hashing`, and `p1_with_hashing` at the chain's end; `…_questions_per_s` of each of the two alone,
-medians of interleaved rounds, answers read from their bits as a store gives them; what making these took is
-`answers_encoded_per_s`. --save writes `chain_hashing.json`.
+as many candidates. `p1_after_hashing` is beside the cascade's; the stages behind it weigh the cascade's score, and are left out.
+`…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read from their bits as a store gives them;
+what making these took is `answers_encoded_per_s`. --save writes `chain_hashing.json`.
 """
 
 from __future__ import annotations
@@ -276,11 +276,9 @@ def with_hashing(default: Default, lists: Sequence[LongList], checkpoint: Path, 
     held = Held({text: StoredCode(*answer) for text, *answer in zip(texts, bits, coded.cut.tolist(), strict=True)})
     left = max(len(outcome.kept.candidates) for outcome in run_stages(before, [plan[place]], "sentence"))
     hashing = Stage("hashing", Hashing(model, tokeniser, held), left)
-    outcomes = run_stages([each.passages for each in lists], [*plan[:place], hashing, *plan[place + 1 :]])
-    for suffix, stage in (("after", "hashing"), ("with", plan[-1].name)):
-        p1, mrr = after(outcomes, lists, stage)
-        yield f"p1_{suffix}_hashing", p1
-        yield f"mrr_{suffix}_hashing", mrr
+    p1, mrr = after(run_stages(before, [hashing], "sentence"), lists, "hashing")
+    yield "p1_after_hashing", p1
+    yield "mrr_after_hashing", mrr
     some = {each.asked.question_id for each in default.some}
     timed = [ranked for ranked in before if ranked.question.question_id in some]
     times: dict[str, list[float]] = {"cascade": [], "hashing": []}
