@@ -24,7 +24,7 @@ stop, computes only what is new; the rows are compared with the plan's own on th
 leaves out the rows `without_<stage>`, --rows stages the costly ones.
 
 With --hashing, beside the default plan's rows there is only this: a checkpoint of HAS stands in the cascade's place and leaves
-as many candidates. `p1_after_hashing` is beside the cascade's; the stages behind it weigh the cascade's score, and are left out.
+as many candidates. `p1_after_hashing` is beside the cascade's; what comes behind weighs the cascade's score, and is left out.
 `…_questions_per_s` of each of the two alone, medians of interleaved rounds, answers read from their bits as a store gives them;
 what making these took is `answers_encoded_per_s`. --save writes `chain_hashing.json`.
 """
