@@ -208,7 +208,7 @@ def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
     return {metric: of_metric[metric] for metric in map(key_of, settings.metrics)}
 
 
-def untrained() -> Mapping[str, Reranker]:
+def trained_elsewhere() -> Mapping[str, Reranker]:
     """Those that learn from none of the sets."""
     shipped = load_reranker("hashing", SHIPPED / "hashing", model=find_model, device=device_of("auto"))
     return {"shipped": shipped, "similarity": Similarity(dense_encoder(ENCODER))}
@@ -235,7 +235,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
     for each in runs():
         rows[each.data].setdefault(each.variant, []).append(one(data, work, each))
-    for name, reranker in untrained().items():
+    for name, reranker in trained_elsewhere().items():
         for each_set in FILTERED:
             rows[each_set][name] = [Row(measured(data, each_set, reranker))]
     result: dict[str, float | int | str] = {}

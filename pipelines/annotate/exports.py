@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from pipelines.annotate.export_files import ExportFile
@@ -46,10 +47,11 @@ class Export:
         self.records = self.unanswered = 0
         for where, row in self.file.rows():
             try:
-                labels = self._read(where, row, self.stem)
+                labels = self._read(where, row)
             except Malformed as e:
                 raise self.file.bad(where, f"not what {self.form} writes: {e}") from e
             self.records += 1
             self.unanswered += not labels
-            self.unnamed |= any(label.annotator == self.stem for label in labels)
-            yield from labels
+            for label in labels:
+                self.unnamed |= not label.annotator
+                yield label if label.annotator else replace(label, annotator=self.stem)

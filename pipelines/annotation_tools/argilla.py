@@ -94,7 +94,7 @@ def recognise(row: ExportRow, kind: FileKind) -> bool:
     return kind != "csv" and ("_server_id" in row or isinstance(row.get("fields"), dict) or _FLAT in row)
 
 
-def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
+def read(record: int, row: ExportRow) -> list[ExportedLabel]:
     task_id = text_of(row.get("external_id") or row.get("id"))  # where both are, `id` is the server's own
     text_hash = text_of(object_at(row, "metadata").get("text_hash") or row.get("text_hash"))
     labels = []
@@ -104,7 +104,7 @@ def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
             label, reason, detail = None, "skipped", f"{status} in Argilla"
         elif status not in (None, "submitted"):
             label, reason, detail = None, "not_a_label", f"response status {status!r}"
-        annotator = text_of(user) or anonymous
+        annotator = text_of(user)
         labels.append(ExportedLabel(record, task_id, text_hash, annotator, label, reason, detail, None, status is not None))
     return labels
 

@@ -25,7 +25,7 @@ def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
     return None, "not_a_label", f"{_without_surrogates(str(choices[0]))[:80]!r}; known: correct, wrong, {_UNDECIDED}"
 
 
-def read_table_row(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
+def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     """The label of a row of CSV or of Label Studio's JSON_MIN: `task_id`, `text_hash`, `label` or `answer`, `annotator`.
 
     An empty label is no annotation, unless the row has an annotation's id.
@@ -41,7 +41,7 @@ def read_table_row(record: int, row: ExportRow, anonymous: str) -> list[Exported
     if isinstance(annotator, dict):
         annotator = annotator.get("email") or annotator.get("id")
     task_id, text_hash = text_of(row.get("task_id")).strip(), text_of(row.get("text_hash")).strip()
-    name = text_of(annotator).strip() or anonymous
+    name = text_of(annotator).strip()
     return [ExportedLabel(record, task_id, text_hash, name, *label_of(choices), changed_at)]
 
 

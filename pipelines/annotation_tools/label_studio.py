@@ -62,7 +62,7 @@ def is_json_min(row: ExportRow, kind: FileKind) -> bool:
     return kind != "csv" and "annotation_id" in row and "task_id" in row
 
 
-def read_json(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
+def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
     data = object_at(row, "data")
     task_id, text_hash = text_of(data.get("task_id")), text_of(data.get("text_hash"))
     labels = []
@@ -76,7 +76,7 @@ def read_json(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel
         if annotation.get("was_cancelled"):
             label, reason, detail = None, "cancelled", "skipped in Label Studio"
         changed_at = time_of(annotation.get("updated_at")) or time_of(annotation.get("created_at"))
-        name = text_of(annotator) or anonymous
+        name = text_of(annotator)
         labels.append(ExportedLabel(record, task_id, text_hash, name, label, reason, detail, changed_at))
     return labels
 

@@ -57,7 +57,7 @@ def recognise(row: ExportRow, kind: FileKind) -> bool:
     return kind != "csv" and ("_task_hash" in row or (QUESTION in row and named))
 
 
-def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
+def read(record: int, row: ExportRow) -> list[ExportedLabel]:
     meta, answer = object_at(row, "meta"), row.get(QUESTION)
     if answer is None:
         return []
@@ -71,7 +71,7 @@ def read(record: int, row: ExportRow, anonymous: str) -> list[ExportedLabel]:
         label = label_of(list_at(row, "accept"))
     else:  # `reject` refuses the task, whatever was chosen
         label = None, "skipped", f"task answered {answer!r} in Prodigy"
-    annotator = text_of(row.get("_annotator_id") or row.get("_session_id")) or anonymous
+    annotator = text_of(row.get("_annotator_id") or row.get("_session_id"))
     return [ExportedLabel(record, task_id, text_hash, annotator, *label, time_of(row.get("_timestamp")))]
 
 

@@ -61,6 +61,7 @@ class ExportedLabel:
     text_hash: str
     """'' if the export does not carry it."""
     annotator: str
+    """'' if the export names none: `Export.read` fills in the file's name."""
     label: int | None
     reason: str
     """'' with a label, else cancelled, skipped or not_a_label."""
@@ -78,7 +79,7 @@ class ExportForm:
     name: str
     recognise: Callable[[ExportRow, FileKind], bool]
     """Whether the first record of a file of this kind is of this form."""
-    read: Callable[[int, ExportRow, str], Sequence[ExportedLabel]]
+    read: Callable[[int, ExportRow], Sequence[ExportedLabel]]
     """(number, record, name for an annotator without one) → its labels. Raises Malformed."""
 
 

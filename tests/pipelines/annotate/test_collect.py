@@ -346,6 +346,8 @@ def test_files_that_name_no_annotator_stand_for_one_each(run: Path, tmp_path: Pa
     with pytest.raises(JobError, match=r"both would stand for one, 'tasks-00001'; call each by its annotator") as e:
         list(collect(run, folders))
     assert e.value.code == BAD_DATA and figures(run)["annotators"].keys() == {"tasks.anna", "tasks.bo"}
+    named = [sheet(file.parent, "anna.csv", [("a", "1", "anna")]) for file in folders]  # in two rounds
+    assert list(collect(run, named)) and figures(run)["annotators"].keys() == {"anna"}
 
 
 def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:

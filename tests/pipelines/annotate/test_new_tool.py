@@ -21,12 +21,12 @@ from pipelines.annotation_tools.tool import ExportedLabel, ExportForm, Malformed
 def item(task, model):
     return json.dumps({"ask": task.question, "of": task.sentence, "toy": task.task_id, "sure": model and model.score(task)})
 
-def read(record, row, anonymous):
+def read(record, row):
     if row["verdict"] not in (0, 1, None):
         raise Malformed(f"verdict {row['verdict']!r}")
     if row["verdict"] is None:
         return []
-    return [ExportedLabel(record, row["toy"], "", row.get("by") or anonymous, row["verdict"], "", "", None)]
+    return [ExportedLabel(record, row["toy"], "", row.get("by") or "", row["verdict"], "", "", None)]
 
 TOOL = Tool(
     name="toy",

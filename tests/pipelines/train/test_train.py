@@ -676,6 +676,9 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
         "hashing", folder / "train.tsv", ranker=RankOptions(checkpoint=str(folder / "attention")), metrics=("MAP",)
     )
     assert evaluation.means["MAP"][0] == 1
+    config_file = folder / "attention" / "config.json"
+    config_file.write_text(json.dumps(json.loads(config_file.read_text()) | {"context": ["sentence", "next"]}))
+    (folder / "attention" / "sha256.json").unlink()  # of the file as it was
     lines = list(run(load_job(write_hashing(folder, "has", "attention", epochs=1)), folder / "has"))
     assert "hashing has of attention: " in lines[1] and "begun with attention" in lines[1]
     config = json.loads((folder / "has" / "config.json").read_text())
@@ -686,6 +689,7 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
         5.0,
         32,
     )
+    assert config["context"] == ["sentence", "next"]  # it reads what it began with
     assert str(folder) not in (folder / "has" / "README.md").read_text()
     with pytest.raises(JobError, match="its attention has M = 16, not 8") as raised:
         list(run(load_job(write_hashing(folder, "has", "attention"), ["hashing.attention=8"]), folder / "other"))
