@@ -65,6 +65,15 @@ def test_a_benchmark_runs_on_token_data(name: str, shared_data: Path, apart, mon
     assert saved == {path: path.stat().st_mtime_ns for path in Path(benchmarks.__path__[0], "results").iterdir()}
 
 
+def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, monkeypatch, capsys) -> None:
+    checkpoint = importlib.import_module("benchmarks.smoke_data").small_checkpoint("hashing")
+    monkeypatch.setattr(sys, "argv", ["chain", "--smoke", "--data", str(shared_data), "--hashing", checkpoint])
+    importlib.import_module("benchmarks.chain").main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
+    assert 0 <= result["p1_after_hashing"] <= result["mrr_after_hashing"] <= 100
+    assert result["hashing_questions_per_s"] > 0 and "p1_without_cascade" not in result
+
+
 def test_the_list_is_of_all_benchmarks() -> None:
     assert len(NAMES) > 25
     for name in NO_COMMAND:
