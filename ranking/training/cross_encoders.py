@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ranking.cascade.cascade import Cascade
 from ranking.cascade.cascade_model import CascadeModel
+from ranking.devices import sent
 from ranking.lists import ranked_list
 from ranking.reranker import Reranker
 from ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
@@ -142,10 +143,10 @@ class PairTask:
         for step, (numbers, groups) in enumerate(self._groups.epoch(random)):
             yield PairBatch(
                 pairs.pack(numbers).to(device),
-                self._labels[numbers].to(device),
-                torch.from_numpy(groups).to(device),
+                sent(self._labels[numbers], device),
+                sent(torch.from_numpy(groups), device),
                 self._exit(epoch, step, random),
-                None if self._teachers is None else self._teachers[numbers].to(device),
+                None if self._teachers is None else sent(self._teachers[numbers], device),
                 self._turn(epoch * self.steps + step),
             )
 

@@ -11,11 +11,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ranking.devices import reads_all_lengths
 from ranking.transformer.packing import Packed
@@ -27,7 +29,10 @@ then no number of threads changes a bit."""
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
-    """Queries, keys and values of all tokens side by side [n, 3 d] → what each token sees of its text [n, d]."""
+    """Queries, keys and values of all tokens side by side [n, 3 d] → what each token sees of its text [n, d].
+
+    Rows after the tokens' are filling; so are as many rows of what comes out, whatever is in them.
+    """
     halved = projected.is_cuda and projected.dtype != torch.float32
     if halved and len(projected) and not dropout and reads_all_lengths(projected.device):
         from torch.nn.attention.varlen import varlen_attn
@@ -43,19 +48,23 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
 
 
 def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
-    """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is filled up."""
+    """`attend` in one fused call. Batches to learn from hold texts of much the same length, so little is filled up.
+
+    On a card by CUTLASS' kernel: cuDNN would build a plan anew for the shape of every batch, which takes longer than the step.
+    """
     texts, longest = len(tokens.lengths), int(tokens.lengths.max())
     filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
     query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
     there = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]  # [texts, longest]
-    over = F.scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None], dropout_p=dropout)
+    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION) if projected.is_cuda else nullcontext():
+        over = F.scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None], dropout_p=dropout)
     return over.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
 
 
 def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:
     spelt_out = torch.is_grad_enabled() and not projected.is_cuda  # on a CPU PyTorch's kernels are slow at learning
     parts = []
-    for group in tokens.by_length(projected):
+    for group in tokens.by_length(projected[: len(tokens.ids)]):
         texts, length = group.shape[:2]
         query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if spelt_out:
@@ -67,6 +76,8 @@ def _attend_by_length(projected: Tensor, tokens: Packed, heads: int, dropout: fl
             over = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout)  # [texts, heads, length, d / heads]
             over = over[:, :, :length]
         parts.append(over.transpose(1, 2).reshape(texts * length, -1))
+    if filling := len(projected) - len(tokens.ids):
+        parts.append(projected.new_zeros(filling, projected.shape[1] // 3))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
 

@@ -71,10 +71,10 @@ class Updates:
                 torch.manual_seed(self._seed * 1_000_003 + number * self.batches + n)
             with self._autocast:
                 loss = loss_of(batches[n]) / len(batches)
-            total += loss.item()
+            torch.autograd.backward(self.scaler.scale(loss))
+            total += loss.item()  # after it: a card computes the gradient while the host waits for the loss
             if not math.isfinite(total):
                 raise ValueError(f"step {number}: the loss is {total}; try a lower learning_rate")
-            torch.autograd.backward(self.scaler.scale(loss))
         mean = processes.add_up(self._parameters, total)
         self.scaler.unscale_(self._optimizer)
         if self._clip is not None:
