@@ -242,13 +242,14 @@ class _Group(NamedTuple):
 
 
 def _whole_lists(lists: Sequence[RankedList]) -> Iterator[Sequence[RankedList]]:
-    """Neighbouring lists of TOKENISED candidates together, or a few more."""
+    """Neighbouring lists of TOKENISED candidates together, or a few more; fewer at first, so that a card begins early."""
     first = size = 0
+    least = TOKENISED // 8
     for n, ranked in enumerate(lists, 1):
         size += len(ranked.candidates)
-        if size >= TOKENISED or n == len(lists):
+        if size >= least or n == len(lists):
             yield lists[first:n]
-            first, size = n, 0
+            first, size, least = n, 0, min(TOKENISED, 2 * least)
 
 
 def _groups(sizes: Numbers, lengths: Numbers) -> Iterator[_Group]:
