@@ -6,7 +6,7 @@ import hashlib
 import json
 import subprocess
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,12 +113,14 @@ def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, pro
         yield f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times as fast here"
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
+
+    def describe(history: History, speed: Speed) -> None:
+        write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, speed)) + "\n")
+
     try:
-        history, speed = _watched(built, _recipe(job), out, new, processes)
+        history = _watched(built, _recipe(job), out, new, processes, describe)
     except ValueError as e:
         raise JobError(str(e), BAD_DATA) from e
-    if processes.rank == 0:
-        write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, speed)) + "\n")
     yield _summary(job, history)
 
 
@@ -165,7 +167,14 @@ def _distillation(job: TrainJob) -> Distillation:
         raise ValueError(f"distil: {e}") from e
 
 
-def _watched(built: Built, recipe: Recipe, out: Path, new: History, processes: Processes) -> tuple[History, Speed]:
+def _watched(
+    built: Built,
+    recipe: Recipe,
+    out: Path,
+    new: History,
+    processes: Processes,
+    describe: Callable[[History, Speed], object],
+) -> History:
     """Train with progress on stderr: steps all the while, and a line per evaluation."""
     task, share, first = built.task, 0.0, processes.rank == 0
     if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
@@ -183,10 +192,11 @@ def _watched(built: Built, recipe: Recipe, out: Path, new: History, processes: P
             print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
 
     if not first:
-        return train(task, built.dev, recipe, out, new.fingerprint, processes=processes), speed
+        return train(task, built.dev, recipe, out, new.fingerprint, processes=processes)
     with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
-        history = train(task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes)
-    return history, speed
+        return train(
+            task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes, lambda h: describe(h, speed)
+        )
 
 
 def _questions(job: TrainJob, name: str) -> list[list[Any]]:

@@ -166,12 +166,14 @@ def train(
     report: Callable[[Progress], None] = lambda _: None,
     settings: Mapping[str, Any] | None = None,
     processes: Processes = ALONE,
+    describe: Callable[[History], object] = lambda _: None,
 ) -> History:
     """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
 
     `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so
     that people can be told what differs. `report` is called after each step and each evaluation. Of several `processes` the
-    first alone evaluates and writes; all need to see the folder. Raises ValueError if the folder holds another training, no
+    first alone evaluates and writes; all need to see the folder. `describe` writes what else belongs into the folder, before
+    the history says that it is complete. Raises ValueError if the folder holds another training, no
     dev score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none (with the
     step, the question and the candidate).
     """
@@ -221,6 +223,7 @@ def train(
             assert history.best is not None
             report(Progress(history.step, total, mean, score, history.best.dev))
     if processes.rank == 0:
+        describe(history)
         publish(state, folder, history)
     return history
 

@@ -33,6 +33,8 @@ from ranking.peasi import peasi_model
 from ranking.peasi.peasi_model import PeasiModel
 from ranking.plan import Stage, run_stages
 from ranking.registry import load_reranker
+from ranking.training import loop
+from ranking.training.state import History
 from ranking.transformer.encoder import LayeredEncoder
 from schemas.labels import LabelledPassage, LabelledSentence
 from tests.tiny import write_body
@@ -100,6 +102,19 @@ def test_the_card_tells_data_licence_revision_and_scores(folder: Path) -> None:
         assert said in card
     config = json.loads((folder / "out" / "config.json").read_text())
     assert config == {"format": 1, "model": "cosinet", "form": "birnn", "filters": 16}
+
+
+def test_no_checkpoint_is_complete_without_its_card(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = list[bool]()
+    publish = loop.publish
+
+    def look(kept: Path, out: Path, history: History) -> None:
+        there.append((out / "README.md").is_file())
+        publish(kept, out, history)
+
+    monkeypatch.setattr(loop, "publish", look)
+    list(run(load_job(folder / "train.toml", []), folder / "out"))
+    assert there == [True]
 
 
 def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folder: Path) -> None:
