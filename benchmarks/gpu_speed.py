@@ -16,6 +16,7 @@ Without a card it ends with a sentence; with --smoke the same code runs on tiny 
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Sequence
@@ -134,6 +135,8 @@ def main() -> None:
     flash, _ = installed({"flash_attn": lambda: __import__("flash_attn")})
     attention = "flash_attention_2" if flash and device == "cuda" else None
     lists = lists_of(Path(options.data) / SET, QUESTIONS, CANDIDATES)
+    if not options.smoke:
+        gc.freeze()  # the lists stay: Python would look through them again and again, for longer than a card computes
     tokeniser = Tokeniser(find_model(DEFAULT))
     result: dict[str, float | int | str] = {"device": torch.cuda.get_device_name() if device == "cuda" else "processor"}
     for name in SHAPES:

@@ -57,7 +57,9 @@ def job_in(folder: Path) -> Job:
     for stage in plan.rerank.stages:
         keys = stage.model_dump(exclude_unset=True, exclude_none=True)
         if "weights_file" in keys:
-            keys["weights_file"] = str(plan.path(keys["weights_file"]))
+            weights = plan.path(keys["weights_file"])
+            shutil.copyfile(weights, folder / weights.name)  # a name beside the job is the same in every checkout
+            keys["weights_file"] = weights.name
         keys.pop("keep", None)
         text += "\n[[rerank.stages]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
         if stage.keep is not None:
