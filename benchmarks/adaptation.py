@@ -7,11 +7,12 @@ Rows on WikiQA's test set, protocol `answerable`, in percent: `shipped` and `ada
 exit; `.._exitN`, cut behind layer N; `similarity`, the dense encoder's cosine with the title, and `order`, the place in the
 document, alone; `known_blend`, both together; `shipped_blend` and `adapted_blend`, both and the model's last exit.
 Rows of `adapted` are means over trainings of SEEDS, with `_deviation`. `wikiqa_b_over_a_difference` is of MAP, with its 95 %
-interval (`_low`, `_high`) over questions, each the mean of its seeds, and `_p`. `hours` are of all trainings, `epochs_SEED`
-of one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
+interval (`_low`, `_high`) over questions, each the mean of its seeds, and `_p`. `hours` are of all trainings, if this run
+began them, `epochs_SEED` of one, and `dev_map_SEED` and `steps_SEED` of its best epoch.
 
-The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe;
-with 0 nothing is trained, and the rows are those of the checkpoint that ships.
+The trainings stand in --work; what is complete is not repeated, what was stopped goes on. --epochs takes fewer than the recipe,
+or more, and --save then writes `adaptation_N_epochs.json`; with 0 nothing is trained, and the rows are those of the checkpoint
+that ships.
 """
 
 from __future__ import annotations
@@ -118,15 +119,17 @@ def main() -> None:
     with work_folder(options, "adaptation") as work:
         data, began = options.data.resolve(), time.perf_counter()
         if options.epochs != 0:
+            new = not list(work.glob("adapted-*"))
             models["adapted"] = [trained(data, work, seed) for seed in SEEDS]
-            result |= {"hours": (time.perf_counter() - began) / 3600, "trained_by": trained_by(work)}
+            result |= {"trained_by": trained_by(work)} | ({"hours": (time.perf_counter() - began) / 3600} if new else {})
             for seed, checkpoint in zip(SEEDS, models["adapted"], strict=True):
                 history = finished(checkpoint)
                 assert history is not None and history.best is not None
                 result |= {f"dev_map_{seed}": 100 * history.best.dev, f"steps_{seed}": history.best.step}
                 result[f"epochs_{seed}"] = len(history.evaluations)
         result |= measured(models, data)
-    finish("adaptation", result, options.save)
+    name = "adaptation" if options.epochs is None else f"adaptation_{options.epochs:.0f}_epochs"
+    finish(name, result, options.save)
 
 
 if __name__ == "__main__":
