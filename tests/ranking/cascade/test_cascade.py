@@ -243,6 +243,14 @@ def test_many_questions_in_flight_change_no_score(monkeypatch: pytest.MonkeyPatc
         }
 
 
+def test_few_candidates_are_tokenised_first_so_that_a_card_begins_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade, "TOKENISED", 80)
+    some = lists(*[10] * 40)
+    parts = list(cascade._whole_lists(some))
+    assert [ranked for part in parts for ranked in part] == list(some)
+    assert [len(part) for part in parts] == [1, 2, 4, 8, 8, 8, 8, 1]
+
+
 def test_of_equal_scores_the_later_one_leaves() -> None:
     question = np.array([1, 1, 1, 0, 0])
     stay = survivors(question, np.array([2.0, 1.0, 1.0 + 1e-9, 5.0, 5.0]), np.array([4, 1, 0, 3, 2]), 0.5)
