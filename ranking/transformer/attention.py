@@ -26,6 +26,7 @@ _WHOLE, _ALIGNED = 32, 16
 """PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32. MKL's last bits
 depend on where a buffer begins, so a short text's queries are filled up to a number of rows that keeps the buffers aligned:
 then no number of threads changes a bit."""
+_BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]  # the second for heads of a width that the first refuses
 
 
 def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) -> Tensor:
@@ -56,7 +57,7 @@ def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: flo
     filled = projected.new_zeros(texts * longest, projected.shape[1]).index_copy(0, tokens.places, projected)
     query, key, value = filled.view(texts, longest, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
     there = torch.arange(longest, device=projected.device) < tokens.starts.diff()[:, None]  # [texts, longest]
-    with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION) if projected.is_cuda else nullcontext():
+    with sdpa_kernel(_BACKENDS) if projected.is_cuda else nullcontext():
         over = F.scaled_dot_product_attention(query, key, value, attn_mask=there[:, None, None], dropout_p=dropout)
     return over.transpose(1, 2).reshape(texts * longest, -1)[tokens.places]
 

@@ -34,7 +34,7 @@ from ranking.transformer.huggingface import Shape, translated, translated_back
 from ranking.transformer.packing import Packed
 from schemas.model_files import ModelDamaged
 
-_WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (*range(65_536, 0, -4_096), 2_048, 1_024)}  # rows
+_WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
 _Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
