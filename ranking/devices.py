@@ -55,7 +55,7 @@ def _capability(card: torch.device | str) -> int:
 def peak_flops(device: torch.device | str, dtype: torch.dtype, rows: int = 8_192, products: int = 20) -> float:
     """Multiplications and additions a second in the product of two square matrices, which takes a card some milliseconds.
 
-    Their numbers are random: a card multiplies equal ones faster, since fewer of its transistors switch."""
+    Their numbers are random, as a model's look: how fast a card multiplies depends on them."""
     random = torch.Generator(device).manual_seed(0)
     one, other = (torch.randn(rows, rows, dtype=dtype, device=device, generator=random) for _ in range(2))
     (one @ other)[0, 0].item()  # the first one warms up

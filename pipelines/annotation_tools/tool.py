@@ -80,7 +80,7 @@ class ExportForm:
     recognise: Callable[[ExportRow, FileKind], bool]
     """Whether the first record of a file of this kind is of this form."""
     read: Callable[[int, ExportRow], Sequence[ExportedLabel]]
-    """(number, record, name for an annotator without one) → its labels. Raises Malformed."""
+    """(number, record) → its labels. Raises Malformed."""
 
 
 class Malformed(ValueError):
