@@ -3,7 +3,7 @@ PYTHON ?= python3
 OUT ?= out/sample
 WORKERS ?= 3
 BIN := .venv/bin
-CODE = answermill benchmarks indexing pipelines ranking schemas
+CODE = answermill benchmarks files indexing pipelines ranking schemas tools
 # On a terminal pip shows how far it is. It would compile all files one after the other; COMPILE takes every core, and leaves out
 # packages' own tests (some have files for another Python, which is no error of ours). It compiles our code too, which many
 # processes of the tests import at once.

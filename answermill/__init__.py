@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from answermill.evaluation import compare, evaluate, read_dataset, train
+    from answermill.pipelines.errors import JobError
     from answermill.pyterrier import PyTerrierReranker
     from answermill.reranking import Answer, Plan, rerank, stage
     from answermill.runs import Run, load_job, open_run, run
-    from pipelines.errors import JobError
 
 _MODULES = {
     "load_job": "answermill.runs",
@@ -36,7 +36,7 @@ _MODULES = {
     "train": "answermill.evaluation",
     "read_dataset": "answermill.evaluation",
     "PyTerrierReranker": "answermill.pyterrier",
-    "JobError": "pipelines.errors",
+    "JobError": "answermill.pipelines.errors",
 }
 
 __all__ = [

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.labels import LabelledCandidate
-from schemas.storage.remote import as_path
+from answermill.files.remote import as_path
+from answermill.schemas.labels import LabelledCandidate
 
 if TYPE_CHECKING:
-    from pipelines.evaluate.compare import Compared
-    from pipelines.evaluate.evaluate import Evaluation
+    from answermill.pipelines.learn.evaluate.compare import Compared
+    from answermill.pipelines.learn.evaluate.evaluate import Evaluation
 
 
 def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Path:
@@ -19,8 +19,8 @@ def train(job: str | Path, out: str | Path, settings: Sequence[str] = ()) -> Pat
 
     Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else, 78 for wrong settings.
     """
-    from pipelines.config.training_file import load_job
-    from pipelines.train.train import run
+    from answermill.pipelines.config.training_file import load_job
+    from answermill.pipelines.learn.train.train import run
 
     for _ in run(load_job(Path(job), settings), Path(out)):
         pass
@@ -33,7 +33,7 @@ def read_dataset(path: str | Path, form: str | None = None, **options: Any) -> I
     `form` names its format if it is not recognised; `answermill dataset --help` lists the formats and their `options`.
     Raises JobError: 66 if the file is missing, 65 with the line if a row is wrong.
     """
-    from pipelines.datasets import read_dataset as read
+    from answermill.pipelines.data.formats import read_dataset as read
 
     return read(Path(path), form, **options)
 
@@ -53,8 +53,8 @@ def evaluate(
     are those of `answermill evaluate`: protocol, metrics, by, form. `.summary()` of the result is a flat dict, metrics from 0
     to 1; `.lines()` are the table for people. Raises JobError as the command does.
     """
-    from pipelines.evaluate.evaluate import evaluate as measure
-    from pipelines.evaluate.rank import RankOptions
+    from answermill.pipelines.learn.evaluate.evaluate import evaluate as measure
+    from answermill.pipelines.learn.evaluate.rank import RankOptions
 
     ranker = RankOptions(None if checkpoint is None else str(checkpoint), settings, words)
     return measure(str(scores), as_path(labels), ranker=ranker, **options)
@@ -66,6 +66,6 @@ def compare(a: str | Path, b: str | Path, labels: str | Path | None = None, **op
     `a` and `b` are what `evaluate` takes, with `labels`; or files of `answermill evaluate --questions`. `options`: protocol,
     metrics, rounds, seed. Raises JobError: 65 if A and B are not of the same questions.
     """
-    from pipelines.evaluate.compare import compare_files
+    from answermill.pipelines.learn.evaluate.compare import compare_files
 
     return compare_files(str(a), str(b), labels=None if labels is None else as_path(labels), **options)

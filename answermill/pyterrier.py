@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import pyterrier as pt
 
+from answermill.ranking.entry import StageSettings
 from answermill.reranking import Device, Plan
-from ranking.entry import StageSettings
 
 
 class PyTerrierReranker(pt.Transformer):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
-from pipelines.config.job_file import Job
-from pipelines.errors import SETTINGS, JobError
-from ranking.entry import StageSettings
-from schemas.corpus import Passage, Question, Sentence
-from schemas.ranked import Candidate, Hit, RankedList
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.ranking.entry import StageSettings
+from answermill.schemas.corpus import Passage, Question, Sentence
+from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 if TYPE_CHECKING:
-    from ranking.plan import Outcome
+    from answermill.ranking.plan import Outcome
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -55,7 +55,7 @@ class Plan:
     def __init__(self, stages: Sequence[StageSettings | str], *, device: Device = "auto", encoder: str | None = None) -> None:
         """`stages`: settings of `stage`, or names of rerankers; `encoder`: for stages that compare vectors, a model's folder or
         name, the embedded one if None. Raises JobError if a stage or checkpoint is wrong, or if stages do not fit together."""
-        from pipelines.steps.job_plan import load_plan  # imports torch
+        from answermill.pipelines.steps.job_plan import load_plan  # imports torch
 
         settings: dict[str, Any] = {
             "rerank": {"stages": [{"reranker": s} if isinstance(s, str) else s.model_dump(exclude_unset=True) for s in stages]},
@@ -84,8 +84,8 @@ class Plan:
 
         Raises JobError (65) if a stage with `missing_context = "refuse"` reads titles, or neighbours, and no passage has any.
         """
-        from pipelines.steps.missing_context import check_context
-        from ranking.plan import run_stages
+        from answermill.pipelines.steps.rerank.missing_context import check_context
+        from answermill.ranking.plan import run_stages
 
         check_context(self._settings, lambda: self._stages, lambda: (c.hit.passage for r in lists for c in r.candidates))
         return run_stages(lists, self._stages)
@@ -130,7 +130,7 @@ def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: b
 def _passage(n: int, text: str, split: bool) -> Passage:
     spans: Sequence[tuple[int, int]] = [(0, len(text))]
     if split:
-        from indexing.passages.sentences import sentence_spans
+        from answermill.indexing.passages.sentences import sentence_spans
 
         spans = list(sentence_spans(text))
     sentences = tuple(Sentence(f"{n}@{start}", start, end, text[start:end]) for start, end in spans)

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from pipelines.config.job_file import Job, load
-from pipelines.errors import INPUT_MISSING, JobError
-from schemas.record import Record
-from schemas.storage.remote import as_path
+from answermill.files.remote import as_path
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.schemas.record import Record
 
 R = TypeVar("R", bound=Record)
 
@@ -43,7 +43,7 @@ def run(
     is called with each step's summary line, e.g. `print`.
     Raises JobError as the command line does.
     """
-    from pipelines.steps.chain import run_steps, steps_of  # imports Beam
+    from answermill.pipelines.steps.chain import run_steps, steps_of  # imports Beam
 
     job = job if isinstance(job, Job) else load_job(job)
     names = list(steps) if steps is not None else steps_of(job, as_path(out))
@@ -68,8 +68,8 @@ class Run:
 
     def __getitem__(self, folder: str) -> Records[Record]:
         """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
-        from pipelines.config.step_registry import folders
-        from pipelines.execution.parquet_folder import Folder
+        from answermill.pipelines.config.step_registry import folders
+        from answermill.pipelines.runs.parquet_folder import Folder
 
         for step, records in folders().items():
             if folder in records:
@@ -78,8 +78,8 @@ class Run:
 
     def __iter__(self) -> Iterator[str]:
         """The complete folders, in the order of the steps that write them."""
-        from pipelines.config.step_registry import folders
-        from pipelines.execution.manifests.manifest import read_manifest
+        from answermill.pipelines.config.step_registry import folders
+        from answermill.pipelines.runs.manifests.manifest import read_manifest
 
         names = [name for records in folders().values() for name in records]
         return (name for name in names if read_manifest(self.path / name) is not None)
@@ -113,7 +113,7 @@ class Records(Generic[R]):
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Arrow batches, of all columns or of `columns`: memory does not grow with the folder."""
-        from pipelines.execution.parquet_folder import read_batches
+        from answermill.pipelines.runs.parquet_folder import read_batches
 
         for part in self.folder.parts:
             yield from read_batches(self.folder.path, part, columns)

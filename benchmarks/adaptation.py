@@ -27,19 +27,19 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.pipelines.config.training_file import load_job
+from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.steps.models import folder_digest
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.training.state import finished
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.exit_rows import Row, at_exit, beside, blended, compared, exit_scores, figures, row, values
 from benchmarks.harness import arguments, finish, say, shrink, trained_by, work_folder
 from benchmarks.question_sets.learnable import answered, learnable
 from benchmarks.smoke_data import small_checkpoint, small_encoder
-from indexing.shards.dense import DEFAULT
-from pipelines.config.training_file import load_job
-from pipelines.steps.models import folder_digest
-from pipelines.train.train import run
-from ranking.entry import SHIPPED
-from ranking.training.state import finished
-from schemas.labels import LabelledCandidate
 
-RECIPE = Path(__file__).resolve().parents[1] / "pipelines/jobs/adapt.toml"
+RECIPE = Path(__file__).resolve().parents[1] / "pipelines/data/recipes/adapt.toml"
 SHIPPED_MODEL, ENCODER = SHIPPED / "cascade", DEFAULT
 OVERRIDES: tuple[str, ...] = ()
 NAME, LICENCE = "WikiQA (Yang et al. 2015)", "Microsoft Research Data License"

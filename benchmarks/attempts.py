@@ -19,30 +19,31 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from answermill.files.atomic_files import sha256
+from answermill.indexing.labels.given_labels import GivenLabels
+from answermill.pipelines.config.job_file import Ingest, Job, load
+from answermill.pipelines.data.inputs.labels import LabelSource
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.annotate import annotate
+from answermill.pipelines.steps.chain import run_steps, steps_of
+from answermill.pipelines.steps.index import index
+from answermill.pipelines.steps.ingest import ingest, parse_and_cut
+from answermill.pipelines.steps.ingest.crawl_files import FileList, find_files
+from answermill.pipelines.steps.propagate import propagate
+from answermill.pipelines.steps.propagate.passage_parts import PassageParts
+from answermill.pipelines.steps.rerank import rerank
+from answermill.pipelines.steps.rerank.answers import questions_of
+from answermill.pipelines.steps.retrieve import retrieve
+from answermill.pipelines.steps.retrieve.asked_questions import settings_of
+from answermill.pipelines.steps.retrieve.open_shards import RunShards
+from answermill.pipelines.steps.retrieve.search_plan import ask, plan
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, ScoredCandidate
 from benchmarks.harness import arguments, finish, processes, say, seconds
 from benchmarks.smoke_data import small_encoder
-from indexing.labels.given_labels import GivenLabels
-from pipelines.annotate import tasks
-from pipelines.config.job_file import Ingest, Job, load
-from pipelines.execution.manifests.reports import Report, Reports
-from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.step import Step
-from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.ingest import ingest, parse_and_cut
-from pipelines.ingest.crawl_files import FileList, find_files
-from pipelines.inputs.labels import LabelSource
-from pipelines.propagate import propagate
-from pipelines.propagate.passage_parts import PassageParts
-from pipelines.retrieve import retrieve
-from pipelines.retrieve.asked_questions import settings_of
-from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.search_plan import ask, plan
-from pipelines.steps import index, rerank
-from pipelines.steps.answers import questions_of
-from pipelines.steps.chain import run_steps, steps_of
-from schemas.atomic_files import sha256
-from schemas.corpus import Passage
-from schemas.ranked import Hit, ScoredCandidate
 
 ROUNDS = 50
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
@@ -145,7 +146,7 @@ def score(job: Job, step: Step) -> Callable[[], object]:
 def choose(job: Job, step: Step) -> Callable[[], object]:
     scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
     retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
-    return lambda: do(tasks.TaskPart(job, scored, retrieved, step), (0,))
+    return lambda: do(annotate.TaskPart(job, scored, retrieved, step), (0,))
 
 
 def label(job: Job, step: Step) -> Callable[[], object]:
@@ -188,7 +189,7 @@ STEPS = {
     "index": Tried(index.step_of, build, ("passages",)),
     "retrieve": Tried(retrieve.step_of, search, ("shards",)),
     "rerank": Tried(rerank.step_of, score, ("questions", "retrieved", "shards")),
-    "annotate": Tried(tasks.annotate_step, choose, ("scored", "retrieved")),
+    "annotate": Tried(annotate.annotate_step, choose, ("scored", "retrieved")),
     "propagate": Tried(propagate.step_of, label, ("passages", "documents")),
 }
 

@@ -7,10 +7,10 @@ the paper's own, which a parser cut that cannot be had.
 
 from __future__ import annotations
 
+from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.rank import RankOptions
+from answermill.ranking.rerankers.baselines.overlap import RULES
 from benchmarks.harness import arguments, finish, say
-from pipelines.evaluate.evaluate import evaluate
-from pipelines.evaluate.rank import RankOptions
-from ranking.baselines.overlap import RULES
 
 SETS = {"wikiqa": ("wikiqa/wikiqa-test.parquet", "cosinet"), "squad": ("squad/squad-sent-test.parquet", "blanks")}
 PAPER = {  # (P@1, MAP), Cosinet Table 2

@@ -15,13 +15,13 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.steps.chain import run_steps, steps_of
 from benchmarks import tiny_job
 from benchmarks.fault_list.fault import Ended, Place, in_process
 from benchmarks.harness import arguments, finish, say
 from benchmarks.smoke_data import small_encoder
-from pipelines.config.job_file import load
-from pipelines.execution.manifests.manifest import MANIFEST
-from pipelines.steps.chain import run_steps, steps_of
 
 PLACES = 6
 """Flips in a file, beside those of its first and its last byte."""

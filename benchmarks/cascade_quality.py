@@ -28,6 +28,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from answermill.ranking.rerankers.cascade.exits import ExitScores
+from answermill.ranking.rerankers.cascade.schedule import relative_cost
+from answermill.ranking.training.state import finished
 from benchmarks import cascade_trainings
 from benchmarks.cascade_trainings import CUTS, DEPTH, EXITS, SAMPLINGS
 from benchmarks.exit_rows import Row, at_exit, beside, blended, compared, exit_scores, figures, row
@@ -35,9 +38,6 @@ from benchmarks.harness import arguments, finish, say, shrink, trained_by, work_
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.learnable import Questions, answered
 from benchmarks.smoke_data import small_encoder
-from ranking.cascade.exits import ExitScores
-from ranking.cascade.schedule import relative_cost
-from ranking.training.state import finished
 
 ALPHAS = (0.3, 0.4, 0.5)
 QUESTIONS, DEV_QUESTIONS = 600, 400

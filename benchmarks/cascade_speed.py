@@ -29,22 +29,22 @@ import torch
 import transformers
 from sentence_transformers import CrossEncoder
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
+from answermill.ranking.rerankers.cascade.cross_encoder import export
+from answermill.ranking.rerankers.cascade.pointwise import Pointwise
+from answermill.ranking.rerankers.cascade.schedule import relative_cost
+from answermill.ranking.transformer.devices import fast
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
 from benchmarks.smoke_data import small_checkpoint
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.datasets import by_question, read_dataset
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade_model import CascadeModel, load, save
-from ranking.cascade.cross_encoder import export
-from ranking.cascade.pointwise import Pointwise
-from ranking.cascade.schedule import relative_cost
-from ranking.devices import fast
-from ranking.entry import SHIPPED
-from ranking.lists import ranked_list
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from schemas.ranked import RankedList
 
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 32, 100

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.learn.train.train import run
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.learnable import Questions, answered, asked_in_tests, learnable
-from indexing.shards.dense import DEFAULT
-from pipelines.config.training_file import TrainJob
-from pipelines.datasets import by_question, read_dataset
-from pipelines.train.train import run
-from schemas.labels import LabelledCandidate
 
 ENCODER, DEPTH = DEFAULT, 6
 EXITS, CUTS, SEEDS = (2, 3, 4, 5, 6), (2, 4, 6), (0, 1, 2)

@@ -43,31 +43,31 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.indexing.shards.sentence_codes import StoredCode
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.steps.job_plan import load_plan, load_stages
+from answermill.pipelines.steps.models import passage_encoder
+from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.plan import Outcome, Stage, run_stages
+from answermill.ranking.reranker import Costed
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.blend.blend import Blend
+from answermill.ranking.rerankers.blend.score_columns import WeightedSum
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.prior import Prior
+from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
+from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
+from answermill.schemas.ranked import Candidate, Unit
 from benchmarks.first_stage import cosinet_and_bm25
 from benchmarks.harness import arguments, finish, say, seconds, shrink, work_folder
 from benchmarks.long_lists import SETS, LongList, read_lists, small_lists
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.memory import RememberedEncoder, copy_of, remember
 from benchmarks.smoke_data import small_plan
-from indexing.shards.dense import find_model
-from indexing.shards.sentence_codes import StoredCode
-from pipelines.config.job_file import Job, load
-from pipelines.steps.job_plan import load_plan, load_stages
-from pipelines.steps.models import passage_encoder
-from ranking.baselines.similarity import Similarity
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.prior import Prior
-from ranking.evaluation.metrics import Floats
-from ranking.evaluation.significance import compare
-from ranking.fusion.blend import Blend
-from ranking.fusion.score_columns import WeightedSum
-from ranking.hashing.hashing import AnswerCoder, Hashing
-from ranking.hashing.hashing_model import load as load_hashing
-from ranking.plan import Outcome, Stage, run_stages
-from ranking.reranker import Costed
-from schemas.ranked import Candidate, Unit
 
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 FULL = SAMPLE.with_name("full.toml")
 NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")
 PEASI = ("peasi.pr", "peasi.easi")

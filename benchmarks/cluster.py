@@ -33,26 +33,26 @@ import apache_beam as beam
 import faiss
 import numpy as np
 
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.config.outputs import RETRIEVE
+from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.engine import runner, unit_dofn
+from answermill.pipelines.look.estimate.step_runs import processor_seconds
+from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.index.shard_ranges import ranges
+from answermill.pipelines.steps.rerank.question_groups import PASSAGES as KEPT_PASSAGES
+from answermill.pipelines.steps.retrieve.asked_questions import QUESTIONS_PER_ENCODING, QUESTIONS_PER_SEARCH, AskedQuestions
+from answermill.pipelines.steps.retrieve.block_order import PARTS_PER_MERGE
+from answermill.pipelines.steps.retrieve.open_shards import RunShards
+from answermill.pipelines.steps.retrieve.search_plan import plan
+from answermill.schemas.corpus import Passage
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.sample import write_small_job
 from benchmarks.simulation import Elapsed, Floats, Workers, simulate
 from benchmarks.smoke_data import small_encoder
-from pipelines.config.job_file import Job, load
-from pipelines.config.outputs import RETRIEVE
-from pipelines.execution import runner, unit_dofn
-from pipelines.execution.manifests.manifest import Part, read_manifest
-from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.step import Step
-from pipelines.planning.step_runs import processor_seconds
-from pipelines.retrieve.asked_questions import QUESTIONS_PER_ENCODING, QUESTIONS_PER_SEARCH, AskedQuestions
-from pipelines.retrieve.block_order import PARTS_PER_MERGE
-from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.search_plan import plan
-from pipelines.sample import copy_to
-from pipelines.steps.chain import run_steps
-from pipelines.steps.question_groups import PASSAGES as KEPT_PASSAGES
-from pipelines.steps.shard_ranges import ranges
-from schemas.corpus import Passage
 
 SIZES = {"20k": 20_000, "100k": 100_000, "1m": 1_000_000}
 """Passages of a shard."""
@@ -67,9 +67,9 @@ COPIES = 10
 LOAD = """
 import sys
 from pathlib import Path
-from pipelines.config.job_file import load
-from pipelines.steps.job_plan import load_plan
-from pipelines.steps.models import passage_encoder
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.pipelines.steps.models import passage_encoder
 job = load(Path(sys.argv[1]))
 passage_encoder(job), load_plan(job)
 """

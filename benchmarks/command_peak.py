@@ -9,8 +9,8 @@ import resource
 import sys
 from pathlib import Path
 
-from pipelines.__main__ import main as answermill
-from pipelines.planning.peak_memory import own_peak_bytes
+from answermill.__main__ import main as answermill
+from answermill.pipelines.look.estimate.peak_memory import own_peak_bytes
 
 
 def peak_bytes() -> int:

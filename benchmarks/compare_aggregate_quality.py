@@ -6,6 +6,7 @@ suffix. Matrix products are in bfloat16, which halves the time: an hour each.
 
 from __future__ import annotations
 
+from answermill.ranking.rerankers.cosinet.heads import FORMS
 from benchmarks import cosinet_quality
 from benchmarks.cosinet_quality import (
     SEEDS,
@@ -19,7 +20,6 @@ from benchmarks.cosinet_quality import (
     train_all,
 )
 from benchmarks.harness import arguments, finish, shrink
-from ranking.cosinet.heads import FORMS
 
 PAPER = {  # MAP, MRR (Table 4)
     "pointwise": (72.03, 73.39),

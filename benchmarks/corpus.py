@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from answermill.indexing.shards import bm25, jvm
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps import chain
+from answermill.schemas.corpus import Document, Passage
 from benchmarks.harness import say
 from benchmarks.smoke_data import shared_place
-from indexing.shards import bm25, jvm
-from pipelines.config.job_file import Job
-from pipelines.execution.parquet_folder import Folder
-from pipelines.steps import chain
-from schemas.corpus import Document, Passage
 
 
 @dataclass(frozen=True)

@@ -25,15 +25,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.ranking.rerankers.cosinet.heads import FORMS, Form
+from answermill.ranking.training.list_models import MODELS, ListTask, vocabulary
+from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.word_vectors.embeddings import Embeddings, derive
+from answermill.ranking.word_vectors.vector_files import read
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.harness import arguments, finish, processes, revision, say, shrink, work_folder
-from indexing.shards.dense import find_model
-from pipelines.datasets import by_question, read_dataset
-from ranking.cosinet.heads import FORMS, Form
-from ranking.training.list_models import MODELS, ListTask, vocabulary
-from ranking.training.loop import Dev, Recipe, train
-from ranking.word_vectors.embeddings import Embeddings, derive
-from ranking.word_vectors.vector_files import read
-from schemas.labels import LabelledCandidate
 
 SEEDS = range(5)
 SMOKE_FORMS: tuple[Form, ...] = ("pointwise", "birnn")

@@ -18,20 +18,20 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.cosinet.cosinet import Cosinet, CosinetModel
+from answermill.ranking.rerankers.cosinet.heads import collate
+from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model as load_model
+from answermill.ranking.rerankers.cosinet.table_lookup import LookUp
+from answermill.ranking.training.list_models import ListTask, vocabulary
+from answermill.ranking.training.loop import Dev, Recipe, train
+from answermill.ranking.word_vectors.embeddings import Embeddings, derive
+from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, processes, say, seconds, shrink
-from indexing.shards.dense import find_model
-from pipelines.datasets import by_question, read_dataset
-from ranking.cosinet.cosinet import Cosinet, CosinetModel
-from ranking.cosinet.heads import collate
-from ranking.cosinet.list_checkpoint import load_list_model as load_model
-from ranking.cosinet.table_lookup import LookUp
-from ranking.entry import SHIPPED
-from ranking.lists import ranked_list
-from ranking.training.list_models import ListTask, vocabulary
-from ranking.training.loop import Dev, Recipe, train
-from ranking.word_vectors.embeddings import Embeddings, derive
-from ranking.word_vectors.words import Lexicon
-from schemas.ranked import RankedList
 
 PLAIN_LISTS, BLOCK, PROCESSES, EPOCHS = 200, 64, 2, 3
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from answermill.files import web
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Document, Rejected
 from benchmarks.harness import arguments, finish, run_command, say, shrink
 from benchmarks.storage import temporary_files
-from pipelines.execution.parquet_folder import Folder
-from schemas.corpus import Document, Rejected
-from schemas.storage import web
 from tests.crawl_index import write_crawl
 from tests.web_server import Fault, Request, WebServer, serving
 
@@ -176,7 +176,7 @@ def killed(folder: Path, server: WebServer, local: dict[tuple[str, int], tuple[s
     command: tuple[Any, ...] = ("ingest", str(folder / "job.toml"), "--out", str(folder / "killed"))
     sums: Counter[str] = Counter()
     for _ in range(KILLS):
-        child = subprocess.Popen([sys.executable, "-m", "pipelines", *command], stdout=sys.stderr, env=dict(os.environ))
+        child = subprocess.Popen([sys.executable, "-m", "answermill", *command], stdout=sys.stderr, env=dict(os.environ))
         time.sleep(moments.uniform(1, 10))
         child.kill()
         sums["kills"] += child.wait() == -signal.SIGKILL

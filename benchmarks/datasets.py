@@ -12,9 +12,9 @@ import tempfile
 import tracemalloc
 from pathlib import Path
 
+from answermill.pipelines.data.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
+from answermill.pipelines.data.formats import read_dataset
 from benchmarks.harness import arguments, finish, say, seconds, shrink
-from pipelines.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
-from pipelines.datasets import read_dataset
 
 QUESTIONS, PER_QUESTION = 1_000, 400  # like ASNQ's, where 57,242 questions have 413 each
 

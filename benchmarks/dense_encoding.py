@@ -16,11 +16,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from answermill.indexing.shards.dense import Encoder, load_encoder
+from answermill.pipelines.steps.models import use_threads
+from answermill.ranking.transformer.padded import PaddedTransformer
+from answermill.ranking.transformer.text_vectors import PackedTransformer
 from benchmarks.harness import arguments, finish, say, shrink
-from indexing.shards.dense import Encoder, load_encoder
-from pipelines.steps.models import use_threads
-from ranking.transformer.padded import PaddedTransformer
-from ranking.transformer.text_vectors import PackedTransformer
 
 PASSAGES = 160
 WORDS = 100

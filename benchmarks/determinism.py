@@ -15,11 +15,11 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.steps.chain import run_steps, steps_of
 from benchmarks import tiny_job
 from benchmarks.harness import arguments, finish, say
 from benchmarks.smoke_data import small_encoder
-from pipelines.config.job_file import load
-from pipelines.steps.chain import run_steps, steps_of
 
 PERMUTATIONS = 20
 WITH_WORKERS = 5

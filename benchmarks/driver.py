@@ -16,32 +16,32 @@ from typing import Any
 
 import apache_beam as beam
 
+from answermill.indexing.labels.given_labels import GivenLabels
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
+from answermill.pipelines.engine.runner import define, new_pipeline
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.runs.manifests.manifest import Part
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.annotate.annotate import TaskPart
+from answermill.pipelines.steps.index.index import BuildShard
+from answermill.pipelines.steps.ingest import ingest
+from answermill.pipelines.steps.propagate.passage_parts import PassageParts
+from answermill.pipelines.steps.propagate.propagate import LabelPart
+from answermill.pipelines.steps.rerank.answers import questions_of
+from answermill.pipelines.steps.rerank.rerank import RunStages
+from answermill.pipelines.steps.retrieve import passes
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
+from answermill.pipelines.steps.retrieve.open_shards import RunShards
+from answermill.pipelines.steps.retrieve.search_plan import plan
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, ScoredCandidate
+from answermill.schemas.record import Record
 from benchmarks.harness import arguments, finish, peak_gb, processes, say, shrink
 from benchmarks.smoke_data import small_encoder
-from indexing.labels.given_labels import GivenLabels
-from pipelines.annotate.tasks import TaskPart
-from pipelines.config.job_file import Job, load
-from pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
-from pipelines.execution.manifests.manifest import Part
-from pipelines.execution.manifests.outcome import Outcome
-from pipelines.execution.manifests.reports import Report
-from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.runner import define, new_pipeline
-from pipelines.execution.step import Step
-from pipelines.execution.unit_dofn import UnitDoFn
-from pipelines.ingest import ingest
-from pipelines.propagate.passage_parts import PassageParts
-from pipelines.propagate.propagate import LabelPart
-from pipelines.retrieve import passes
-from pipelines.retrieve.asked_questions import AskedQuestions
-from pipelines.retrieve.open_shards import RunShards
-from pipelines.retrieve.search_plan import plan
-from pipelines.steps.answers import questions_of
-from pipelines.steps.index import BuildShard
-from pipelines.steps.rerank import RunStages
-from schemas.corpus import Passage
-from schemas.ranked import Hit, ScoredCandidate
-from schemas.record import Record
 
 UNITS = 100_000
 """Input files of ingest, each with a part in each of its three folders."""

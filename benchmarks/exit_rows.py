@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.steps.models import dense_encoder, device_of
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.context import Reading
+from answermill.ranking.evaluation.metrics import METRICS, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.blend.fitting import LabelledColumns, fit_columns
+from answermill.ranking.rerankers.blend.score_columns import standardised
+from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
+from answermill.ranking.rerankers.cascade.cascade_model import load
+from answermill.ranking.rerankers.cascade.exits import ExitScores
 from benchmarks.question_sets.learnable import Questions
-from indexing.shards.dense import find_model
-from pipelines.steps.models import dense_encoder, device_of
-from ranking.baselines.similarity import Similarity
-from ranking.cascade.cascade import Cascade, survivors
-from ranking.cascade.cascade_model import load
-from ranking.cascade.exits import ExitScores
-from ranking.checkpoint import kind_of
-from ranking.context import Reading
-from ranking.evaluation.metrics import METRICS, Floats, Ints, Judged, measure
-from ranking.evaluation.significance import compare
-from ranking.fusion.fitting import LabelledColumns, fit_columns
-from ranking.fusion.score_columns import standardised
-from ranking.lists import ranked_list
 
 BESIDE = ("similarity", "order")
 """What is known of a candidate without a cross-encoder: `beside`."""

@@ -30,12 +30,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.documents import html_text
+from answermill.indexing.documents.parse import decode
+from answermill.ranking.evaluation.significance import compare
 from benchmarks.harness import arguments, finish, installed, say, shrink
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from indexing.documents import html_text
-from indexing.documents.parse import decode
-from ranking.evaluation.significance import compare
 
 SETS = {"readability": "readability", "newspaper": "newspaper", "strings": "trafilatura-en"}
 """Name of a gold set -> its files in web-html/."""

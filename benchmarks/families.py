@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from answermill.files.model_files import load_pretrained
+from answermill.pipelines.data import sample
+from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
+from answermill.ranking.transformer.published import PublishedClassifier
+from answermill.ranking.transformer.text_vectors import why_not_packed
 from benchmarks.family_models import FAMILIES, write_classifier
 from benchmarks.harness import arguments, finish, say
-from pipelines import sample
-from ranking.pretrained.pair_scorers import load_scorer
-from ranking.transformer.published import PublishedClassifier
-from ranking.transformer.text_vectors import why_not_packed
-from schemas.model_files import load_pretrained
 
 PAIRS, LAYERS, WIDTH, POSITIONS, WORDS = 300, 6, 128, 128, 2_000
 

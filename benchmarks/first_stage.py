@@ -26,6 +26,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.pipelines.steps.models import dense_encoder
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import Stage, run_stages, to_sentences
+from answermill.ranking.reranker import Reranker, order_by
+from answermill.ranking.rerankers.baselines.overlap import Overlap
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.blend.blend import Blend
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.ranking.word_vectors.words import Words
+from answermill.schemas.corpus import Question
+from answermill.schemas.ranked import Candidate, Hit, RankedList
 from benchmarks.corpus import wiki
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import SETS as SETS_OF_LISTS
@@ -34,22 +50,6 @@ from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.memory import RememberedEncoder
 from benchmarks.retrieval import is_right, questions
 from benchmarks.smoke_data import small_checkpoint, small_encoder, small_plan
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.config.job_file import load
-from pipelines.datasets import by_question, read_dataset
-from pipelines.steps.job_plan import load_plan
-from pipelines.steps.models import dense_encoder
-from ranking.baselines.overlap import Overlap
-from ranking.baselines.similarity import Similarity
-from ranking.evaluation.significance import compare
-from ranking.fusion.blend import Blend
-from ranking.lists import ranked_list
-from ranking.plan import Stage, run_stages, to_sentences
-from ranking.registry import load_reranker
-from ranking.reranker import Reranker, order_by
-from ranking.word_vectors.words import Words
-from schemas.corpus import Question
-from schemas.ranked import Candidate, Hit, RankedList
 
 SHARES = (0.05, 0.1, 0.2, 0.5)
 DEPTH, JOB_QUESTIONS, SLOW_QUESTIONS = 100, 250, 150
@@ -58,7 +58,7 @@ LENGTHS = {"200": 50, "425": 100, "all": None}
 """Sentences in a list, roughly → passages of BM25; None: all that was retrieved, in the order of retrieval."""
 SETS = {"squad": "squad/squad-sent-test.parquet", "wikiqa": "wikiqa/wikiqa-test.parquet"}
 COSINET: str | None = None  # the one that ships
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 Lists = Sequence[tuple[RankedList, set[str]]]  # with the ids of the gold sentences
 
 

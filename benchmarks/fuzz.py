@@ -18,16 +18,16 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+from answermill.indexing.crawl.gzip_stream import ByteStream
+from answermill.indexing.crawl.http_response import page
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.indexing.crawl.records import WantedRecord, record_pages
+from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.parse import DocumentRules, parse
+from answermill.schemas.corpus import Document, Rejected
 from benchmarks.fault_list.fuzz import mutated
 from benchmarks.harness import arguments, finish, say
-from indexing.crawl.gzip_stream import ByteStream
-from indexing.crawl.http_response import page
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import Place, RawPage
-from indexing.crawl.records import WantedRecord, record_pages
-from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, parse
-from schemas.corpus import Document, Rejected
 from tests.crawl_index import SAMPLE, members
 
 STEPS = 100_000

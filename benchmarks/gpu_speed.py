@@ -27,19 +27,19 @@ from typing import Any
 import torch
 import transformers
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.training.cross_encoders import PairOptions, PairTask
+from answermill.ranking.training.update.processes import ALONE
+from answermill.ranking.training.update.update import Precision, Updates
+from answermill.ranking.transformer.devices import fast, peak_flops
+from answermill.ranking.transformer.encoder import Layer, LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, beside_predict, lists_of, name_of
 from benchmarks.harness import arguments, finish, installed, say, shrink
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.devices import fast, peak_flops
-from ranking.training.cross_encoders import PairOptions, PairTask
-from ranking.training.steps.processes import ALONE
-from ranking.training.steps.update import Precision, Updates
-from ranking.transformer.encoder import Layer, LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from schemas.labels import LabelledCandidate
-from schemas.ranked import RankedList
 
 SHAPES = {
     "minilm": (Shape(layers=6, width=384, heads=12, inner=1_536, vocabulary=30_522), (2, 3, 4, 5, 6)),

@@ -18,9 +18,9 @@ from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from answermill.pipelines.runs.manifests.environment import processor
 from benchmarks.command_peak import peak_bytes
 from benchmarks.smoke_data import small_data
-from pipelines.execution.manifests.environment import processor
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -150,7 +150,7 @@ def run_command(*words: str | Path, inline: bool = False) -> float:
     Raises RuntimeError if the command fails.
     """
     if inline:
-        from pipelines.__main__ import main
+        from answermill.__main__ import main
 
         with redirect_stdout(sys.stderr):
             status = _exit_status(lambda: main([str(word) for word in words]))

@@ -33,23 +33,23 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.steps.models import dense_encoder, device_of
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.baselines.similarity import Similarity
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.cascade_quality import some
 from benchmarks.exit_rows import Row, compared, figures, values
 from benchmarks.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from benchmarks.question_sets.learnable import answered, learnable
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.config.training_file import TrainJob
-from pipelines.datasets import by_question, read_dataset
-from pipelines.steps.models import dense_encoder, device_of
-from pipelines.train.train import run
-from ranking.baselines.similarity import Similarity
-from ranking.entry import SHIPPED
-from ranking.evaluation.metrics import Floats
-from ranking.lists import ranked_list
-from ranking.registry import load_reranker
-from ranking.reranker import Reranker
-from schemas.labels import LabelledCandidate
 
 VARIANTS, SPLITS = ("pooling", "attention", "has"), ("train", "dev", "test")
 PAIRS = (

@@ -4,7 +4,7 @@ For D of 384 and 768, answers of L = 64, 128 and 200 tokens, and M = 128 and 768
 is 768 on insuranceQA, of which its Table 6 is, and 128 elsewhere); one thread, in turns:
 
     float         the plain formulas over a store of float32 [500, L, D]; its numbers are ±1, so that all score the same
-    packed        `ranking.hashing.bits` over the same in bits, W1 in 7 bits: so it is with weights as a new attention has them
+    packed        `rerankers.hashing.bits` over the same in bits, W1 in 7 bits: as a new attention's weights are
     packed_fine   the same with W1 in 14 bits: so it is where m is so large that 7 do not suffice
     recalculated  the answers encoded anew, then `packed`: MiniLM-L6 for D = 384, random weights in BERT-base's shape for
                   768, in the processor's fast precision; ENCODED of the answers are, and the time is scaled to 500
@@ -27,12 +27,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.rerankers.hashing.bits import Attention, Codes, pack, sizes, unpack
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Packed
 from benchmarks.harness import arguments, finish, peak_gb, say, shrink
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.hashing.bits import Attention, Codes, pack, sizes, unpack
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Packed
 
 CANDIDATES, ENCODED = 500, 50
 WIDTHS, LENGTHS, HIDDEN = (384, 768), (64, 128, 200), (128, 768)

@@ -22,14 +22,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from answermill.indexing.documents.main_text import Extractor
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.steps.ingest import ingest, parse_and_cut
+from answermill.pipelines.steps.ingest.crawl_files import find_files
 from benchmarks.harness import arguments, finish, installed, run_command, say, seconds, shrink
 from benchmarks.plain_ingest import plain_ingest
-from indexing.documents.main_text import Extractor
-from pipelines.config.job_file import Job
-from pipelines.execution.manifests.outcome import Outcome
-from pipelines.execution.runner import configure_logging
-from pipelines.ingest import ingest, parse_and_cut
-from pipelines.ingest.crawl_files import find_files
 
 PAGES = 100_000
 FOLDERS, CRAWL_FILES = ("warc", "web-html"), "*.warc*"

@@ -25,7 +25,15 @@ from benchmarks.smoke_data import small_encoder
 
 KILLS = 200
 SEED = 11
-LIBRARIES = ("torch", "transformers", "spacy", "jnius_config", "pyarrow.parquet", "apache_beam", "pipelines.steps.chain")
+LIBRARIES = (
+    "torch",
+    "transformers",
+    "spacy",
+    "jnius_config",
+    "pyarrow.parquet",
+    "apache_beam",
+    "answermill.pipelines.steps.chain",
+)
 
 
 class Failed(RuntimeError):
@@ -38,8 +46,8 @@ def command(job_file: Path, run: Path) -> int:
     if process:
         return process
     try:
-        from pipelines.config.job_file import load
-        from pipelines.steps.chain import run_steps, steps_of
+        from answermill.pipelines.config.job_file import load
+        from answermill.pipelines.steps.chain import run_steps, steps_of
 
         for descriptor in (1, 2):
             os.dup2(os.open(run.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
@@ -68,8 +76,8 @@ def has_ended(process: int, seconds: float) -> bool:
 
 def differs(run: Path, undisturbed: Path) -> str:
     """In what a run that came to its end is not the undisturbed one; '' if in nothing."""
-    from pipelines.verify.leftovers import leftovers
-    from pipelines.verify.verify import Verification
+    from answermill.pipelines.look.verify.leftovers import leftovers
+    from answermill.pipelines.look.verify.verify import Verification
 
     here, there = digests(run), digests(undisturbed)
     names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
@@ -80,7 +88,7 @@ def differs(run: Path, undisturbed: Path) -> str:
 def measure(folder: Path, kills: int) -> dict[str, float | int]:
     for library in LIBRARIES:
         import_module(library)
-    from pipelines.config.step_registry import STEPS
+    from answermill.pipelines.config.step_registry import STEPS
 
     for step in STEPS.values():
         step.load()

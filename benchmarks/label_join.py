@@ -19,11 +19,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from indexing.labels.given_labels import GIVEN_LABEL, GivenLabels
-from indexing.labels.label_lookup import labels_by_id, labels_by_text
-from indexing.passages.text import fold_all
-from pipelines.inputs.label_tables import label_batches
-from pipelines.propagate.passage_parts import PassageParts
+from answermill.indexing.labels.given_labels import GIVEN_LABEL, GivenLabels
+from answermill.indexing.labels.label_lookup import labels_by_id, labels_by_text
+from answermill.indexing.passages.text import fold_all
+from answermill.pipelines.data.inputs.label_tables import label_batches
+from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 
 Matches = tuple[int, int]
 """How many pairs of a sentence and a label there are, and the sum of the labels' numbers, which must be equal for all."""

@@ -28,21 +28,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from answermill.files.atomic_files import sha256, write_text
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps import chain
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import to_sentences
+from answermill.schemas.ranked import Hit, RankedList
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets.draw import questions
 from benchmarks.question_sets.gold import Asked
 from benchmarks.question_sets.sources import DOCUMENT_FILES, documents
 from benchmarks.smoke_data import shared_place, small_encoder
-from indexing.shards.dense import DEFAULT
-from pipelines.config.job_file import Job, load
-from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.runner import configure_logging
-from pipelines.steps import chain
-from pipelines.steps.question_groups import ranked_lists
-from ranking.plan import to_sentences
-from schemas.atomic_files import sha256, write_text
-from schemas.ranked import Hit, RankedList
 
 SETS = ("test", "dev")
 REVISION = 2

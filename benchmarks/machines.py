@@ -79,7 +79,7 @@ class Machine:
 
     def command(self, words: Sequence[str | Path]) -> list[str]:
         """The command line of `answermill` with these words, on the network of this machine, with our disk."""
-        return self.inside([sys.executable, "-m", "pipelines", *words], ["-n"])
+        return self.inside([sys.executable, "-m", "answermill", *words], ["-n"])
 
     def kill(self, name: str) -> None:
         """Kill (-9) the process of that name and all that it has started."""

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.ranking.evaluation.metrics import Judged, measure
 from benchmarks.harness import arguments, finish, say, seconds, shrink
-from pipelines.evaluate.evaluate import evaluate
-from ranking.evaluation.metrics import Judged, measure
 
 QUESTIONS, CANDIDATES, TIED = 5_000, 100, 10_000
 

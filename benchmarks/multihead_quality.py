@@ -33,6 +33,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.steps.models import device_of
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.ensemble import Scored, agreement, tuned
+from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.multihead.multihead import MultiHead
+from answermill.ranking.rerankers.multihead.multihead import load as load_student
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.ranking.training.state import finished
 from benchmarks import cascade_trainings, hashing_quality, multihead_trainings
 from benchmarks.exit_rows import Row, compared, figures, values
 from benchmarks.harness import arguments, finish, processes, shrink, tell, trained_by, work_folder
@@ -52,17 +63,6 @@ from benchmarks.multihead_trainings import (
 )
 from benchmarks.question_sets.learnable import answered
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import find_model
-from pipelines.steps.models import device_of
-from ranking.cascade.cascade import Cascade
-from ranking.checkpoint import kind_of
-from ranking.evaluation.ensemble import Scored, agreement, tuned
-from ranking.evaluation.metrics import Floats
-from ranking.lists import ranked_list
-from ranking.multihead.multihead import MultiHead
-from ranking.multihead.multihead import load as load_student
-from ranking.registry import load_reranker
-from ranking.training.state import finished
 
 DROP = 0.3
 ALPHA = 0.5

@@ -16,16 +16,16 @@ from collections.abc import Sequence
 
 import torch
 
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.rerankers.cascade.pointwise import Pointwise
+from answermill.ranking.rerankers.multihead.multihead import MultiHead, split, split_model
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import Runs, lists_of, over, timed
 from benchmarks.harness import arguments, finish, peak_gb, shrink
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.cascade.pointwise import Pointwise
-from ranking.multihead.multihead import MultiHead, split, split_model
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Tokeniser
-from schemas.ranked import RankedList
 
 SET = "squad/squad-sent-test.parquet"
 QUESTIONS, CANDIDATES = 16, 60

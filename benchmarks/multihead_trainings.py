@@ -20,20 +20,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
+from answermill.files.atomic_files import write_text
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.learn.train.train import run
+from answermill.pipelines.steps.models import device_of
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.rerankers.peasi.calibration import Calibration
+from answermill.ranking.rerankers.registry import load_reranker
 from benchmarks import cascade_trainings, hashing_quality
 from benchmarks.cascade_trainings import DEPTH, EXITS, SETS
 from benchmarks.harness import tell
 from benchmarks.question_sets.learnable import Questions, answered
-from indexing.shards.dense import find_model
-from pipelines.config.training_file import TrainJob
-from pipelines.steps.models import device_of
-from pipelines.train.train import run
-from ranking.checkpoint import kind_of
-from ranking.evaluation.metrics import Floats
-from ranking.lists import ranked_list
-from ranking.peasi.calibration import Calibration
-from ranking.registry import load_reranker
-from schemas.atomic_files import write_text
 
 FIRST = 0
 SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students

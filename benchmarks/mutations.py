@@ -45,7 +45,9 @@ FAULTS = (
     ),
     Fault("k1_and_b_swapped", "self.k1, self.b = k1, b", "self.k1, self.b = b, k1", "indexing/shards/test_bm25.py"),
     Fault("fold_removed", '" ".join(text.casefold().split())', "text", "indexing/passages/test_text.py"),
-    Fault("drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/cascade/test_schedule.py"),
+    Fault(
+        "drop_one_more", "k * exact.numerator //", "1 + k * exact.numerator //", "ranking/rerankers/cascade/test_schedule.py"
+    ),
     Fault(
         "report_ignored",
         "self.skips_reported and Reports",

@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.documents import html_text, near_duplicates
+from answermill.indexing.documents.exact_duplicates import id_keys
+from answermill.indexing.documents.parse import decode
+from answermill.indexing.documents.quality import PageText
+from answermill.indexing.passages.text import fold, normalise
 from benchmarks.harness import arguments, finish, say, shrink
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from indexing.documents import html_text, near_duplicates
-from indexing.documents.exact_duplicates import id_keys
-from indexing.documents.parse import decode
-from indexing.documents.quality import PageText
-from indexing.passages.text import fold, normalise
 
 SIMILARITY = 0.8
 MIN_WORDS = 30

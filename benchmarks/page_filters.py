@@ -20,19 +20,19 @@ from pathlib import Path
 from resiliparse.parse.html import HTMLTree
 from resiliparse.parse.lang import detect_fast
 
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.documents import html_text, language
+from answermill.indexing.documents.parse import decode
+from answermill.indexing.documents.quality import PRESETS, PageText, refusal
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.ingest.ingest import ingest
+from answermill.schemas.corpus import Document
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.ingest import CRAWL_FILES, FOLDERS
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from indexing.documents import html_text, language
-from indexing.documents.parse import decode
-from indexing.documents.quality import PRESETS, PageText, refusal
-from pipelines.config.job_file import Job
-from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.execution.parquet_folder import Folder
-from pipelines.execution.runner import configure_logging
-from pipelines.ingest.ingest import ingest
-from schemas.corpus import Document
 
 SHARE = 0.3
 WAYS: dict[str, Callable[[str], str]] = {

@@ -18,15 +18,15 @@ from pathlib import Path
 
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.steps.models import device_of
+from answermill.ranking.plan import to_passages
+from answermill.ranking.reranker import Costed
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.schemas.ranked import RankedList
 from benchmarks.first_stage import job
 from benchmarks.harness import arguments, finish, say, seconds, shrink
 from benchmarks.smoke_data import small_checkpoint
-from indexing.shards.dense import find_model
-from pipelines.steps.models import device_of
-from ranking.plan import to_passages
-from ranking.registry import load_reranker
-from ranking.reranker import Costed
-from schemas.ranked import RankedList
 
 DEPTH, QUESTIONS = 43, 20
 AS2: Path | None = None  # None: the shipped cascade

@@ -23,18 +23,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from answermill.indexing.labels.windows import Group, SentenceRun, choose, passage, windows
+from answermill.indexing.passages.text import holds
+from answermill.pipelines.data.publish.cut_documents import cut, window_ends
+from answermill.pipelines.data.publish.passage_set import PassageRules
+from answermill.pipelines.data.publish.training_passages import build, ingest_settings
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Document, Passage
+from answermill.schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
+from answermill.schemas.ranked import Candidate, Hit
 from benchmarks.harness import say
 from benchmarks.long_lists import LongList
 from benchmarks.question_sets.gold import Asked, canonical, drawn
-from indexing.labels.windows import Group, SentenceRun, choose, passage, windows
-from indexing.passages.text import holds
-from pipelines.execution.parquet_folder import Folder
-from pipelines.publish.cut_documents import cut, window_ends
-from pipelines.publish.passage_set import PassageRules
-from pipelines.publish.training_passages import build, ingest_settings
-from schemas.corpus import Document, Passage
-from schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
-from schemas.ranked import Candidate, Hit
 
 QUESTIONS, DEV_QUESTIONS = 4_000, 150
 WINDOWED = 3

@@ -34,31 +34,31 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.inputs.tables import read_passages
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.evaluation.metrics import Judged, measure
+from answermill.ranking.evaluation.risk_coverage import risk_coverage
+from answermill.ranking.evaluation.significance import compare
+from answermill.ranking.lists import ranked_passages
+from answermill.ranking.plan import run_stages, to_sentences
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import load as load_as2
+from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, answer_logit
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Extracted, Reader
+from answermill.ranking.rerankers.peasi.peasi_model import load
+from answermill.ranking.training.state import HISTORY
+from answermill.schemas.corpus import Document
+from answermill.schemas.labels import LabelledPassage
+from answermill.schemas.ranked import Candidate
 from benchmarks import long_lists, peasi_data, peasi_trainings, train_lists, trainings
 from benchmarks.first_stage import first_of_plan
 from benchmarks.harness import arguments, finish, say, shrink, trained_by, work_folder
 from benchmarks.long_lists import LongList, read_lists
 from benchmarks.question_sets.gold import drawn
 from benchmarks.smoke_data import small_checkpoint
-from indexing.shards.dense import find_model
-from pipelines.execution.parquet_folder import Folder
-from pipelines.inputs.tables import read_passages
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade_model import load as load_as2
-from ranking.checkpoint import kind_of
-from ranking.entry import SHIPPED
-from ranking.evaluation.metrics import Judged, measure
-from ranking.evaluation.risk_coverage import risk_coverage
-from ranking.evaluation.significance import compare
-from ranking.lists import ranked_passages
-from ranking.peasi.calibration import UNCALIBRATED, answer_logit
-from ranking.peasi.passage_reader import AskedPassage, Extracted, Reader
-from ranking.peasi.peasi_model import load
-from ranking.plan import run_stages, to_sentences
-from ranking.training.state import HISTORY
-from schemas.corpus import Document
-from schemas.labels import LabelledPassage
-from schemas.ranked import Candidate
 
 TESTS = ("squad", "wikiqa")
 """Sources of L-test."""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from answermill.ranking.entry import SHIPPED
 from benchmarks import peasi_data, train_lists
 from benchmarks.long_lists import read_lists
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import Asked
-from ranking.entry import SHIPPED
 
 TOKENS, LIMIT, NEGATIVES = 4_000, 320, 4
 RATE = {"peasi": 5e-5, "pr": 5e-5, "easi": 5e-5, "as2": 3e-5}

@@ -18,16 +18,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from answermill.files.atomic_files import write_text
+from answermill.pipelines.config.job_file import load
+from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.significance import compare
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.plan_weights import Fitting
 from benchmarks.smoke_data import small_plan
-from pipelines.config.job_file import load
-from ranking.evaluation.metrics import Floats
-from ranking.evaluation.significance import compare
-from schemas.atomic_files import write_text
 
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
 """As the sample's job has them."""
 KEEPS, DROPS = (25, 60, 100), (0.2, 0.3)

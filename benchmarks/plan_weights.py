@@ -1,7 +1,7 @@
 """The weights of the sample's plans, fitted on L-dev: writes the files that their stages name in `weights_file`.
 
 Each such stage in turn: the stages before it run over L-dev's lists that hold an answer, and the weights of the
-scores in NAMES are fitted on what they leave, by `ranking.fusion.fitting` or, where exits decide, `ranking.cascade`. So a
+scores in NAMES are fitted on what they leave, by `rerankers.blend.fitting` or, where exits decide, `rerankers.cascade`. So a
 second stage is fitted behind the first one's new weights. Keys: P@1 and MRR of each blend, held out in five folds, in percent,
 with 95 % intervals, `…_questions` that taught it, and the same of the best single score. Nothing here reads L-test.
 """
@@ -13,26 +13,26 @@ from pathlib import Path
 
 import torch
 
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.revision import code_version
+from answermill.pipelines.steps.job_plan import load_stages, model_inputs, stage_models
+from answermill.pipelines.steps.models import passage_encoder
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.plan import Stage, run_stages
+from answermill.ranking.rerankers.blend import WeighedStage
+from answermill.ranking.rerankers.blend.fitting import fit, held_out
+from answermill.ranking.rerankers.blend.score_columns import RETRIEVED
+from answermill.ranking.rerankers.blend.weights import Fit, WeightsFile
+from answermill.ranking.rerankers.cascade import ExitStage
+from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
+from answermill.schemas.ranked import Unit
 from benchmarks.chain import layer_tokens
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.long_lists import LongList, read_lists, small_lists
 from benchmarks.question_sets.memory import RememberedEncoder, remember
 from benchmarks.smoke_data import small_plan
-from pipelines.config.job_file import Job, load
-from pipelines.revision import code_version
-from pipelines.steps.job_plan import load_stages, model_inputs, stage_models
-from pipelines.steps.models import passage_encoder
-from ranking.cascade import ExitStage
-from ranking.cascade.cascade import Cascade, fit_prior
-from ranking.entry import StageSettings
-from ranking.fusion import WeighedStage
-from ranking.fusion.fitting import fit, held_out
-from ranking.fusion.score_columns import RETRIEVED
-from ranking.fusion.weights import Fit, WeightsFile
-from ranking.plan import Stage, run_stages
-from schemas.ranked import Unit
 
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
 NAMES = {
     "first": ("cosinet", "bm25", "dense", "log_rank"),
     "cascade": ("cosinet", "bm25", "dense"),
@@ -84,7 +84,7 @@ class Fitting:
         return fit_prior(cascade, self._lists, labels, self._names(stage), stage.drop)
 
     def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
-        """As `ranking.fusion.fitting.held_out`, for a blend that is stage `number`."""
+        """As `answermill.ranking.rerankers.blend.fitting.held_out`, for a blend that is stage `number`."""
         labels = self._labels(number)
         return held_out(self._lists, labels, self._names(stage))
 

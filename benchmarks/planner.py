@@ -14,15 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.look.estimate import measure, plan, step_runs
+from answermill.pipelines.look.estimate.actual import actual
+from answermill.pipelines.look.estimate.prediction import Plan, compared
+from answermill.pipelines.look.estimate.step_runs import PARTS, one_thread, take
 from benchmarks.harness import arguments, finish, processes, say, shrink
 from benchmarks.question_sets import sources
 from benchmarks.smoke_data import small_encoder
-from pipelines.config.job_file import Job, load
-from pipelines.planning import measure, plan, step_runs
-from pipelines.planning.actual import actual
-from pipelines.planning.prediction import Plan, compared
-from pipelines.planning.step_runs import PARTS, one_thread, take
-from pipelines.sample import copy_to
 
 PAGES, QUESTIONS, STEP_S, AGAIN = 40, 30, measure.STEP_S, step_runs.AGAIN
 SETTINGS: tuple[str, ...] = ()

@@ -28,14 +28,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.schemas.corpus import Passage, Sentence
+from answermill.schemas.labels import SentenceLabel
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
-from pipelines.execution.manifests.outcome import Outcome
-from pipelines.execution.manifests.reports import Report
-from pipelines.execution.parquet_folder import Folder, PartWriter
-from pipelines.execution.step import Step
-from schemas.corpus import Passage, Sentence
-from schemas.labels import SentenceLabel
 
 PASSAGES, PARTS, PROCESSES = 1_000_000, 16, 2
 SIZES = {"1m": 1, "4m": 4}

@@ -24,15 +24,15 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.ranking.entry import SHIPPED
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks import exit_rows
 from benchmarks.harness import arguments, finish, shrink
 from benchmarks.question_sets import draw, sources
 from benchmarks.question_sets.gold import drawn
 from benchmarks.question_sets.learnable import Questions, learnable
 from benchmarks.smoke_data import small_checkpoint
-from pipelines.datasets import by_question, read_dataset
-from ranking.entry import SHIPPED
-from schemas.labels import LabelledCandidate
 
 SOURCES = {"squad": 3_000, "fairytaleqa": 1_500, "wikiwhy": 2_500}
 """Questions of each at the most."""

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from answermill.pipelines.config.outputs import RERANK, RETRIEVE
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Part, PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.schemas.corpus import Passage, Question, Sentence
+from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
+from answermill.schemas.record import Record
 from benchmarks.harness import arguments, finish, processes, run_command, say, shrink
-from pipelines.config.outputs import RERANK, RETRIEVE
-from pipelines.execution.manifests.reports import Report
-from pipelines.execution.parquet_folder import Part, PartWriter
-from pipelines.execution.step import Step
-from schemas.corpus import Passage, Question, Sentence
-from schemas.ranked import Answer, Hit, ScoredCandidate, StageScore
-from schemas.record import Record
 
 QUESTIONS, CANDIDATES, SENTENCES, PER_PART = 10_000, 400, 8, 500
 """In all; of a question; of a passage; and questions in a part of the folders."""

@@ -22,18 +22,18 @@ import ir_measures
 import pyarrow.parquet as pq
 from ir_measures import AP, R
 
+from answermill.indexing.passages.text import fold
+from answermill.indexing.shards import bm25, jvm
+from answermill.indexing.shards.dense import DEFAULT
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.engine.runner import configure_logging
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.steps import chain
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, ScoredCandidate
 from benchmarks.harness import arguments, finish, peak_gb, say, shrink
 from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
-from indexing.passages.text import fold
-from indexing.shards import bm25, jvm
-from indexing.shards.dense import DEFAULT
-from pipelines.config.job_file import Job
-from pipelines.execution.parquet_folder import Folder, read_batches
-from pipelines.execution.runner import configure_logging
-from pipelines.steps import chain
-from schemas.corpus import Passage
-from schemas.ranked import Hit, ScoredCandidate
 
 SEED = 7
 ENCODER, PROCESSES = DEFAULT, 2

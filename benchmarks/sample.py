@@ -12,21 +12,21 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.data import sample
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import run_stages
+from answermill.schemas.ranked import Hit
 from benchmarks.harness import arguments, finish, run_command, seconds
 from benchmarks.smoke_data import small_encoder
-from indexing.passages.text import fold
-from pipelines import sample
-from pipelines.config.job_file import load
-from pipelines.execution.parquet_folder import Folder
-from pipelines.steps.job_plan import load_plan
-from pipelines.steps.question_groups import ranked_lists
-from ranking.plan import run_stages
-from schemas.ranked import Hit
 
 
 def gold() -> dict[str, set[str]]:
     """The correct sentences, folded, of each question that the web answers."""
-    source = Path(sample.__file__).with_name("questions.toml")
+    source = Path(__file__).parents[1] / "tools" / "sample_web" / "questions.toml"
     asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
     return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked if q["gold"]}
 

@@ -17,13 +17,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import torch
 
+from answermill.pipelines.learn.evaluate.tune import Aims, tune_files
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.rerankers.cascade.replay import replay
+from answermill.ranking.rerankers.cascade.schedule import grid
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.cascade_quality import DEV_QUESTIONS, questions
 from benchmarks.harness import arguments, finish, say, seconds
-from pipelines.evaluate.tune import Aims, tune_files
-from ranking.cascade.replay import replay
-from ranking.cascade.schedule import grid
-from ranking.entry import SHIPPED
-from schemas.labels import LabelledCandidate
 
 QUESTIONS = 1_500
 AIMS = Aims(delta=0.05, epsilon=0.1)

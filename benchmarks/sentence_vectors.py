@@ -14,17 +14,17 @@ import tempfile
 from pathlib import Path
 from typing import Literal
 
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.data import sample
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import Stage, run_stages
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, RankedList
 from benchmarks.harness import arguments, finish, say, seconds
 from benchmarks.smoke_data import small_encoder
-from pipelines import sample
-from pipelines.config.job_file import load
-from pipelines.execution.parquet_folder import Folder
-from pipelines.steps.chain import run_steps
-from pipelines.steps.job_plan import load_plan
-from pipelines.steps.question_groups import ranked_lists
-from ranking.plan import Stage, run_stages
-from schemas.corpus import Passage
-from schemas.ranked import Hit, RankedList
 
 Form = Literal["encoded", "fp16", "int8"]
 FORMS: tuple[Form, ...] = ("encoded", "fp16", "int8")

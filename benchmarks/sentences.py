@@ -24,8 +24,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import spacy
 
+from answermill.indexing.passages.sentences import sentence_spans
 from benchmarks.harness import arguments, finish, installed, say, seconds
-from indexing.passages.sentences import sentence_spans
 
 SplitText = Callable[[str], list[str]]
 """A text -> its sentences."""

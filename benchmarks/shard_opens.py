@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from answermill.indexing.shards.jvm import Java
+from answermill.indexing.shards.shard import Shard
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.steps.chain import run_steps
 from benchmarks.harness import arguments, finish, peak_gb, say, seconds, shrink
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.jvm import Java
-from indexing.shards.shard import Shard
-from pipelines.config.job_file import Job
-from pipelines.steps.chain import run_steps
 
 PAGES, WORDS = 2_000, 3_000
 SHARDS, QUESTIONS = 8, 20_000

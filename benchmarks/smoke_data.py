@@ -102,15 +102,15 @@ def small_checkpoint(name: str) -> str:
     """A folder with a random `cosinet`, `cascade`, `hashing`, or `peasi` that does both of its stages."""
     import torch
 
-    from ranking.cascade import cascade_model
-    from ranking.cosinet.cosinet import CosinetModel
-    from ranking.cosinet.list_checkpoint import save_list_model
-    from ranking.hashing import hashing_model
-    from ranking.peasi import peasi_model
-    from ranking.transformer.encoder import LayeredEncoder
-    from ranking.transformer.huggingface import Shape
-    from ranking.transformer.packing import Tokeniser
-    from ranking.word_vectors.embeddings import Embeddings
+    from answermill.ranking.rerankers.cascade import cascade_model
+    from answermill.ranking.rerankers.cosinet.cosinet import CosinetModel
+    from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
+    from answermill.ranking.rerankers.hashing import hashing_model
+    from answermill.ranking.rerankers.peasi import peasi_model
+    from answermill.ranking.transformer.encoder import LayeredEncoder
+    from answermill.ranking.transformer.huggingface import Shape
+    from answermill.ranking.transformer.packing import Tokeniser
+    from answermill.ranking.word_vectors.embeddings import Embeddings
 
     folder, tokeniser = new_folder(), Tokeniser(Path(small_encoder()), 64)
     torch.manual_seed(0)
@@ -134,9 +134,9 @@ def small_encoder() -> str:
     """A folder with a random transformer: as many layers as the default encoder's, 16 numbers wide, and a small tokenizer."""
     import torch
 
-    from indexing.shards.dense import DEFAULT, find_model
-    from ranking.transformer.encoder import LayeredEncoder
-    from ranking.transformer.huggingface import Shape
+    from answermill.indexing.shards.dense import DEFAULT, find_model
+    from answermill.ranking.transformer.encoder import LayeredEncoder
+    from answermill.ranking.transformer.huggingface import Shape
 
     folder, default = new_folder(), find_model(DEFAULT)
     torch.manual_seed(0)
@@ -155,9 +155,9 @@ def small_encoder() -> str:
 def small_plan(fitted: bool) -> Path:
     """The sample's job file with a random cascade and encoder. `fitted`: with the weights of the shipped files in it, which
     belong to other models; else it names files in its own folder that are not there."""
-    from ranking.fusion.weights import WeightsFile
+    from answermill.ranking.rerankers.blend.weights import WeightsFile
 
-    sample = Path(__file__).resolve().parents[1] / "pipelines/sample"
+    sample = Path(__file__).resolve().parents[1] / "pipelines/data/sample"
     text = (sample / "job.toml").read_text(encoding="utf-8")
     text = text.replace("[index]", f"[index]\nencoder = {json.dumps(small_encoder())}")
     text = text.replace('"cascade"', f'"cascade"\ncheckpoint = {json.dumps(small_checkpoint("cascade"))}')

@@ -12,12 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE
+from answermill.pipelines.runs.manifests.manifest import Manifest
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.schemas.corpus import Question
 from benchmarks.harness import arguments, finish, say, seconds
-from pipelines.errors import INPUT_MISSING, SETTINGS, USAGE
-from pipelines.execution.manifests.manifest import Manifest
-from pipelines.execution.parquet_folder import PartWriter
-from pipelines.sample import copy_to
-from schemas.corpus import Question
 
 ROOT = Path(__file__).parents[1]
 SMOKE = ("version", "wrong_usage")
@@ -63,7 +63,7 @@ def commands(folder: Path) -> dict[str, tuple[list[str], int]]:
 def run_once(words: list[str], code: int) -> None:
     """Run a command. Raises RuntimeError with its stderr if it ends with another exit code."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "answermill", *words], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
     )
     if done.returncode != code:
         raise RuntimeError(f"{' '.join(words)} ended with {done.returncode}, not {code}: {done.stderr.decode()}")

@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from answermill.files.remote import Remote
+from answermill.files.store import put
 from benchmarks.attempts import write_job
 from benchmarks.engines import digests
 from benchmarks.harness import arguments, finish, run_command, say, seconds
-from schemas.storage.remote import Remote
-from schemas.storage.store import put
 from tests.object_store import serving
 
 KILLS = 20
@@ -90,7 +90,7 @@ def kill(times: int, longest_s: float, command: tuple[str, ...]) -> None:
     moments = random.Random(SEED)
     for n in range(times):
         moment = moments.uniform(0, longest_s)
-        child = subprocess.Popen([sys.executable, "-m", "pipelines", *command], stdout=sys.stderr)
+        child = subprocess.Popen([sys.executable, "-m", "answermill", *command], stdout=sys.stderr)
         time.sleep(moment)
         child.kill()
         say(f"kill {n}: after {moment:.1f} s, it had {'ended' if child.wait() == 0 else 'not ended'}")

@@ -23,25 +23,25 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from answermill.files.atomic_files import write_text
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
+from answermill.pipelines.data.publish.lists.list_rules import ListRules
+from answermill.pipelines.data.publish.lists.list_sources import places
+from answermill.pipelines.data.publish.lists.retrieval_scores import retrieved_scores
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.ranking.plan import run_stages
+from answermill.schemas.corpus import Passage
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks import long_lists
 from benchmarks.first_stage import first_of_plan
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import Asked, canonical, drawn
 from benchmarks.smoke_data import small_plan
-from pipelines.config.job_file import Job, load
-from pipelines.datasets import by_question, read_dataset
-from pipelines.execution.parquet_folder import Folder
-from pipelines.publish.lists.list_files import Named, write_lists
-from pipelines.publish.lists.list_rules import ListRules
-from pipelines.publish.lists.list_sources import places
-from pipelines.publish.lists.retrieval_scores import retrieved_scores
-from ranking.plan import run_stages
-from schemas.atomic_files import write_text
-from schemas.corpus import Passage
-from schemas.labels import LabelledCandidate
 
-SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/sample/job.toml"
+SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 SET = "train"
 NEGATIVES, MOST_RIGHT, DEV_DEPTH, AT_ONCE = 20, 4, 40, 32
 GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")

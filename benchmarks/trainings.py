@@ -35,22 +35,22 @@ from typing import Any
 import pyarrow.parquet as pq
 import torch
 
+from answermill.files.atomic_files import write_text
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.learn.train.train import run
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.rerankers.cascade.cascade_model import load_cascade, save
+from answermill.ranking.rerankers.cosinet.list_settings import FEATURES
+from answermill.ranking.training.state import HISTORY
+from answermill.ranking.transformer.transformer_checkpoint import word_source
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks import peasi_trainings, reason_lists, train_lists
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import drawn
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.config.training_file import TrainJob
-from pipelines.datasets import by_question, read_dataset
-from pipelines.train.train import run
-from ranking.cascade.cascade_model import load_cascade, save
-from ranking.cosinet.list_settings import FEATURES
-from ranking.entry import SHIPPED
-from ranking.training.state import HISTORY
-from ranking.transformer.transformer_checkpoint import word_source
-from schemas.atomic_files import write_text
-from schemas.labels import LabelledCandidate
 
 ENCODER, EXITS, SETS = DEFAULT, [2, 3, 4, 5, 6], ("train", "more")
 TOKENS, LIMIT, NEGATIVES, EVALUATE, DRAWN = 6_000, 256, 8, 600, 8

@@ -25,19 +25,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from answermill.files.model_files import load_pretrained
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.ranking.rerankers.cosinet.heads import NumberedList, rerank
+from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
+from answermill.ranking.training.list_models import vocabulary
+from answermill.ranking.training.loop import Dev
+from answermill.ranking.word_vectors.embeddings import Embeddings, encode_words
+from answermill.ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_encoder
+from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.smoke_data import small_encoder
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.datasets import by_question, read_dataset
-from ranking.cosinet.heads import NumberedList, rerank
-from ranking.cosinet.table_lookup import Relatedness
-from ranking.training.list_models import vocabulary
-from ranking.training.loop import Dev
-from ranking.word_vectors.embeddings import Embeddings, encode_words
-from ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_encoder
-from ranking.word_vectors.words import Lexicon
-from schemas.model_files import load_pretrained
-from schemas.ranked import RankedList
 
 SETS = {"wikiqa": "wikiqa/wikiqa-dev.parquet", "squad": "squad/squad-sent-dev.parquet"}
 DROPPED = (0, 1, 2, 3, 4, 5, 8)

@@ -1,4 +1,4 @@
-"""The recipe for a data set (`pipelines/jobs/wqa.toml`) from a crawl to train, dev and test, with annotation simulated.
+"""The recipe for a data set (`pipelines/data/recipes/wqa.toml`) from a crawl to train, dev and test, with annotation simulated.
 
 Crawl: DOCUMENTS of `corpus-wiki` with Wikipedia's address, and all real WARC and WET files of `warc/`. Questions: ANSWERED of
 WikiQA's test set and SQuAD's, whose answer sentence is known, and OTHERS of NQ-open, whose is not. Three people, each wrong
@@ -28,26 +28,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.data.publish.passage_set import PassageRules
+from answermill.pipelines.data.publish.training_passages import write_passages
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps import chain
+from answermill.pipelines.steps.annotate import sampling
+from answermill.pipelines.steps.collect.collect import collect
+from answermill.pipelines.steps.collect.resolution import ResolutionRules
+from answermill.schemas.annotation import ResolvedLabel, Task
+from answermill.schemas.corpus import Passage
+from answermill.schemas.labels import PassageLabel
+from answermill.schemas.ranked import ScoredCandidate
 from benchmarks import wqa_questions
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
 from benchmarks.wqa_questions import Question, questions
-from indexing.annotation import sampling
-from indexing.passages.text import fold
-from pipelines.annotate.collect import collect
-from pipelines.annotate.resolution import ResolutionRules
-from pipelines.config.job_file import load
-from pipelines.execution.parquet_folder import Folder
-from pipelines.publish.passage_set import PassageRules
-from pipelines.publish.training_passages import write_passages
-from pipelines.steps import chain
-from schemas.annotation import ResolvedLabel, Task
-from schemas.corpus import Passage
-from schemas.labels import PassageLabel
-from schemas.ranked import ScoredCandidate
 
-RECIPE = Path(chain.__file__).parents[1] / "jobs" / "wqa.toml"
+RECIPE = Path(chain.__file__).parents[1] / "data" / "recipes" / "wqa.toml"
 DOCUMENTS, ANSWERED, OTHERS, DEPTH, DRAWS, SIMULATED, SEED = 1_200, 150, 150, 100, 1_000, 20, 0
 ERRORS = {"ann": 0.01, "ben": 0.03, "cat": 0.06}
 CONTROLS = 0.2  # share of the answered questions whose answers are given as controls

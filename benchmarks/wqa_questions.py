@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 
-from indexing.passages.text import fold
+from answermill.indexing.passages.text import fold
 
 TRAIN, DEV, TEST, SEED = 1_500, 200, 300, 0
 DEV_ARTICLES = 12

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from answermill.ranking.evaluation.metrics import Judged, measure
 from benchmarks.harness import arguments, finish, say
-from ranking.evaluation.metrics import Judged, measure
 
 QUESTIONS, CANDIDATES, TWICE = 30, 10, 8
 

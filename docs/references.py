@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pipelines.cli.command_line import command_line
-from pipelines.config.job_file import keys
-from pipelines.config.training_file import keys as keys_of_training
-from pipelines.steps.chain import folders
+from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.config.job_file import keys
+from answermill.pipelines.config.training_file import keys as keys_of_training
+from answermill.pipelines.steps.chain import folders
 
 
 def job_keys() -> str:

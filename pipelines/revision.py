@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PACKAGES = ("answermill", "indexing", "pipelines", "ranking", "schemas")
-ROOT = Path(__file__).parents[1]
-"""The folder that holds the packages: a checkout, or site-packages."""
+PACKAGE = Path(__file__).parents[1]
+"""The installed package; in a checkout its folders are links to those beside it."""
 
 
 def code_version() -> str:
@@ -22,14 +22,14 @@ def code_version() -> str:
 
 @cache
 def revision() -> str:
-    """'0.1.0-1f2e3d4c5b6a': the version, and a digest of the packages' Python files as they are when this is first called.
+    """'0.1.0-1f2e3d4c5b6a': the version, and a digest of the package's Python files as they are when this is first called.
 
     The same files have the same digest wherever they are installed.
     """
     digest = hashlib.sha256()
-    for name in PACKAGES:
-        for file in sorted((ROOT / name).rglob("*.py")):
-            content = file.read_bytes()
-            digest.update(f"{file.relative_to(ROOT).as_posix()} {len(content)}\n".encode())
-            digest.update(content)
+    folders = os.walk(PACKAGE, followlinks=True)  # a checkout's links count as what they lead to
+    for file in sorted(Path(folder, name) for folder, _, names in folders for name in names if name.endswith(".py")):
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(PACKAGE).as_posix()} {len(content)}\n".encode())
+        digest.update(content)
     return f"{code_version()}-{digest.hexdigest()[:12]}"

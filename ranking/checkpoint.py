@@ -1,5 +1,5 @@
 """What all model folders share: `config.json` with a format and the model's name, `model.safetensors`, and their digests
-(`schemas/model_files.py`). Never a pickle."""
+(`files/model_files.py`). Never a pickle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schemas.model_files import check_weights
+from answermill.files.model_files import check_weights
 
 if TYPE_CHECKING:
     from torch import Tensor

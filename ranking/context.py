@@ -16,8 +16,8 @@ from typing import Any, Literal, Protocol, Self, get_args, runtime_checkable
 
 import numpy as np
 
-from schemas.corpus import Passage
-from schemas.ranked import RankedList
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import RankedList
 
 Part = Literal["sentence", "passage", "title", "previous", "next"]
 Pooling = Literal["first", "mean", "candidate"]

@@ -1,7 +1,7 @@
 """What the registry knows of a reranker before it is loaded: its settings, its checkpoint, its training.
 
 A method's package declares its entries in its `__init__.py`, which imports neither torch nor its own model: a job file is
-checked, and `--help` answers, without them. `ranking/registry.py` has one line per package.
+checked, and `--help` answers, without them. `ranking/rerankers/registry.py` has one line per package.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator
 
-from ranking.context import Part, Reading, check_one_text
-from schemas.section import Section
+from answermill.ranking.context import Part, Reading, check_one_text
+from answermill.schemas.section import Section
 
 if TYPE_CHECKING:
-    from ranking.reranker import Reranker, Resources, SentenceCoder
+    from answermill.ranking.reranker import Reranker, Resources, SentenceCoder
 
 SHIPPED = Path(__file__).with_name("checkpoints")
 """Folder of the checkpoints that come with the package: a sub-folder for each, named as `Entry.checkpoint`."""
@@ -130,7 +130,7 @@ class Training:
     """Key of the section in a training file; if several trainings share it, its key `reranker` says which is meant."""
     settings: type[TrainingSettings]
     task: str
-    """'module:function' that builds it: from a `ranking.training.inputs.TrainingInputs` to a `Built`."""
+    """'module:function' that builds it: from a `answermill.ranking.training.inputs.TrainingInputs` to a `Built`."""
     learns_from: Literal["candidates", "passages"] = "candidates"
     """What the files of [data] hold: labelled candidates, or passages as `answermill passages` writes them."""
     distils: bool = False

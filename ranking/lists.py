@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from schemas.corpus import Passage, Question, Sentence
-from schemas.labels import LabelledCandidate, LabelledPassage
-from schemas.ranked import Candidate, Hit, RankedList, Retrieval
+from answermill.schemas.corpus import Passage, Question, Sentence
+from answermill.schemas.labels import LabelledCandidate, LabelledPassage
+from answermill.schemas.ranked import Candidate, Hit, RankedList, Retrieval
 
 
 def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True) -> RankedList:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from ranking.entry import StageBefore, StageSettings
-from ranking.reranker import Reranker, naming
-from schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
+from answermill.ranking.entry import StageBefore, StageSettings
+from answermill.ranking.reranker import Reranker, naming
+from answermill.schemas.ranked import Candidate, RankedList, ScoredCandidate, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def run_stages(
 def _of_card() -> tuple[int, int]:
     """For how many microseconds a graphics card was at work since the last call, and the bytes that were taken of it at the
     most: none, where nothing has imported torch, which takes a second."""
-    devices = sys.modules.get("ranking.devices")
+    devices = sys.modules.get("answermill.ranking.transformer.devices")
     return (int(devices.BUSY.take()), int(devices.PEAK.take())) if devices is not None else (0, 0)
 
 

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from ranking.context import Reading
-from ranking.entry import StageBefore, StageSettings
-from schemas.ranked import Candidate, RankedList, StageScore, Unit
+from answermill.ranking.context import Reading
+from answermill.ranking.entry import StageBefore, StageSettings
+from answermill.schemas.ranked import Candidate, RankedList, StageScore, Unit
 
 Settings = TypeVar("Settings", bound=StageSettings)
 

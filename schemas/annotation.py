@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.record import Record, column, record
+from answermill.schemas.record import Record, column, record
 
 
 @record

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.record import Record, column, many, one, record
+from answermill.schemas.record import Record, column, many, one, record
 
 
 @record

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from schemas.record import Record, column, many, record
+from answermill.schemas.record import Record, column, many, record
 
 WRONG = "label 0: "
 """How the detail of a refused label begins that calls its sentence wrong."""

@@ -12,8 +12,8 @@ from typing import Literal
 
 import pyarrow as pa
 
-from schemas.corpus import Passage, Question, Sentence
-from schemas.record import Record, column, many, one, record
+from answermill.schemas.corpus import Passage, Question, Sentence
+from answermill.schemas.record import Record, column, many, one, record
 
 Unit = Literal["passage", "sentence"]
 

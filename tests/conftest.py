@@ -67,9 +67,9 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, fill: Callable[[Pa
 @pytest.fixture(scope="session")
 def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete run of the job on the sample web; for reading only."""
-    from pipelines.config.job_file import load
-    from pipelines.sample import copy_to
-    from pipelines.steps.chain import run_steps, steps_of
+    from answermill.pipelines.config.job_file import load
+    from answermill.pipelines.data.sample import copy_to
+    from answermill.pipelines.steps.chain import run_steps, steps_of
 
     def fill(folder: Path) -> None:
         job = load(copy_to(folder))
@@ -81,8 +81,8 @@ def sample_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def small_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete run of the same steps and stages with small random models, on a third of the questions; for reading only."""
-    from pipelines.config.job_file import load
-    from pipelines.steps.chain import run_steps, steps_of
+    from answermill.pipelines.config.job_file import load
+    from answermill.pipelines.steps.chain import run_steps, steps_of
     from tests.tiny import write_job
 
     def fill(folder: Path) -> None:

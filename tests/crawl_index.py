@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.crawl.gzip_stream import GZIP, inflated_head
-from indexing.documents.domains import domain_of
-from pipelines.sample.build import SOURCES
+from answermill.indexing.crawl.gzip_stream import GZIP, inflated_head
+from answermill.indexing.documents.domains import domain_of
+from tools.sample_web.build import SOURCES
 
 SAMPLE = SOURCES / "web.warc.gz"
 INDEX = pa.schema(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schemas.corpus import Document, TextMetrics
+from answermill.schemas.corpus import Document, TextMetrics
 
 _PLAIN = Document(
     doc_id="d",

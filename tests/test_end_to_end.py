@@ -15,18 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from indexing.passages.text import fold
-from pipelines.config.job_file import Job, load
-from pipelines.execution.parquet_folder import Folder
-from pipelines.retrieve import retrieve
-from pipelines.steps import job_plan, rerank
-from pipelines.steps.chain import run_steps, status, steps_of
-from ranking.cascade.schedule import cost
-from ranking.plan import run_stages
-from schemas.corpus import Document, Question
-from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
-from schemas.ranked import Hit, ScoredCandidate
-from tests.pipelines.retrieve import plain_retrieval
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps import job_plan, rerank
+from answermill.pipelines.steps.chain import run_steps, status, steps_of
+from answermill.ranking.plan import run_stages
+from answermill.ranking.rerankers.cascade.schedule import cost
+from answermill.schemas.corpus import Document, Question
+from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
+from answermill.schemas.ranked import Hit, ScoredCandidate
+from tests.pipelines.steps.retrieve import plain_retrieval
 
 
 def hits(run: Path) -> list[Hit]:
@@ -54,7 +53,7 @@ def again(small_run: Path, run: Path, *overrides: str, beam: tuple[str, ...] = (
 
 
 def gold() -> dict[str, set[str]]:
-    source = Path(retrieve.__file__).parents[1] / "sample" / "questions.toml"
+    source = Path(__file__).parents[1] / "tools" / "sample_web" / "questions.toml"
     asked = tomllib.loads(source.read_text(encoding="utf-8"))["questions"]
     return {q["id"]: {fold(g["sentence"]) for g in q["gold"]} for q in asked}
 
@@ -251,9 +250,9 @@ def test_three_shards_and_blocks_of_five_questions_give_the_same_rows(small_run,
 
 KILLED = """
 import os, signal
-from pipelines.__main__ import main
-from pipelines.execution.manifests.manifest import Manifest
-from pipelines.execution.manifests.reports import Reports
+from answermill.__main__ import main
+from answermill.pipelines.runs.manifests.manifest import Manifest
+from answermill.pipelines.runs.manifests.reports import Reports
 
 def kill_after(write, count, counts):
     written = []

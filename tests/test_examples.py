@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.command_line import command_line
+from answermill.pipelines.cli.command_line import command_line
 
 FOLDER = Path(__file__).parents[1] / "examples" / "schedulers"
 NIGHT = (FOLDER / "night.sh").read_text(encoding="utf-8")

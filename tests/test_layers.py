@@ -12,97 +12,78 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-TOP = ("schemas", "indexing", "ranking", "pipelines", "answermill")
-GROUND = "schemas pipelines.errors pipelines.revision pipelines.execution"
-"""What every package of `pipelines` may import."""
+PACKAGE = "answermill"
+TOP = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill")
+"""The folders that are installed, as `answermill` and below it."""
+ROOMS = ("cli", "look", "learn", "steps", "data", "engine", "config", "runs", "errors", "revision")
+"""The rooms of `pipelines/`, from the top: each imports only from rooms below it."""
+GROUND = "schemas files"
 MAY_IMPORT = {
     "schemas": "",
+    "files": "",
     # Documents, passages, labels and shards. No package of a step knows the packages of later steps.
     "indexing": "",
-    "indexing.crawl": "schemas",
-    "indexing.passages": "schemas",
-    "indexing.documents": "schemas indexing.crawl indexing.passages",
-    "indexing.labels": "schemas indexing.passages",
-    "indexing.annotation": "schemas",
-    "indexing.shards": "schemas",
+    "indexing.crawl": GROUND,
+    "indexing.passages": GROUND,
+    "indexing.documents": f"{GROUND} indexing.crawl indexing.passages",
+    "indexing.labels": f"{GROUND} indexing.passages",
+    "indexing.shards": GROUND,
     # Methods: each knows the common ground, `ranking`, and what it is built on; only `training` knows them all.
-    "ranking": "schemas",
-    "ranking.evaluation": "schemas",
-    "ranking.word_vectors": "schemas",
-    "ranking.baselines": "schemas ranking",
-    "ranking.fusion": "schemas ranking ranking.evaluation",
-    "ranking.transformer": "schemas ranking",
-    "ranking.cosinet": "schemas ranking ranking.word_vectors ranking.fusion",
-    "ranking.cascade": "schemas ranking ranking.transformer ranking.evaluation ranking.fusion",
-    "ranking.multihead": "schemas ranking ranking.transformer ranking.cascade",
-    "ranking.hashing": "schemas ranking ranking.transformer",
-    "ranking.peasi": "schemas ranking ranking.transformer ranking.evaluation",
-    "ranking.pretrained": "schemas ranking ranking.baselines ranking.transformer",
-    "ranking.training": "schemas ranking ranking.evaluation ranking.word_vectors ranking.transformer ranking.cosinet "
-    "ranking.cascade ranking.multihead ranking.hashing ranking.peasi",
-    # Commands: the ground, then what files hold, then steps, then what is made of their output, then the command line.
-    "pipelines": "",
-    "pipelines.errors": "",
-    "pipelines.revision": "",
-    "pipelines.execution": "schemas pipelines.errors pipelines.revision",
-    "pipelines.doctor": "indexing.shards pipelines.revision",
-    "pipelines.annotation_tools": "schemas",
-    "pipelines.config": f"{GROUND} ranking pipelines.annotation_tools",
-    "pipelines.datasets": f"{GROUND} indexing.passages pipelines.inputs",
-    "pipelines.inputs": f"{GROUND} indexing.annotation indexing.labels indexing.passages pipelines.config",
-    "pipelines.annotate": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking pipelines.annotation_tools "
-    "pipelines.config pipelines.inputs",
-    "pipelines.propagate": f"{GROUND} indexing.labels indexing.passages pipelines.config pipelines.inputs",
-    "pipelines.ingest": f"{GROUND} indexing.crawl indexing.documents indexing.passages pipelines.config pipelines.inputs",
-    "pipelines.earlier": f"{GROUND} indexing.shards ranking pipelines.config",
-    "pipelines.steps": f"{GROUND} indexing.shards ranking ranking.transformer pipelines.config pipelines.earlier",
-    "pipelines.retrieve": f"{GROUND} indexing.shards pipelines.config pipelines.inputs pipelines.steps",
-    "pipelines.evaluate": f"{GROUND} indexing.shards ranking ranking.baselines ranking.cascade ranking.evaluation "
-    "ranking.fusion pipelines.datasets pipelines.inputs pipelines.steps",
-    "pipelines.train": f"{GROUND} indexing.passages indexing.shards ranking ranking.cascade ranking.multihead "
-    "ranking.transformer ranking.training pipelines.config pipelines.datasets pipelines.inputs pipelines.steps "
-    "pipelines.evaluate",
-    "pipelines.convert": f"{GROUND} ranking pipelines.datasets",
-    "pipelines.publish": f"{GROUND} indexing.annotation indexing.labels indexing.passages ranking ranking.fusion "
-    "pipelines.config pipelines.inputs",
-    "pipelines.ask": f"{GROUND} indexing.passages indexing.shards ranking pipelines.config pipelines.retrieve pipelines.steps",
-    "pipelines.explain": f"{GROUND} indexing.passages ranking",
-    "pipelines.planning": f"{GROUND} indexing.crawl indexing.shards pipelines.ask pipelines.config pipelines.ingest "
-    "pipelines.retrieve pipelines.steps",
-    "pipelines.report": f"{GROUND} ranking.evaluation pipelines.config pipelines.evaluate pipelines.planning pipelines.verify",
-    "pipelines.jobs": GROUND,
-    "pipelines.verify": f"{GROUND} indexing.labels pipelines.config",
-    "pipelines.sample": f"{GROUND} pipelines.steps",
-    "pipelines.cli": f"{GROUND} ranking pipelines.doctor pipelines.config pipelines.annotate pipelines.ask "
-    "pipelines.convert pipelines.evaluate pipelines.explain pipelines.jobs pipelines.planning pipelines.publish "
-    "pipelines.report pipelines.sample pipelines.steps pipelines.train pipelines.verify",
-    "pipelines.__main__": "pipelines.cli",
-    "answermill": f"{GROUND} indexing.passages ranking pipelines.config pipelines.datasets pipelines.evaluate pipelines.steps "
-    "pipelines.train",
+    "ranking": GROUND,
+    "ranking.evaluation": GROUND,
+    "ranking.word_vectors": GROUND,
+    "ranking.transformer": f"{GROUND} ranking",
+    "ranking.rerankers": f"{GROUND} ranking",
+    "ranking.rerankers.baselines": f"{GROUND} ranking",
+    "ranking.rerankers.blend": f"{GROUND} ranking ranking.evaluation",
+    "ranking.rerankers.cosinet": f"{GROUND} ranking ranking.word_vectors ranking.rerankers.blend",
+    "ranking.rerankers.cascade": f"{GROUND} ranking ranking.transformer ranking.evaluation ranking.rerankers.blend",
+    "ranking.rerankers.multihead": f"{GROUND} ranking ranking.transformer ranking.rerankers.cascade",
+    "ranking.rerankers.hashing": f"{GROUND} ranking ranking.transformer",
+    "ranking.rerankers.peasi": f"{GROUND} ranking ranking.transformer ranking.evaluation",
+    "ranking.rerankers.pretrained": f"{GROUND} ranking ranking.rerankers.baselines ranking.transformer",
+    "ranking.training": f"{GROUND} ranking ranking.rerankers ranking.evaluation ranking.word_vectors ranking.transformer "
+    "ranking.rerankers.cosinet ranking.rerankers.cascade ranking.rerankers.multihead ranking.rerankers.hashing "
+    "ranking.rerankers.peasi",
 }
-"""Package → the packages that it may import, with spaces. A module directly in `pipelines` counts as a package."""
+"""Package below the pipelines → the packages that it may import, with spaces."""
 FILES = [path for folder in TOP for path in sorted((ROOT / folder).rglob("*.py"))]
-MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in FILES}
+
+
+def module_of(path: Path) -> str:
+    """A file's module, without `answermill.` in front: 'ranking.plan'; 'answermill.runs' of the import name's own files."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(path): path for path in FILES}
 
 
 def package_of(path: Path) -> str:
-    """The package that a file belongs to, as MAY_IMPORT names it."""
-    top, second, *deeper = path.relative_to(ROOT).with_suffix("").parts
-    single = top in ("schemas", "answermill") or second == "__init__" or (top != "pipelines" and not deeper)
-    return top if single else f"{top}.{second}"
+    """The package that a file belongs to, as MAY_IMPORT names it; of pipelines the folder, or a file directly in it."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    if parts[0] == "pipelines":
+        return ".".join(parts[:2]) if parts[1] != "__init__" else "pipelines"
+    return ".".join(parts[: 3 if parts[:2] == ("ranking", "rerankers") and len(parts) > 3 else min(2, len(parts) - 1)])
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports, anywhere in it; `from package import module` is an import of the module."""
+    """The modules that a file imports, anywhere in it, ours as `module_of` has them; `from package import module` is an import
+    of the module."""
     modules = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            modules |= {alias.name for alias in node.names}
+            modules |= {ours(alias.name) for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            names = (f"{node.module}.{alias.name}" for alias in node.names)
-            modules |= {name if name in MODULES else str(node.module) for name in names}
+            names = (ours(f"{node.module}.{alias.name}") for alias in node.names)
+            modules |= {name if name in MODULES else ours(str(node.module)) for name in names}
     return modules
+
+
+def ours(name: str) -> str:
+    """'ranking.plan' of 'answermill.ranking.plan'; another name as it is."""
+    inner = name.removeprefix(f"{PACKAGE}.")
+    return inner if inner.split(".")[0] in TOP else name
 
 
 def packages_imported(path: Path) -> set[str]:
@@ -110,27 +91,85 @@ def packages_imported(path: Path) -> set[str]:
     return {package_of(MODULES[name]) for name in imports(path) if name in MODULES} - {package_of(path)}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_file_imports_only_what_its_package_may(path: Path) -> None:
-    assert packages_imported(path) <= set(MAY_IMPORT[package_of(path)].split())
-    assert path.relative_to(ROOT).parts[0] == "pipelines" or not any(name.startswith("apache_beam") for name in imports(path))
+def test_a_file_imports_only_what_its_package_may() -> None:
+    wrong = {}
+    for path in FILES:
+        package, imported = package_of(path), packages_imported(path)
+        if package.startswith("pipelines"):
+            room = package.removeprefix("pipelines").removeprefix(".")
+            below = ROOMS[ROOMS.index(room) + 1 :] if room else ()
+            wrong[module_of(path)] = {name for name in imported if name.startswith("pipelines.") and name[10:] not in below}
+        elif package != PACKAGE:
+            wrong[module_of(path)] = imported - set(MAY_IMPORT[package].split())
+    assert {name: packages for name, packages in wrong.items() if packages} == {}
+
+
+def test_only_the_engine_and_the_steps_know_beam() -> None:
+    users = {package_of(path) for path in FILES if any(name.startswith("apache_beam") for name in imports(path))}
+    assert users == {"pipelines.engine", "pipelines.steps"}
 
 
 def test_what_a_package_may_import_is_what_it_does_import() -> None:
     used: dict[str, set[str]] = {name: set() for name in MAY_IMPORT}
     for path in FILES:
-        used[package_of(path)] |= packages_imported(path)
+        if package_of(path) in used:
+            used[package_of(path)] |= packages_imported(path)
     allowed = {name: set(packages.split()) - set(GROUND.split()) for name, packages in MAY_IMPORT.items()}
     assert {name: packages - used[name] for name, packages in allowed.items() if packages - used[name]} == {}
 
 
-def test_no_package_imports_itself_by_way_of_another() -> None:
-    list(TopologicalSorter({name: set(packages.split()) for name, packages in MAY_IMPORT.items()}).static_order())
+def test_no_module_imports_itself_by_way_of_another() -> None:
+    """But where both are halves of one thing: an import for types alone does not count."""
+    graph = {name: imports(path) & MODULES.keys() - typed_only(path) for name, path in MODULES.items()}
+    list(TopologicalSorter({name: modules - {name, *_packages(name)} for name, modules in graph.items()}).static_order())
 
 
-def test_every_package_has_its_line() -> None:
-    assert {package_of(path) for path in FILES} == set(MAY_IMPORT)
-    assert len(FILES) > 100 and any("apache_beam" in imports(path) for path in FILES)
+def typed_only(path: Path) -> set[str]:
+    """The modules that a file imports below `if TYPE_CHECKING`, or within a function."""
+    late: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        is_late = isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+        for each in ast.walk(node) if is_late else ():
+            if isinstance(each, ast.ImportFrom):
+                late |= {ours(str(each.module)), *(ours(f"{each.module}.{alias.name}") for alias in each.names)}
+    return late
+
+
+def _packages(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:n]) for n in range(1, len(parts))]
+
+
+def test_every_package_and_room_has_its_place() -> None:
+    packages = {package_of(path) for path in FILES}
+    rooms = {name.partition(".")[2] for name in packages if name.startswith("pipelines.")}
+    assert rooms == set(ROOMS)
+    assert {name for name in packages if not name.startswith("pipelines")} - {PACKAGE} == set(MAY_IMPORT)
+    assert len(FILES) > 100
+
+
+def test_nothing_is_imported_but_below_the_one_name() -> None:
+    tops = set(TOP) - {PACKAGE}
+    places = [*TOP, "benchmarks", "docs", "examples", "tests", "tools"]
+    found = []
+    for path in (path for place in places for path in (ROOT / place).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
+            found += [f"{path.relative_to(ROOT)}: {name}" for name in names if name.split(".")[0] in tops]
+    assert found == []
+
+
+def test_no_module_is_loaded_under_two_names() -> None:
+    code = (
+        "import sys, answermill.__main__\n"
+        "from answermill.pipelines.steps import chain; from answermill.ranking.rerankers import registry as r\n"
+        "[step.load() for step in chain.STEPS.values()]; [entry.settings for entry in r.RERANKERS.values()]\n"
+        "print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
+    assert len([name for name in loaded if name.startswith("answermill.pipelines.")]) > 50
+    assert {name for name in loaded if name.split(".")[0] in set(TOP) - {PACKAGE}} == set()
 
 
 @pytest.mark.parametrize("folder", TOP)
@@ -139,10 +178,14 @@ def test_no_name_of_a_module_is_twice_in_a_top_folder(folder: str) -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_no_folder_has_more_than_twelve_files() -> None:
+def test_no_folder_has_more_than_twelve_entries() -> None:
+    """Files and folders, but the file that makes it a package, and what Python leaves behind."""
     folders = {path.parent for path in FILES}
-    sizes = {str(folder.relative_to(ROOT)): sum(path.is_file() for path in folder.iterdir()) for folder in folders}
-    assert {folder: size for folder, size in sizes.items() if size > 12} == {}
+    sizes = {
+        folder: sum(path.name not in ("__init__.py", "__pycache__", "py.typed") for path in folder.iterdir())
+        for folder in folders
+    }
+    assert {str(folder.relative_to(ROOT)): size for folder, size in sizes.items() if size > 12} == {}
 
 
 def test_no_file_has_more_than_300_lines() -> None:
@@ -153,7 +196,7 @@ def test_no_file_has_more_than_300_lines() -> None:
 @pytest.mark.parametrize(
     ("module", "heavy"),
     [
-        ("ranking.registry", "torch transformers spacy"),
+        ("ranking.rerankers.registry", "torch transformers spacy"),
         ("pipelines.config.job_file", "torch transformers spacy apache_beam faiss"),
         ("pipelines.config.training_file", "torch transformers spacy apache_beam faiss"),
         ("pipelines.cli.command_line", "torch transformers spacy apache_beam faiss pyarrow"),
@@ -161,7 +204,7 @@ def test_no_file_has_more_than_300_lines() -> None:
     ],
 )
 def test_what_is_read_to_check_a_file_of_settings_is_light(module: str, heavy: str) -> None:
-    code = f"import sys, {module}; print(*sys.modules)"
+    code = f"import sys, {PACKAGE}.{module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
-    assert module in loaded
+    assert f"{PACKAGE}.{module}" in loaded
     assert set(heavy.split()) & set(loaded) == set()

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for folder in ("schemas", "indexing", "ranking", "pipelines", "answermill", "benchmarks", "tests")
+    for folder in ("schemas", "files", "indexing", "ranking", "pipelines", "answermill", "benchmarks", "tests")
     for path in sorted((ROOT / folder).rglob("*.py"))
 }
 PHRASES = re.compile(

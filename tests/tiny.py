@@ -16,21 +16,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from indexing.shards.dense import DEFAULT, find_model
-from pipelines.sample import copy_to
-from ranking.cascade import cascade_model
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.cosinet.list_checkpoint import save_list_model
-from ranking.hashing import hashing_model
-from ranking.hashing.hashing_model import HashingModel
-from ranking.multihead import multihead
-from ranking.peasi import peasi_model
-from ranking.peasi.peasi_model import PeasiModel
-from ranking.training.list_models import MODELS
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from ranking.word_vectors.embeddings import Embeddings
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.data.sample import copy_to
+from answermill.ranking.rerankers.cascade import cascade_model
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
+from answermill.ranking.rerankers.hashing import hashing_model
+from answermill.ranking.rerankers.hashing.hashing_model import HashingModel
+from answermill.ranking.rerankers.multihead import multihead
+from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
+from answermill.ranking.training.list_models import MODELS
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.ranking.word_vectors.embeddings import Embeddings
 
 SHAPE = Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522, positions=64)
 Model = TypeVar("Model", bound=torch.nn.Module)

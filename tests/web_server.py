@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.storage.remote import _filesystem
+from answermill.files.remote import _filesystem
 
 
 class Request(NamedTuple):

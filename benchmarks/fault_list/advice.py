@@ -42,8 +42,8 @@ def of_folder(folder: Path, change: Any) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from schemas.atomic_files import sha256
-    from schemas.storage.sealed_json import write_sealed
+    from answermill.files.atomic_files import sha256
+    from answermill.files.sealed_json import write_sealed
 
     file = sorted(folder.glob("part-*"))[0]
     table = pq.read_table(file)

@@ -96,12 +96,12 @@ Right = Callable[[Place, Place], bool]
 
 def in_process(place: Place, words: Sequence[str]) -> Ended:
     """Run a command in this process, which holds no model of a command before."""
-    from pipelines.__main__ import main
-    from pipelines.execution import unit_dofn
+    from answermill.__main__ import main
+    from answermill.pipelines.engine import unit_dofn
 
     vars(unit_dofn)["_loaded"].clear()
-    if "pipelines.steps.models" in sys.modules:
-        vars(sys.modules["pipelines.steps.models"])["_loaded"].clear()  # a cycle may keep a model that nobody needs
+    if "answermill.pipelines.steps.models" in sys.modules:
+        vars(sys.modules["answermill.pipelines.steps.models"])["_loaded"].clear()  # a cycle may keep a model that nobody needs
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace") for _ in range(2))
     code: object = 0
     with _current_folder(place.work), redirect_stdout(out), redirect_stderr(err):

@@ -32,7 +32,7 @@ def full_stdout(place: Place, words: Sequence[str]) -> Ended:
     """stdout is a file on a full disk."""
     with open("/dev/full", "w", encoding="utf-8") as full:  # noqa: PTH123
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "pipelines", *words]
+        command = [sys.executable, "-m", "answermill", *words]
         done = subprocess.run(
             command, cwd=place.work, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
@@ -82,7 +82,7 @@ def read_only_disk(place: Place, words: Sequence[str]) -> Ended:
 
 def locked(place: Place, words: Sequence[str]) -> Ended:
     """Another process writes into the run folder."""
-    code = "import sys\nfrom pathlib import Path\nfrom pipelines.execution.lock import claimed\n"
+    code = "import sys\nfrom pathlib import Path\nfrom answermill.pipelines.runs.lock import claimed\n"
     code += "with claimed(Path(sys.argv[1])):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, "-c", code, place.run], stdin=pipe, stdout=pipe, env=environment) as holder:

@@ -27,7 +27,7 @@ def started(place: Place, words: Sequence[str], **variables: str) -> subprocess.
     """The command in a process group of its own, which no signal to us reaches."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **variables}
     pipe = subprocess.PIPE
-    command = [sys.executable, "-m", "pipelines", *words]
+    command = [sys.executable, "-m", "answermill", *words]
     return subprocess.Popen(
         command, cwd=place.work, env=environment, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
     )

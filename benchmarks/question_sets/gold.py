@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from indexing.passages.text import fold, holds, one_line
+from answermill.indexing.passages.text import fold, holds, one_line
 
 
 @dataclass(frozen=True, slots=True)

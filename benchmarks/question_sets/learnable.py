@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.question_sets import draw
 from benchmarks.question_sets.gold import Asked, canonical
 from benchmarks.train_lists import without_test_answers
-from pipelines.datasets import by_question, read_dataset
-from schemas.labels import LabelledCandidate
 
 Questions = list[list[LabelledCandidate]]
 

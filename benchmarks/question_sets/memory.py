@@ -20,12 +20,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.indexing.shards.dense import Encoder, Vectors
+from answermill.pipelines.steps.models import folder_digest
+from answermill.ranking.plan import Stage
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.transformer.packing import Packed
 from benchmarks.harness import say
-from indexing.shards.dense import Encoder, Vectors
-from pipelines.steps.models import folder_digest
-from ranking.cascade.cascade import Cascade
-from ranking.plan import Stage
-from ranking.transformer.packing import Packed
 
 BLOCK = 2_048
 """Texts that are computed before they are kept."""

@@ -10,9 +10,9 @@ from fastwarc.stream_io import BrotliReader
 from isal import isal_zlib
 from resiliparse.parse.encoding import detect_mime
 
-from indexing.crawl.gzip_stream import GZIP
-from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.gzip_stream import GZIP
+from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
+from answermill.schemas.corpus import Rejected
 
 _IsalError: type[Exception] = isal_zlib.error  # type: ignore[assignment]  # its stub calls the class an instance
 

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from indexing.crawl.gzip_stream import CHUNK, GZIP, inflated_head, inflates
-from indexing.crawl.parquet_file import parquet_pages
-from indexing.crawl.raw_page import Place, RawPage
-from indexing.crawl.rows import line_pages, tsv_row
-from indexing.crawl.warc import warc_pages
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.gzip_stream import CHUNK, GZIP, inflated_head, inflates
+from answermill.indexing.crawl.parquet_file import parquet_pages
+from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.indexing.crawl.rows import line_pages, tsv_row
+from answermill.indexing.crawl.warc import warc_pages
+from answermill.schemas.corpus import Rejected
 
 _UNSUPPORTED = {
     b"filedesc://": "ARC 1.0",

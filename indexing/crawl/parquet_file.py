@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.crawl.raw_page import Place, RawPage
-from indexing.crawl.rows import COLUMNS, row_page
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.indexing.crawl.rows import COLUMNS, row_page
+from answermill.schemas.corpus import Rejected
 
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last: of a column's name
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from schemas.corpus import Rejected
+from answermill.schemas.corpus import Rejected
 
 MAX_BODY = 10_000_000  # bytes of one page, decompressed
 _DATE = re.compile(r"\d{4}(-\d\d(-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?)?)?")

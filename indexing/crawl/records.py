@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import Place, RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.schemas.corpus import Rejected
 
 GAP = 16_384
 """Bytes between two records that are rather read than asked around."""

@@ -8,9 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from indexing.crawl.gzip_stream import ByteStream
-from indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.gzip_stream import ByteStream
+from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
+from answermill.schemas.corpus import Rejected
 
 _ID, _TEXT = ("id", "_id", "doc_id"), ("text", "contents", "body")
 COLUMNS = {*_ID, *_TEXT, "title", "url", "language", "date"}

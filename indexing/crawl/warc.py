@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from indexing.crawl.gzip_stream import CHUNK, ByteStream
-from indexing.crawl.http_response import BLANK_LINE, header_fields, page
-from indexing.crawl.raw_page import MAX_BODY, Place, RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.gzip_stream import CHUNK, ByteStream
+from answermill.indexing.crawl.http_response import BLANK_LINE, header_fields, page
+from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage
+from answermill.schemas.corpus import Rejected
 
 _MAX_HEADER = 65_536  # bytes of the WARC header of a record
 

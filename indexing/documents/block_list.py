@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from indexing.documents.domains import ascii_host
+from answermill.indexing.documents.domains import ascii_host
 
 _HOST = re.compile(r"[\w.:-]+")
 _BELOW = re.compile(r"^([a-z]+://)?(\*\.|\.)", re.IGNORECASE)

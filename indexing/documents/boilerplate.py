@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from indexing.documents.exact_duplicates import text_hash
-from indexing.documents.quality import PageText
-from indexing.passages.text import fold
-from schemas.corpus import Document
+from answermill.indexing.documents.exact_duplicates import text_hash
+from answermill.indexing.documents.quality import PageText
+from answermill.indexing.passages.text import fold
+from answermill.schemas.corpus import Document
 
 Hashes = npt.NDArray[np.uint64]
 Counts = npt.NDArray[np.int64]

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import tldextract
 
-from indexing.crawl.raw_page import RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.schemas.corpus import Rejected
 
 DomainCount = tuple[str, int]
 """A registered domain and its number of pages."""

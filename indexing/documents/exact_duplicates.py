@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from indexing.passages.text import fold
+from answermill.indexing.passages.text import fold
 
 Keys = npt.NDArray[np.uint64]  # [documents, 2]
 

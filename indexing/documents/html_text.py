@@ -3,7 +3,7 @@
 Of all three, headings, paragraphs, list items and rows of tables are lines of the text, in the order of the page; the cells of
 a row stand beside each other. Navigation, footers, forms and scripts are left out. Resiliparse keeps most, and is the fastest;
 `python -m benchmarks.extraction` measures all three. A change that gives another text raises `REVISION` in
-pipelines/ingest/ingest.py.
+pipelines/steps/ingest/ingest.py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
-from indexing.documents.main_content.blocks import BlockReader
-from indexing.documents.main_content.prose import main_text
+from answermill.indexing.documents.main_content.blocks import BlockReader
+from answermill.indexing.documents.main_content.prose import main_text
 
 ExtractorName: TypeAlias = Literal["blocks", "resiliparse", "trafilatura"]
 TitleAndText: TypeAlias = Callable[[str], tuple[str, str]]

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from indexing.documents.html_text import ExtractorName, load
+from answermill.indexing.documents.html_text import ExtractorName, load
 
 _LENGTH = struct.Struct("<I")
 _PIPE = 1 << 20  # bytes
@@ -93,10 +93,10 @@ class Extractor:
 
     def _start(self) -> subprocess.Popen[bytes]:
         # A new interpreter, never a fork: the parent may hold a JVM and threads. It finds what the parent finds.
-        own_code = str(Path(__file__).resolve().parents[2])
+        own_code = str(Path(__file__).absolute().parents[3])
         paths = os.pathsep.join([own_code, *(p for p in sys.path if p)])
         settings = f"{self._deadline_s!r}, {self._memory_gb!r}, {self._by!r}, {self._comments!r}"
-        code = f"from indexing.documents.main_text import serve; serve({settings})"
+        code = f"from answermill.indexing.documents.main_text import serve; serve({settings})"
         self._child = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,

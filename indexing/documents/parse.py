@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
-from indexing.crawl.raw_page import RawPage
-from indexing.documents.block_list import BlockList
-from indexing.documents.domains import domain_of
-from indexing.documents.exact_duplicates import text_hash
-from indexing.documents.language import language_of
-from indexing.documents.main_text import ExtractionFailed, Extractor
-from indexing.documents.personal_data import MaskName, masked
-from indexing.documents.quality import PageText, PresetName, refusal
-from indexing.passages.text import normalise, one_line, visible
-from schemas.corpus import Document, Rejected
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.documents.block_list import BlockList
+from answermill.indexing.documents.domains import domain_of
+from answermill.indexing.documents.exact_duplicates import text_hash
+from answermill.indexing.documents.language import language_of
+from answermill.indexing.documents.main_text import ExtractionFailed, Extractor
+from answermill.indexing.documents.personal_data import MaskName, masked
+from answermill.indexing.documents.quality import PageText, PresetName, refusal
+from answermill.indexing.passages.text import normalise, one_line, visible
+from answermill.schemas.corpus import Document, Rejected
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _META_CHARSET = re.compile(

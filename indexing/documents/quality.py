@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from indexing.passages.text import UNSPACED
-from schemas.corpus import TextMetrics
+from answermill.indexing.passages.text import UNSPACED
+from answermill.schemas.corpus import TextMetrics
 
 PresetName: TypeAlias = Literal["c4", "gopher", "fineweb"]
 _UNSPACED = re.compile(f"[{UNSPACED}]")

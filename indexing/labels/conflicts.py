@@ -12,10 +12,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from indexing.labels.label_lookup import NONE
-from indexing.labels.propagation import LabelledSentences
-from indexing.passages.text import fold_all
-from schemas.labels import LabelConflict
+from answermill.indexing.labels.label_lookup import NONE
+from answermill.indexing.labels.propagation import LabelledSentences
+from answermill.indexing.passages.text import fold_all
+from answermill.schemas.labels import LabelConflict
 
 ConflictPlace: TypeAlias = tuple[int, int, str, int]
 """Document, question, passage id or '', sentence: the order of the conflicts."""

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.hash_join import Buckets, Ints, hashes
-from indexing.passages.text import fold_all
+from answermill.indexing.labels.hash_join import Buckets, Ints, hashes
+from answermill.indexing.passages.text import fold_all
 
 GIVEN_LABEL = pa.schema(
     [

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indexing.labels.given_labels import GivenLabels
-from indexing.labels.hash_join import Ints
-from indexing.labels.sentence_table import SentenceTable, array_of, codes, differs
-from indexing.passages.text import fold_all
+from answermill.indexing.labels.given_labels import GivenLabels
+from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.sentence_table import SentenceTable, array_of, codes, differs
+from answermill.indexing.passages.text import fold_all
 
 NONE = -1
 """Stands for no label."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.given_labels import GivenLabels
-from indexing.labels.hash_join import Ints
-from indexing.labels.label_lookup import NONE, labels_by_id, labels_by_text
-from indexing.labels.sentence_table import SentenceTable, codes, differs
-from schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
+from answermill.indexing.labels.given_labels import GivenLabels
+from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.label_lookup import NONE, labels_by_id, labels_by_text
+from answermill.indexing.labels.sentence_table import SentenceTable, codes, differs
+from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 
 
 @dataclass(frozen=True)

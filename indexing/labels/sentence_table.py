@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.hash_join import Ints
+from answermill.indexing.labels.hash_join import Ints
 
 COLUMNS = ("passage_id", "doc_id", "sentences")
 """The columns of Passage that are needed here."""

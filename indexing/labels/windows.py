@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexing.labels.hash_join import Ints
-from indexing.labels.propagation import LabelledSentences
-from indexing.passages.passages import Splitter
-from schemas.corpus import Document, Passage, Sentence
-from schemas.labels import WindowLabel
+from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.propagation import LabelledSentences
+from answermill.indexing.passages.passages import Splitter
+from answermill.schemas.corpus import Document, Passage, Sentence
+from answermill.schemas.labels import WindowLabel
 
 Group = Literal["all", "center", "random"]
 Fits: TypeAlias = Callable[[str, int, int], bool]

@@ -14,8 +14,8 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
-from indexing.passages.sentences import Span, sentence_spans, stripped
-from schemas.corpus import Document, Passage, Sentence
+from answermill.indexing.passages.sentences import Span, sentence_spans, stripped
+from answermill.schemas.corpus import Document, Passage, Sentence
 
 if TYPE_CHECKING:
     from spacy.language import Language

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from indexing.shards.jvm import calls_java
+from answermill.indexing.shards.jvm import calls_java
 
 SCORE_DECIMALS = 4
 """Lucene's scores are float32; differences below this decimal are noise, and must not order hits."""

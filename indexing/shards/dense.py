@@ -21,9 +21,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from schemas.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
-from schemas.storage.remote import as_path, scheme_of
-from schemas.storage.store import fetch_tree
+from answermill.files.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
+from answermill.files.remote import as_path, scheme_of
+from answermill.files.store import fetch_tree
 
 DEFAULT = "all-MiniLM-L6-v2"
 DEFAULT_SHA256 = "53aa51172d142c89"

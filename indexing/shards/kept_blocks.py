@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from schemas.atomic_files import replacing
+from answermill.files.atomic_files import replacing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

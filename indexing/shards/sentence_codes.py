@@ -7,7 +7,7 @@
 A text is a tuple: a sentence, alone or with the parts around it that the model reads. Both are files of Arrow IPC that are
 mapped into memory: what is read of them is what is asked for. `answers.arrow` is sorted by hash. A model is named by the digest
 of all that decides its codes; shard.json says which there are, with their sizes and checksums. What the bits mean is the
-model's business (`ranking/hashing/bits.py`, `ranking/baselines/sentence_vectors.py`); here they are bytes.
+model's business (`ranking/rerankers/hashing/bits.py`, `ranking/rerankers/baselines/sentence_vectors.py`); here they are bytes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indexing.shards.kept_blocks import Arrays, KeptBlocks
-from schemas.corpus import Passage
+from answermill.indexing.shards.kept_blocks import Arrays, KeptBlocks
+from answermill.schemas.corpus import Passage
 
 FORMAT = 1
 FOLDER = "codes"

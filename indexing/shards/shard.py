@@ -11,11 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indexing.shards import sentence_codes
-from indexing.shards.bm25 import Bm25Index
-from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
-from indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
-from indexing.shards.shard_files import (
+from answermill.indexing.shards import sentence_codes
+from answermill.indexing.shards.bm25 import Bm25Index
+from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from answermill.indexing.shards.sentence_codes import CodesName, SentenceCodes, ShardCodes
+from answermill.indexing.shards.shard_files import (
     BM25,
     DENSE,
     PASSAGES,
@@ -26,8 +26,8 @@ from indexing.shards.shard_files import (
     read_shard_file,
     what_to_do,
 )
-from indexing.shards.vector_index import DenseIndex
-from schemas.corpus import Passage
+from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.schemas.corpus import Passage
 
 
 class Shard:

@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from indexing.shards import sentence_codes
-from indexing.shards.bm25 import ANALYZER, Bm25Writer
-from indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
-from indexing.shards.kept_blocks import KeptBlocks
-from indexing.shards.sentence_codes import CodeMaker, CodesName
-from indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
-from indexing.shards.vector_index import DenseWriter
-from schemas.atomic_files import replace_folder
-from schemas.corpus import Passage
+from answermill.files.atomic_files import replace_folder
+from answermill.indexing.shards import sentence_codes
+from answermill.indexing.shards.bm25 import ANALYZER, Bm25Writer
+from answermill.indexing.shards.jvm import Java, anserini_jar, find_java, lucene_version, start
+from answermill.indexing.shards.kept_blocks import KeptBlocks
+from answermill.indexing.shards.sentence_codes import CodeMaker, CodesName
+from answermill.indexing.shards.shard_files import BM25, DENSE, FORMAT, PASSAGES, ROWS_PER_GROUP, SHARD_FILE, list_files
+from answermill.indexing.shards.vector_index import DenseWriter
+from answermill.schemas.corpus import Passage
 
 BLOCK = ROWS_PER_GROUP
 """Passages that are written at a time where no encoder says how many it is best given."""

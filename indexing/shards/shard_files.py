@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schemas.atomic_files import ListedFile, WrongShape, changes, read_json, sha256
-from schemas.corpus import Passage
+from answermill.files.atomic_files import ListedFile, WrongShape, changes, read_json, sha256
+from answermill.schemas.corpus import Passage
 
 FORMAT = 1
 SHARD_FILE = "shard.json"

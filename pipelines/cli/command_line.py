@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cyclopts import App, Group
 
-from pipelines.cli import (
+from answermill.pipelines.cli import (
     data_commands,
     evaluation_commands,
     job_commands,
@@ -21,8 +21,8 @@ from pipelines.cli import (
     question_commands,
     run_commands,
 )
-from pipelines.cli.ending import Command
-from pipelines.cli.parameters import refuse_urls
+from answermill.pipelines.cli.ending import Command
+from answermill.pipelines.cli.parameters import refuse_urls
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, LocalOut, check_there, write_lines
+from answermill.pipelines.cli.parameters import Form, LocalOut, check_there, write_lines
 
 GROUP = Group("Data sets and annotation", sort_key=2)
 
@@ -41,7 +41,7 @@ def dataset(
     `python -c "import json, pickle; json.dump(pickle.load(open('env.pkl', 'rb')), open('yahooqa.json', 'w'))"`.
     """
     check_there(*files)
-    from pipelines.convert.convert import convert
+    from answermill.pipelines.data.convert.convert import convert
 
     write_lines(convert(files, form, options, out, tokens, published))
 
@@ -59,7 +59,7 @@ def candidates(
     Every stage of a plan then scores them. The scored/ folder has the data sets' own ids and is a table for distillation:
     write `[distil] tables = ["RUN"]` in a training file, with the names of the stages as teachers.
     """
-    from pipelines.convert.as_run import write_candidates
+    from answermill.pipelines.data.convert.as_run import write_candidates
 
     write_lines([write_candidates(files, out, form)])
 
@@ -106,8 +106,8 @@ def collect(
     labels, and name it beside all other exports: `answermill collect RUN EXPORTS... judged.csv --adjudicator judged`.
     """
     check_there(run, *exports)
-    from pipelines.annotate.collect import collect as collect_exports
-    from pipelines.annotate.resolution import ResolutionRules
+    from answermill.pipelines.steps.collect.collect import collect as collect_exports
+    from answermill.pipelines.steps.collect.resolution import ResolutionRules
 
     write_lines(collect_exports(run, exports, ResolutionRules(resolve, min_votes, adjudicator), form))
 
@@ -169,8 +169,8 @@ def passages(
     question, or one nearly the same, nor a document is in two splits: test is filled before dev, dev before train, and what is
     therefore left out is counted. Prints the counts as one JSON object, and writes it to passages.json in --out.
     """
-    from pipelines.publish.passage_set import PassageRules
-    from pipelines.publish.training_passages import write_passages
+    from answermill.pipelines.data.publish.passage_set import PassageRules
+    from answermill.pipelines.data.publish.training_passages import write_passages
 
     rules = PassageRules(
         windows.group,
@@ -233,8 +233,8 @@ def sentences(
     those of `answermill passages`. `answermill train` and `answermill dataset` read the files. Prints the counts as one JSON
     object, and writes it to sentences.json in --out, beside a card.
     """
-    from pipelines.publish.lists.list_files import Named, write_lists
-    from pipelines.publish.lists.list_rules import ListRules
+    from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
+    from answermill.pipelines.data.publish.lists.list_rules import ListRules
 
     rules = ListRules(
         negatives.negatives,
@@ -273,8 +273,8 @@ def publish(
     `datasets.load_dataset(FOLDER, "passages")`, or "sentences", loads the Parquet files as they are. Prints the table of the
     card, in the form of WQA's Table 1.
     """
-    from pipelines.publish.card import Card
-    from pipelines.publish.publish import publish as publish_files
+    from answermill.pipelines.data.publish.card import Card
+    from answermill.pipelines.data.publish.publish import publish as publish_files
 
     write_lines(publish_files(data, out, forms, Card(name, licence, sources), run))
 

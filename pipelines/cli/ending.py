@@ -20,10 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from pipelines.cli.streams import lenient_streams
-from pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
-from pipelines.execution.monitoring import log_lines, stopping
-from schemas.storage.remote import Remote
+from answermill.files.remote import Remote
+from answermill.pipelines.cli.streams import lenient_streams
+from answermill.pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
+from answermill.pipelines.runs.watch import log_lines, stopping
 
 STOPPED = "answermill: stopped; the same command goes on where it was\n"
 STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C stops at once\n"

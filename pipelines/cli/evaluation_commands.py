@@ -11,9 +11,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import PLACE, Form, Metrics, Protocol, check_there, write_lines
-from pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
-from schemas.storage.remote import as_path
+from answermill.files.remote import as_path
+from answermill.pipelines.cli.parameters import PLACE, Form, Metrics, Protocol, check_there, write_lines
+from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
 
 GROUP = Group("Evaluation", sort_key=4)
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
@@ -105,8 +105,8 @@ def evaluate(
     check_plots(files.coverage)
     _check_scores(scores)
     check_there(measure.labels)
-    from pipelines.evaluate.evaluate import evaluate as run_evaluation
-    from pipelines.evaluate.rank import RankOptions
+    from answermill.pipelines.learn.evaluate.evaluate import evaluate as run_evaluation
+    from answermill.pipelines.learn.evaluate.rank import RankOptions
 
     result = run_evaluation(
         scores,
@@ -161,7 +161,7 @@ def compare(
     for side in (a, b):
         _check_scores(side)
     check_there(*([measure.labels] if measure.labels is not None else []))
-    from pipelines.evaluate.compare import compare_files
+    from answermill.pipelines.learn.evaluate.compare import compare_files
 
     result = compare_files(
         a, b, labels=measure.labels, protocol=measure.protocol, metrics=measure.metrics, rounds=rounds, seed=seed
@@ -204,7 +204,7 @@ def ensemble(
     For a stage of a job, whose scores come from several scales, fit `weights` instead.
     """
     check_there(scores, labels)
-    from pipelines.evaluate.ensemble import tune_ensemble
+    from answermill.pipelines.learn.evaluate.ensemble import tune_ensemble
 
     result = tune_ensemble(scores, labels, stages, search.metric, search.protocol, search.parts, search.trials, search.seed)
     if json:
@@ -229,7 +229,7 @@ def agreement(
     """Measure how often a student's heads answer as their teachers do: each teacher's share of a head's correct answers."""
     check_plots(plot)
     check_there(scores, labels)
-    from pipelines.evaluate.ensemble import agree
+    from answermill.pipelines.learn.evaluate.ensemble import agree
 
     result = agree(scores, labels, heads, teachers)
     result.write(json, plot)
@@ -245,7 +245,7 @@ def check_plots(files: tuple[Path, ...]) -> None:
 
 def _check_scores(scores: str) -> None:
     """Raises JobError (66) if it is neither a file or folder nor what ranks a data set by name."""
-    from ranking.registry import RERANKERS
+    from answermill.ranking.rerankers.registry import RERANKERS
 
     known = (*RULES, *RERANKERS)
     if scores in known or as_path(scores).exists():

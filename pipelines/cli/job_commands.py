@@ -11,10 +11,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.ending import Command
-from pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
-from pipelines.config.step_registry import STEPS, folders
-from pipelines.execution.monitoring import log_lines
+from answermill.pipelines.cli.ending import Command
+from answermill.pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
+from answermill.pipelines.config.step_registry import STEPS, folders
+from answermill.pipelines.runs.watch import log_lines
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -135,7 +135,7 @@ def sample(
     beam_options: BeamOptions = (),
 ) -> None:
     """Write the sample web, its questions, labels and job files into --out, run a job there, and show three answers."""
-    from pipelines.sample import PLANS, copy_to, edited
+    from answermill.pipelines.data.sample import PLANS, copy_to, edited
 
     job = copy_to(out).with_name(PLANS[plan])
     run = out / ("run" if plan == "default" else f"run-{plan}")
@@ -144,7 +144,7 @@ def sample(
     run_job(job, run, settings, beam_options, observed=(telling, command))
     if telling.report:
         _write_report(run)
-    from pipelines.sample.best_answers import best_answers
+    from answermill.pipelines.data.sample.best_answers import best_answers
 
     write_lines(best_answers(run))
 
@@ -161,7 +161,7 @@ def recipe(
     out: Annotated[Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")] = Path(),
 ) -> None:
     """Write a commented job or training file to start from."""
-    from pipelines.jobs import copy_to
+    from answermill.pipelines.data.recipes import copy_to
 
     write_lines([f"written: {copy_to(name, out)}"])
 
@@ -172,9 +172,9 @@ def status(run: Run) -> None:
     A run is running, with its step, the rate, the time that is left, and the process, user and machine; stopped; stale, if its
     process is gone without a word; or complete. Any terminal can ask, on another machine too if it sees the folder.
     """
-    from pipelines.errors import JobError
-    from pipelines.execution.monitoring.live import line_of
-    from pipelines.steps.chain import status as states
+    from answermill.pipelines.errors import JobError
+    from answermill.pipelines.runs.watch.live import line_of
+    from answermill.pipelines.steps.chain import status as states
 
     rows, damage = [("step", "folder", "rows", "state")], None
     try:
@@ -197,11 +197,11 @@ def keys(
 ) -> None:
     """List every key of a job file, or of a training file, with its type, default and meaning."""
     if kind == "train":
-        from pipelines.config.training_file import keys as training_keys
+        from answermill.pipelines.config.training_file import keys as training_keys
 
         listing = training_keys()
     else:
-        from pipelines.config.job_file import keys as job_keys
+        from answermill.pipelines.config.job_file import keys as job_keys
 
         listing = job_keys()
     for key, value, default, meaning in listing:
@@ -234,13 +234,13 @@ def run_job(
     """Run a job, or one step of it; writes a line for each step."""
     if observed is not None:
         log_lines.choose(observed[0].log_format)
-    from pipelines.config.input_files import check_files
-    from pipelines.config.job_file import load
+    from answermill.pipelines.config.input_files import check_files
+    from answermill.pipelines.config.job_file import load
 
     job = load(job_file, settings)
     check_files(job, [step] if step else list(STEPS))
-    from pipelines.execution.runner import configure_logging
-    from pipelines.steps.chain import run_steps, steps_of
+    from answermill.pipelines.engine.runner import configure_logging
+    from answermill.pipelines.steps.chain import run_steps, steps_of
 
     logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
@@ -251,20 +251,20 @@ def run_job(
 
 def _foresee(job_file: Path, out: Path, settings: Sequence[str]) -> None:
     """Write what the job's steps will read."""
-    from pipelines.config.input_files import check_files
-    from pipelines.config.job_file import load
+    from answermill.pipelines.config.input_files import check_files
+    from answermill.pipelines.config.job_file import load
 
     job = load(job_file, settings)
     check_files(job, list(STEPS))
-    from pipelines.steps.chain import foreseen, steps_of
+    from answermill.pipelines.steps.chain import foreseen, steps_of
 
     write_lines(foreseen(job, out, steps_of(job, out)))
 
 
 def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, float], object]:
     """Begin the file of metrics; returns what hears of steps that end."""
-    from pipelines.execution.monitoring.metrics import MetricsFile
-    from pipelines.execution.progress import watchers
+    from answermill.pipelines.runs.watch.metrics import MetricsFile
+    from answermill.pipelines.runs.watch.progress import watchers
 
     assert telling.metrics is not None
     metrics = MetricsFile(telling.metrics, out)
@@ -281,13 +281,13 @@ def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, fl
 
 def _renew_report(run: Path) -> None:
     """Write the report again, if there is one."""
-    from pipelines.config.outputs import REPORT_PAGE
+    from answermill.pipelines.config.outputs import REPORT_PAGE
 
     if (run / REPORT_PAGE).is_file():
         _write_report(run)
 
 
 def _write_report(run: Path) -> None:
-    from pipelines.report.run_report import write_report
+    from answermill.pipelines.look.report.run_report import write_report
 
     write_lines([write_report(run)])

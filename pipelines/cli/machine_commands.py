@@ -8,15 +8,15 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import CommandLine, LocalOut, write_lines
-from pipelines.errors import UNAVAILABLE
+from answermill.pipelines.cli.parameters import CommandLine, LocalOut, write_lines
+from answermill.pipelines.errors import UNAVAILABLE
 
 GROUP = Group("This machine", sort_key=5)
 
 
 def doctor(*, out: LocalOut = Path()) -> int:
     """Report what is installed and what is missing on this machine, and what to type."""
-    from pipelines.doctor import examine
+    from answermill.pipelines.look.doctor import examine
 
     missing = 0
     for finding in examine(out):

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import Form, LocalOut, NewFolder, Overrides, TrainingFile, check_there, write_lines
-from pipelines.errors import USAGE, JobError
+from answermill.pipelines.cli.parameters import Form, LocalOut, NewFolder, Overrides, TrainingFile, check_there, write_lines
+from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Models", sort_key=3)
 SCORES_TO_WEIGH = "The scores to weigh: stages of the run, bm25, dense, fused, log_rank (-log of the rank in retrieval)."
@@ -22,11 +22,11 @@ def train(job: TrainingFile, *, out: LocalOut, settings: Overrides = ()) -> None
     `answermill keys --of train` lists the keys of a training file. To use the checkpoint, write `checkpoint = "FOLDER"` in
     `[[rerank.stages]]`, or type `answermill evaluate RERANKER --checkpoint FOLDER`.
     """
-    from pipelines.config.training_file import load_job
+    from answermill.pipelines.config.training_file import load_job
 
     loaded = load_job(job, settings)
     check_there(*map(loaded.path, (*loaded.data.train, *loaded.data.dev)))
-    from pipelines.train.train import run as run_training
+    from answermill.pipelines.learn.train.train import run as run_training
 
     write_lines(run_training(loaded, out))
 
@@ -64,7 +64,7 @@ def sweep(
     sweep.json, and a plot for each key, KEY.svg and KEY.png.
     """
     check_there(job, *labels)
-    from pipelines.train.sweep import sweep as run_sweep
+    from answermill.pipelines.learn.train.sweep import sweep as run_sweep
 
     write_lines(run_sweep(job, over, out, settings, labels, metrics))
 
@@ -113,7 +113,7 @@ def tune(
     weaker if the same dev set already chose the checkpoint; --held-out shows by how much.
     """
     check_there(dev, *([held_out] if held_out is not None else []))
-    from pipelines.evaluate.tune import Aims, shares, tune_files
+    from answermill.pipelines.learn.evaluate.tune import Aims, shares, tune_files
 
     chosen = Aims(shares(aims.grid), aims.budget, aims.metric, aims.delta, aims.epsilon, aims.seed)
     result = tune_files(checkpoint, dev, chosen, held_out=held_out, form=form)
@@ -164,7 +164,7 @@ def weights(
     another reranker or another checkpoint.
     """
     check_there(scored, labels)
-    from pipelines.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
+    from answermill.pipelines.learn.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
 
     options = FitOptions(fit.penalty, fit.folds, fit.seed)
     if exits_of is None and checkpoint is not None:
@@ -180,7 +180,7 @@ def weights(
 def heads(checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder) -> None:
     """Write each head of a multiple-heads student as a separate checkpoint, OUT/1, OUT/2, …, to use each as a stage."""
     check_there(checkpoint)
-    from pipelines.train.heads import write_heads
+    from answermill.pipelines.learn.train.heads import write_heads
 
     write_lines(write_heads(checkpoint, out))
 
@@ -195,7 +195,7 @@ def export(
 ) -> None:
     """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
     check_there(checkpoint)
-    from pipelines.train.export import export_files
+    from answermill.pipelines.learn.train.export import export_files
 
     write_lines(export_files(checkpoint, out, exit))
 

@@ -10,10 +10,10 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
 
-from pipelines.cli.ending import Command
-from pipelines.config.local_paths import local_path
-from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from schemas.storage.remote import NotHere, Remote, as_path
+from answermill.files.remote import NotHere, Remote, as_path
+from answermill.pipelines.cli.ending import Command
+from answermill.pipelines.config.local_paths import local_path
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 
 
 def _place(kind: object, tokens: Sequence[Token]) -> Path:

@@ -11,9 +11,9 @@ from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import PLACE, JobFile, Overrides, Run, write_lines
-from pipelines.config.step_registry import STEPS
-from pipelines.errors import USAGE, JobError
+from answermill.pipelines.cli.parameters import PLACE, JobFile, Overrides, Run, write_lines
+from answermill.pipelines.config.step_registry import STEPS
+from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Plan, ask, explain", sort_key=1)
 
@@ -45,7 +45,7 @@ def explain(
     """
     if first < 0:
         raise JobError(f"--first {first}: give 0 or more", USAGE)
-    from pipelines.explain.explain import explain as explanation_of
+    from answermill.pipelines.look.explain.explain import explain as explanation_of
 
     explanation = explanation_of(run, question, gold)
     if json:
@@ -82,13 +82,13 @@ def plan(
 
     For another machine: run it there with --save-rates FILE, and here with --rates FILE.
     """
-    from pipelines.config.input_files import check_files
-    from pipelines.config.job_file import load
+    from answermill.pipelines.config.input_files import check_files
+    from answermill.pipelines.config.job_file import load
 
     checked = load(job, settings)
     check_files(checked, list(STEPS))
-    from pipelines.execution.runner import configure_logging
-    from pipelines.planning.plan import plan_of
+    from answermill.pipelines.engine.runner import configure_logging
+    from answermill.pipelines.look.estimate.plan import plan_of
 
     configure_logging()
     predicted, measured = plan_of(checked, rates, price_per_hour)
@@ -124,7 +124,7 @@ def ask(
     began = time.perf_counter()
     if answers < 1:
         raise JobError(f"--answers {answers}: give 1 or more", USAGE)
-    from pipelines.ask.ask import answer_questions
+    from answermill.pipelines.look.ask.ask import answer_questions
 
     write_lines(
         answer_questions(run, questions or question_lines(sys.stdin), job, settings, answers, json, time.perf_counter() - began)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
-from pipelines.cli.parameters import PLACE, Run, check_there, write_lines
-from pipelines.errors import BAD_DATA, USAGE, JobError, counted
+from answermill.pipelines.cli.parameters import PLACE, Run, check_there, write_lines
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 
 if TYPE_CHECKING:
-    from pipelines.verify.repair import Repair
+    from answermill.pipelines.look.verify.repair import Repair
 
 GROUP = Group("Runs", sort_key=1)
 
@@ -42,8 +42,8 @@ def verify(
     """
     if (yes and not repair) or (job is not None and not yes):
         raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
-    from pipelines.execution.lock import claimed
-    from pipelines.verify.finding import Remedy
+    from answermill.pipelines.look.verify.finding import Remedy
+    from answermill.pipelines.runs.lock import claimed
 
     with claimed(run) if yes and run.is_dir() else nullcontext():  # what is removed is what is wrong now
         plan = _looked_at(run)
@@ -58,7 +58,7 @@ def verify(
                 if plan is None:
                     return
     if job is not None:
-        from pipelines.cli.job_commands import run_job
+        from answermill.pipelines.cli.job_commands import run_job
 
         for step in plan.redo or ("",):
             run_job(job, run, redo=step or None)
@@ -80,8 +80,8 @@ def verify(
 
 def _looked_at(run: Path) -> Repair | None:
     """Write a line for each thing that is wrong with a run, or its summary; None if nothing is."""
-    from pipelines.verify.repair import Repair
-    from pipelines.verify.verify import Verification
+    from answermill.pipelines.look.verify.repair import Repair
+    from answermill.pipelines.look.verify.verify import Verification
 
     verification, findings = Verification(run), []
     for finding in verification.findings():
@@ -104,8 +104,8 @@ def clean(
     A run that a command works on is refused (73), and so is a folder in which no step of a run has begun (66). An object store
     has no locks: give --yes when no command works there.
     """
-    from pipelines.verify.leftovers import clean as cleaned
-    from pipelines.verify.leftovers import leftovers
+    from answermill.pipelines.look.verify.leftovers import clean as cleaned
+    from answermill.pipelines.look.verify.leftovers import leftovers
 
     number = size = 0
     for leftover in cleaned(run) if yes else leftovers(run):
@@ -143,11 +143,11 @@ def report(
     """
     check_there(*(path for path in (run, other, labels) if path is not None))
     if other is None:
-        from pipelines.report.run_report import write_report
+        from answermill.pipelines.look.report.run_report import write_report
 
         write_lines([write_report(run, labels, price_per_hour, seed, out)])
         return
-    from pipelines.report.two_runs import write_comparison
+    from answermill.pipelines.look.report.two_runs import write_comparison
 
     write_lines([write_comparison(run, other, labels, price_per_hour, show, out)])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from schemas.section import Section
+from answermill.schemas.section import Section
 
 _DATE = Field(pattern=r"^(\d{4}-\d\d-\d\d)?$")
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipelines.config.crawl_index import CrawlIndex
-from schemas.section import Count, Section
+from answermill.pipelines.config.crawl_index import CrawlIndex
+from answermill.schemas.section import Count, Section
 
 
 class Ingest(Section):

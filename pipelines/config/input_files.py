@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipelines.config.job_file import Job
-from pipelines.errors import INPUT_MISSING, JobError
-from ranking.entry import file_keys
-from ranking.registry import find
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.ranking.entry import file_keys
+from answermill.ranking.rerankers.registry import find
 
 
 def check_files(job: Job, steps: Sequence[str]) -> None:

@@ -11,14 +11,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 
-from pipelines.annotation_tools import TOOLS
-from pipelines.config import toml_file
-from pipelines.config.ingest_section import Ingest as Ingest
-from pipelines.config.rerank_stage import RerankStage
-from pipelines.config.step_registry import STEPS
-from pipelines.config.toml_file import SettingsFile
-from pipelines.config.workers import Workers
-from schemas.section import Count, Section
+from answermill.pipelines.config import toml_file
+from answermill.pipelines.config.ingest_section import Ingest as Ingest
+from answermill.pipelines.config.rerank_stage import RerankStage
+from answermill.pipelines.config.step_registry import STEPS
+from answermill.pipelines.config.toml_file import SettingsFile
+from answermill.pipelines.config.workers import Workers
+from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.schemas.section import Count, Section
 
 
 class Index(Section):

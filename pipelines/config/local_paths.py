@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.errors import SETTINGS, JobError
-from schemas.storage.remote import Remote, scheme_of
+from answermill.files.remote import Remote, scheme_of
+from answermill.pipelines.errors import SETTINGS, JobError
 
 
 def local_path(written: str | Path) -> Path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
-from schemas.corpus import Document, Passage, Question, Rejected
-from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
-from schemas.ranked import Answer, Hit, ScoredCandidate
-from schemas.record import Record
+from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
+from answermill.schemas.corpus import Document, Passage, Question, Rejected
+from answermill.schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel, WindowLabel
+from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
+from answermill.schemas.record import Record
 
 Outputs: TypeAlias = Mapping[str, type[Record]]
 """Folder below the run folder → the record that it holds."""

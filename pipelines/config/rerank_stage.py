@@ -10,8 +10,8 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainValidator, SerializeAsAny
 
-from ranking.entry import StageSettings
-from ranking.registry import RERANKERS, find
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.rerankers.registry import RERANKERS, find
 
 
 def stage_of(table: Any) -> StageSettings:

@@ -13,9 +13,9 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipelines.config.job_file import Job
-    from pipelines.config.outputs import Outputs
-    from schemas.section import Section
+    from answermill.pipelines.config.job_file import Job
+    from answermill.pipelines.config.outputs import Outputs
+    from answermill.schemas.section import Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class StepDefinition:
         return resolve_name(self.folders) if self.folders else self.load().outputs
 
 
-_SECTIONS, _OUTPUTS = "pipelines.config.job_file", "pipelines.config.outputs"
+_SECTIONS, _OUTPUTS = "answermill.pipelines.config.job_file", "answermill.pipelines.config.outputs"
 STEPS: dict[str, StepDefinition] = {
     step.name: step
     for step in (
@@ -78,14 +78,14 @@ STEPS: dict[str, StepDefinition] = {
             "ingest",
             "Read crawled files; write documents/, passages/ and rejects/.",
             f"{_SECTIONS}:Ingest",
-            "pipelines.ingest.ingest:STEP",
+            "answermill.pipelines.steps.ingest.ingest:STEP",
             f"{_OUTPUTS}:INGEST",
         ),
         StepDefinition(
             "index",
             "Read passages/; write shards/, each with a Lucene and a FAISS index.",
             f"{_SECTIONS}:Index",
-            "pipelines.steps.index:STEP",
+            "answermill.pipelines.steps.index.index:STEP",
             f"{_OUTPUTS}:INDEX",
             ("passages",),
         ),
@@ -93,7 +93,7 @@ STEPS: dict[str, StepDefinition] = {
             "retrieve",
             "Read questions and shards/; write questions/ and retrieved/.",
             f"{_SECTIONS}:Retrieve",
-            "pipelines.retrieve.retrieve:STEP",
+            "answermill.pipelines.steps.retrieve.retrieve:STEP",
             f"{_OUTPUTS}:RETRIEVE",
             ("shards",),
         ),
@@ -101,7 +101,7 @@ STEPS: dict[str, StepDefinition] = {
             "rerank",
             "Read retrieved/; write scored/ and answers.jsonl.",
             f"{_SECTIONS}:Rerank",
-            "pipelines.steps.rerank:STEP",
+            "answermill.pipelines.steps.rerank.rerank:STEP",
             f"{_OUTPUTS}:RERANK",
             ("retrieved",),
         ),
@@ -110,7 +110,7 @@ STEPS: dict[str, StepDefinition] = {
             "Read scored/ and retrieved/; write tasks/, and packs/ for Label Studio, Argilla, Prodigy and spreadsheets.\n\n"
             "A job without [annotate] gets the defaults: the 15 best sentences of each question, and 2 random ones below them.",
             f"{_SECTIONS}:Annotate",
-            "pipelines.annotate.tasks:STEP",
+            "answermill.pipelines.steps.annotate.annotate:STEP",
             f"{_OUTPUTS}:ANNOTATE",
             ("scored", "retrieved"),
         ),
@@ -118,7 +118,7 @@ STEPS: dict[str, StepDefinition] = {
             "propagate",
             "Read sentence labels and passages/; write labels/.",
             f"{_SECTIONS}:Propagate",
-            "pipelines.propagate.propagate:STEP",
+            "answermill.pipelines.steps.propagate.propagate:STEP",
             f"{_OUTPUTS}:PROPAGATE",
             ("passages",),
         ),

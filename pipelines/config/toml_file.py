@@ -13,12 +13,12 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
-from pipelines.config.rerank_stage import further_keys, settings_of
-from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from ranking.entry import StageSettings
-from schemas.section import Section
-from schemas.storage.remote import Remote, as_path
-from schemas.storage.store import fetch, fetch_tree
+from answermill.files.remote import Remote, as_path
+from answermill.files.store import fetch, fetch_tree
+from answermill.pipelines.config.rerank_stage import further_keys, settings_of
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.ranking.entry import StageSettings
+from answermill.schemas.section import Section
 
 
 class SettingsFile(Section):

@@ -27,13 +27,13 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from pipelines.config import toml_file
-from pipelines.config.local_paths import local_path
-from pipelines.config.toml_file import SettingsFile
-from pipelines.config.toml_file import keys as section_keys
-from ranking.entry import SHIPPED, FileName, Training, TrainingSettings
-from ranking.registry import trainings
-from schemas.section import Count, Section
+from answermill.pipelines.config import toml_file
+from answermill.pipelines.config.local_paths import local_path
+from answermill.pipelines.config.toml_file import SettingsFile
+from answermill.pipelines.config.toml_file import keys as section_keys
+from answermill.ranking.entry import SHIPPED, FileName, Training, TrainingSettings
+from answermill.ranking.rerankers.registry import trainings
+from answermill.schemas.section import Count, Section
 
 
 class Distil(Section):

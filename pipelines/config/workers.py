@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.section import Count, Section
+from answermill.schemas.section import Count, Section
 
 
 class Workers(Section):

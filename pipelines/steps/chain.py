@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.config.job_file import Job
-from pipelines.config.step_registry import STEPS, folders, makers
-from pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
-from pipelines.execution.lock import claimed
-from pipelines.execution.manifests.failures import FAILED_UNITS, Failures
-from pipelines.execution.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
-from pipelines.execution.manifests.reports import Reports
-from pipelines.execution.manifests.run_folder import check_run, committed, following
-from pipelines.execution.monitoring.live import Live, Running
-from pipelines.execution.progress import print_line
-from pipelines.execution.step import work_folders
-from schemas.storage.remote import Remote, as_path, listed
-from schemas.storage.store import CACHE, remove_tree
+from answermill.files.remote import Remote, as_path, listed
+from answermill.files.store import CACHE, remove_tree
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.step_registry import STEPS, folders, makers
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
+from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
+from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.manifests.run_folder import check_run, committed, following
+from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.runs.watch.live import Live, Running
+from answermill.pipelines.runs.watch.progress import print_line
 
 ABSENT = "not there"
 

@@ -7,17 +7,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from indexing.shards.dense import find_model
-from pipelines.config.job_file import Job, Rerank
-from pipelines.errors import SETTINGS, JobError
-from pipelines.execution.manifests.manifest import read_manifest
-from pipelines.steps import sentence_codes
-from pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
-from ranking.entry import Entry, file_keys, file_names
-from ranking.plan import Stage, check_plan, stages_before
-from ranking.registry import find
-from ranking.reranker import Reranker, Resources
-from schemas.atomic_files import sha256
+from answermill.files.atomic_files import sha256
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.config.job_file import Job, Rerank
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.steps.index import sentence_codes
+from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
+from answermill.ranking.entry import Entry, file_keys, file_names
+from answermill.ranking.plan import Stage, check_plan, stages_before
+from answermill.ranking.reranker import Reranker, Resources
+from answermill.ranking.rerankers.registry import find
 
 
 def plan_settings(job: Job) -> Rerank:

@@ -12,11 +12,11 @@ from threading import RLock
 from typing import Any, Literal, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
-from indexing.shards.jvm import anserini_jar, find_java
-from pipelines.config.job_file import Job
-from schemas.atomic_files import sha256
-from schemas.model_files import SUMS
+from answermill.files.atomic_files import sha256
+from answermill.files.model_files import SUMS
+from answermill.indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
+from answermill.indexing.shards.jvm import anserini_jar, find_java
+from answermill.pipelines.config.job_file import Job
 
 Device = Literal["auto", "cpu", "cuda"]
 PrecisionSetting = Literal["auto", "fp32", "bf16"]
@@ -50,7 +50,7 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
     if setting != "auto":
         return setting
     if device == "cuda":
-        from ranking.devices import fast
+        from answermill.ranking.transformer.devices import fast
 
         return "bf16" if fast(device) == torch.bfloat16 else "fp32"
     return "bf16" if torch.cpu.get_capabilities().get("amx_bf16") else "fp32"
@@ -96,11 +96,11 @@ def shared(key: Hashable, load: Callable[[], Model]) -> Model:
 def load_transformer(folder: Path, limit: int, device: str, precision: Precision) -> Transformer:
     """What computes the dense encoder: the packed encoder that the rerankers run on, if it knows the folder's model (BERT,
     RoBERTa, ELECTRA, DPR); else, for such as MPNet, Hugging Face's own forward over padded texts."""
-    from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+    from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 
     if why_not_packed(folder) is None:
         return PackedTransformer(folder, limit, device, precision)
-    from ranking.transformer.padded import PaddedTransformer
+    from answermill.ranking.transformer.padded import PaddedTransformer
 
     return PaddedTransformer(folder, limit, device, precision)
 

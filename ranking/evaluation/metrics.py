@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ranking.evaluation.ties import Ties, ideal_gain
+from answermill.ranking.evaluation.ties import Ties, ideal_gain
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ranking.evaluation.metrics import Bools, Floats, Ints, Judged, measure
-from ranking.evaluation.significance import EQUAL
+from answermill.ranking.evaluation.metrics import Bools, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.significance import EQUAL
 
 BINS = 15
 """Default number of bins in `calibration_error`."""

@@ -16,17 +16,17 @@ from typing import Protocol, TypeVar
 import torch
 from torch import nn
 
-from ranking.cascade.cascade_model import published
-from ranking.checkpoint import kind_of
-from ranking.entry import resolve
-from ranking.registry import trainings
-from ranking.training.inputs import TrainingInputs
-from ranking.training.state import HISTORY, STATE
-from ranking.transformer.body_settings import BodySettings
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Tokeniser
-from ranking.transformer.published import load_with_head
-from ranking.transformer.transformer_checkpoint import WordSource, word_source
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.entry import resolve
+from answermill.ranking.rerankers.cascade.cascade_model import published
+from answermill.ranking.rerankers.registry import trainings
+from answermill.ranking.training.inputs import TrainingInputs
+from answermill.ranking.training.state import HISTORY, STATE
+from answermill.ranking.transformer.body_settings import BodySettings
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.ranking.transformer.published import load_with_head
+from answermill.ranking.transformer.transformer_checkpoint import WordSource, word_source
 
 
 class Trained(Protocol):

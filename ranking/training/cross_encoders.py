@@ -21,15 +21,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.devices import sent
-from ranking.lists import ranked_list
-from ranking.reranker import Reranker
-from ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
-from ranking.training.groups import Group, Groups
-from ranking.transformer.packing import Packed, Tokeniser
-from schemas.labels import LabelledCandidate
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
+from answermill.ranking.training.groups import Group, Groups
+from answermill.ranking.transformer.devices import sent
+from answermill.ranking.transformer.packing import Packed, Tokeniser
+from answermill.schemas.labels import LabelledCandidate
 
 Sampling = Literal["uniform", "round_robin", "early", "all"]
 

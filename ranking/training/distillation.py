@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ranking.training.groups import margin_mse, softmax_loss
+from answermill.ranking.training.groups import margin_mse, softmax_loss
 
 Strategy = Literal["single", "sum", "round_robin", "mhs"]
 

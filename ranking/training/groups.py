@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ranking.transformer.packing import Numbers
+from answermill.ranking.transformer.packing import Numbers
 
 POOL = 32  # steps whose groups are sorted by length together, so that texts of one length meet
 

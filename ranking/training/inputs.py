@@ -14,9 +14,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ranking.entry import TrainingSettings
-from ranking.training.distillation import NO_TEACHER, Distillation
-from ranking.training.loop import Dev, Recipe, Task
+from answermill.ranking.entry import TrainingSettings
+from answermill.ranking.training.distillation import NO_TEACHER, Distillation
+from answermill.ranking.training.loop import Dev, Recipe, Task
 
 Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 

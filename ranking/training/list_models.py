@@ -10,20 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor, nn
 
-from ranking.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
-from ranking.cosinet.cosinet import Cosinet, CosinetModel
-from ranking.cosinet.heads import Batch, Floats, Form, collate
-from ranking.cosinet.list_checkpoint import save_list_model
-from ranking.cosinet.list_features import ListFeatures
-from ranking.cosinet.list_settings import Feature, ListModelSettings
-from ranking.lists import ranked_list
-from ranking.reranker import Reranker
-from ranking.training.inputs import Built, TrainingInputs, missing
-from ranking.training.loop import Dev
-from ranking.word_vectors import vector_files
-from ranking.word_vectors.embeddings import Embeddings, Store, derive
-from ranking.word_vectors.words import Lexicon, Words
-from schemas.labels import LabelledCandidate
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.cosinet.compare_aggregate import CompareAggregate, CompareAggregateModel
+from answermill.ranking.rerankers.cosinet.cosinet import Cosinet, CosinetModel
+from answermill.ranking.rerankers.cosinet.heads import Batch, Floats, Form, collate
+from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
+from answermill.ranking.rerankers.cosinet.list_features import ListFeatures
+from answermill.ranking.rerankers.cosinet.list_settings import Feature, ListModelSettings
+from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.loop import Dev
+from answermill.ranking.word_vectors import vector_files
+from answermill.ranking.word_vectors.embeddings import Embeddings, Store, derive
+from answermill.ranking.word_vectors.words import Lexicon, Words
+from answermill.schemas.labels import LabelledCandidate
 
 WordVectorModel = CosinetModel | CompareAggregateModel
 

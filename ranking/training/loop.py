@@ -17,14 +17,14 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from ranking.evaluation import metrics as measures
-from ranking.lists import ranked_list
-from ranking.reranker import naming
-from ranking.training.state import STATE, Evaluated, History, keep, publish, resume
-from ranking.training.steps.processes import ALONE, Processes
-from ranking.training.steps.update import Precision, Updates
-from schemas.labels import LabelledCandidate
-from schemas.ranked import RankedList
+from answermill.ranking.evaluation import metrics as measures
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import naming
+from answermill.ranking.training.state import STATE, Evaluated, History, keep, publish, resume
+from answermill.ranking.training.update.processes import ALONE, Processes
+from answermill.ranking.training.update.update import Precision, Updates
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import RankedList
 
 
 class Task(Protocol):

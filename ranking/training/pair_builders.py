@@ -15,20 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from ranking.cascade import cascade_model
-from ranking.cascade.cascade import alpha_per_exit
-from ranking.cascade.cascade_model import CascadeModel, grown
-from ranking.cascade.pair_settings import CascadeSettings, ExitSettings, PairSettings, PointwiseSettings
-from ranking.cascade.schedule import check
-from ranking.multihead import multihead
-from ranking.multihead.multihead import MultiHeadModel, split, split_model
-from ranking.multihead.student_settings import StudentSettings
-from ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
-from ranking.training.cross_encoders import PairOptions, PairTask
-from ranking.training.distillation import LabelLoss
-from ranking.training.inputs import Built, TrainingInputs, missing
-from ranking.training.loop import Dev
-from ranking.transformer.classifier import FirstToken
+from answermill.ranking.rerankers.cascade import cascade_model
+from answermill.ranking.rerankers.cascade.cascade import alpha_per_exit
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, grown
+from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings, ExitSettings, PairSettings, PointwiseSettings
+from answermill.ranking.rerankers.cascade.schedule import check
+from answermill.ranking.rerankers.multihead import multihead
+from answermill.ranking.rerankers.multihead.multihead import MultiHeadModel, split, split_model
+from answermill.ranking.rerankers.multihead.student_settings import StudentSettings
+from answermill.ranking.training.beginning import Start, begin, prepare, source_words, tokeniser_of
+from answermill.ranking.training.cross_encoders import PairOptions, PairTask
+from answermill.ranking.training.distillation import LabelLoss
+from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.loop import Dev
+from answermill.ranking.transformer.classifier import FirstToken
 
 Settings = TypeVar("Settings", bound=PairSettings)
 Model = TypeVar("Model", bound=CascadeModel)

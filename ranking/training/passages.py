@@ -21,22 +21,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.lists import ranked_passages
-from ranking.peasi import peasi_model
-from ranking.peasi.passage_reader import Reader
-from ranking.peasi.passage_settings import PassageSettings
-from ranking.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
-from ranking.peasi.peasi_model import Extractor, PassageHead, PeasiModel, side_by_side
-from ranking.peasi.windows import Windows, read_windows
-from ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
-from ranking.training.groups import cut
-from ranking.training.inputs import Built, TrainingInputs, missing
-from ranking.training.loop import Dev, Ranks
-from ranking.transformer.classifier import Head, head_name
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Numbers, Packed, Tokeniser
-from schemas.labels import LabelledPassage
+from answermill.ranking.lists import ranked_passages
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.passage_reader import Reader
+from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
+from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
+from answermill.ranking.rerankers.peasi.peasi_model import Extractor, PassageHead, PeasiModel, side_by_side
+from answermill.ranking.rerankers.peasi.windows import Windows, read_windows
+from answermill.ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
+from answermill.ranking.training.groups import cut
+from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.loop import Dev, Ranks
+from answermill.ranking.transformer.classifier import Head, head_name
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.packing import Numbers, Packed, Tokeniser
+from answermill.schemas.labels import LabelledPassage
 
 Questions = Sequence[Sequence[LabelledPassage]]
 

@@ -4,7 +4,7 @@
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
-Files and folders get their names once they are on the disk (`schemas/atomic_files.py`): a power cut leaves the old
+Files and folders get their names once they are on the disk (`files/atomic_files.py`): a power cut leaves the old
 or the new one.
 """
 
@@ -21,8 +21,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from schemas.atomic_files import read_json, replace_folder, replacing, sync, write_text
-from schemas.model_files import SUMS
+from answermill.files.atomic_files import read_json, replace_folder, replacing, sync, write_text
+from answermill.files.model_files import SUMS
 
 STATE = "_training"
 KEPT = "history.json"

@@ -28,19 +28,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.context import Reading
-from ranking.hashing import hashing_model
-from ranking.hashing.hashing import Hashing
-from ranking.hashing.hashing_model import HashingModel, sign
-from ranking.hashing.triplet_settings import TripletSettings
-from ranking.lists import ranked_list
-from ranking.reranker import Reranker
-from ranking.training.beginning import begin, prepare, source_words, tokeniser_of
-from ranking.training.groups import cut
-from ranking.training.inputs import Built, TrainingInputs, missing
-from ranking.training.loop import Dev
-from ranking.transformer.packing import Numbers, Tokeniser
-from schemas.labels import LabelledCandidate
+from answermill.ranking.context import Reading
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.hashing import hashing_model
+from answermill.ranking.rerankers.hashing.hashing import Hashing
+from answermill.ranking.rerankers.hashing.hashing_model import HashingModel, sign
+from answermill.ranking.rerankers.hashing.triplet_settings import TripletSettings
+from answermill.ranking.training.beginning import begin, prepare, source_words, tokeniser_of
+from answermill.ranking.training.groups import cut
+from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.loop import Dev
+from answermill.ranking.transformer.packing import Numbers, Tokeniser
+from answermill.schemas.labels import LabelledCandidate
 
 Negatives = Literal["random", "hard"]
 Among = Literal["list", "all"]

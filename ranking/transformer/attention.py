@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from ranking.devices import reads_all_lengths
-from ranking.transformer.packing import Packed
+from answermill.ranking.transformer.devices import reads_all_lengths
+from answermill.ranking.transformer.packing import Packed
 
 _WHOLE, _ALIGNED = 32, 16
 """PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32. MKL's last bits

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from ranking.context import Part, Pooling, Reading
-from ranking.entry import FileName, TrainingSettings
-from schemas.section import Count
+from answermill.ranking.context import Part, Pooling, Reading
+from answermill.ranking.entry import FileName, TrainingSettings
+from answermill.schemas.section import Count
 
 
 class BodySettings(TrainingSettings):

@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ranking.context import Pooling
-from ranking.transformer.huggingface import Activation
-from ranking.transformer.packing import Packed
-from ranking.transformer.pooling import pool
+from answermill.ranking.context import Pooling
+from answermill.ranking.transformer.huggingface import Activation
+from answermill.ranking.transformer.packing import Packed
+from answermill.ranking.transformer.pooling import pool
 
 
 class Classifier(nn.Module):

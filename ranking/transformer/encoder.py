@@ -27,12 +27,12 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from ranking.checkpoint import load_weights
-from ranking.devices import BATCH_TOKENS, BUSY, TokenBudget, fast
-from ranking.transformer.attention import attend, dropped
-from ranking.transformer.huggingface import Shape, translated, translated_back
-from ranking.transformer.packing import Packed
-from schemas.model_files import ModelDamaged
+from answermill.files.model_files import ModelDamaged
+from answermill.ranking.checkpoint import load_weights
+from answermill.ranking.transformer.attention import attend, dropped
+from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudget, fast
+from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
+from answermill.ranking.transformer.packing import Packed
 
 _WINDOWS = {"cpu": (2048, 1024, 512, 256, 128, 64, 32), "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
 _Product: TypeAlias = Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -26,7 +26,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from ranking.devices import sent
+from answermill.ranking.transformer.devices import sent
 
 Numbers = npt.NDArray[np.int64]
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ranking.devices import BUSY, TokenBudget, texts_at_once
-from schemas.model_files import load_pretrained
+from answermill.files.model_files import load_pretrained
+from answermill.ranking.transformer.devices import BUSY, TokenBudget, texts_at_once
 
 Floats = npt.NDArray[np.float32]
 

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ranking.context import Pooling
-from ranking.transformer.packing import Numbers, Packed, ranges
+from answermill.ranking.context import Pooling
+from answermill.ranking.transformer.packing import Numbers, Packed, ranges
 
 
 def pool(hidden: Tensor, tokens: Packed, pooling: Pooling = "mean") -> Tensor:

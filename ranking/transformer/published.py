@@ -14,10 +14,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from ranking.transformer.classifier import FirstToken
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import head_activation, head_names
-from schemas.model_files import check_weights
+from answermill.files.model_files import check_weights
+from answermill.ranking.transformer.classifier import FirstToken
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import head_activation, head_names
 
 Output = Literal["logit", "probability"]
 

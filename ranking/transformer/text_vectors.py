@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ranking.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Packed, Tokeniser
-from ranking.transformer.pooling import pool
+from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, TokenBudget, texts_at_once
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Packed, Tokeniser
+from answermill.ranking.transformer.pooling import pool
 
 
 class PackedTransformer:

@@ -17,12 +17,12 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from schemas.atomic_files import replacing, sha256, write_text
-from schemas.model_files import check_sums, write_sums
+from answermill.files.atomic_files import replacing, sha256, write_text
+from answermill.files.model_files import check_sums, write_sums
+from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ import numpy.typing as npt
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
-from schemas.atomic_files import replacing, sha256, write_text
-from schemas.model_files import ModelDamaged
+from answermill.files.atomic_files import replacing, sha256, write_text
+from answermill.files.model_files import ModelDamaged
+from answermill.ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
 
 Store = Literal["fp32", "fp16", "source"]
 """How vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""

@@ -16,8 +16,8 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
-from ranking.word_vectors.embeddings import Embeddings, masked
-from ranking.word_vectors.word_pieces import Vectors
+from answermill.ranking.word_vectors.embeddings import Embeddings, masked
+from answermill.ranking.word_vectors.word_pieces import Vectors
 
 _LONGEST_LINE = 1 << 20  # bytes of a line that are read at once
 _LONGEST_WORD = 4_096  # bytes of a word in a binary file

@@ -26,8 +26,8 @@ from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits
 from tokenizers import Tokenizer
 
-from schemas.atomic_files import replacing
-from schemas.model_files import check_weights
+from answermill.files.atomic_files import replacing
+from answermill.files.model_files import check_weights
 
 Vectors = npt.NDArray[np.float32]
 Encode = Callable[[Sequence[str]], Vectors]

@@ -14,7 +14,7 @@ from itertools import chain
 import spacy
 from spacy.tokenizer import Tokenizer
 
-from ranking.word_vectors.embeddings import Embeddings
+from answermill.ranking.word_vectors.embeddings import Embeddings
 
 PLAIN = re.compile(r"([A-Za-z]*[a-z])([.,;:?!]?)")
 """Letters, the last one small, and at most one mark after them: spaCy's rules part the two, unless it lists the piece."""

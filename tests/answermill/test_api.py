@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import answermill as am
-from schemas.corpus import Passage
-from schemas.ranked import ScoredCandidate
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import ScoredCandidate
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "When was the dam completed?"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import Stage, run_stages, to_passages
+from answermill.ranking.rerankers.baselines.overlap import Overlap
+from answermill.ranking.rerankers.blend.blend import Blend
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks.chain import Row, comparison, figures, left_out, not_weighing, others, row_of
 from benchmarks.long_lists import LongList, judged
 from benchmarks.question_sets.gold import Asked
-from ranking.baselines.overlap import Overlap
-from ranking.fusion.blend import Blend
-from ranking.lists import ranked_list
-from ranking.plan import Stage, run_stages, to_passages
-from schemas.labels import LabelledCandidate
 
 TEXTS = ["the tower is high", "it was built in 1889", "it opened in 1889"]
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import Stage, run_stages
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import RankedList
 from benchmarks.question_sets.memory import Memory, RememberedEncoder, remember
-from pipelines.config.job_file import Job
-from pipelines.steps.job_plan import load_plan
-from ranking.cascade.cascade import Cascade
-from ranking.lists import ranked_list
-from ranking.plan import Stage, run_stages
-from schemas.labels import LabelledCandidate
-from schemas.ranked import RankedList
 from tests.tiny import checkpoint
 
 TEXTS = [

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import to_passages
+from answermill.schemas.labels import LabelledCandidate
 from benchmarks import cascade_trainings
 from benchmarks.long_lists import judged
 from benchmarks.question_sets import draw, sources
@@ -15,9 +18,6 @@ from benchmarks.question_sets.gold import Asked, canonical, drawn, holds, is_ans
 from benchmarks.question_sets.learnable import asked_in_tests, learnable
 from benchmarks.smoke_data import small_data
 from benchmarks.train_lists import MOST_RIGHT, without_scraps, without_test_answers
-from ranking.lists import ranked_list
-from ranking.plan import to_passages
-from schemas.labels import LabelledCandidate
 
 ASKED = Asked("wikiqa:Q1", "When was the tower built?", "Tower", (("wikiqa:D1", "It was built in 1889 ."),), ("in 1889",))
 

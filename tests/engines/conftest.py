@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.job_file import load
-from pipelines.steps.chain import run_steps, steps_of
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.steps.chain import run_steps, steps_of
 from tests.engines.small_job import BLOCK
 
 

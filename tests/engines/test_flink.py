@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from answermill.pipelines.errors import UNAVAILABLE
+from answermill.pipelines.revision import revision
+from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.step import work_folders
 from benchmarks.engines import ROOT, EngineMissing, Flink, digests, flink, other_revision
 from benchmarks.machines import children
-from pipelines.errors import UNAVAILABLE
-from pipelines.execution.manifests.reports import Reports
-from pipelines.execution.step import work_folders
-from pipelines.revision import revision
 from tests.engines.small_job import call, command, up_to_answers
 
 LATER = ("questions", "questions_rejects", "retrieved", "scored", "scored_rejects", "answers*")

@@ -70,7 +70,7 @@ def test_its_pool_gives_the_same_bytes_without_a_network(
     assert [line.partition(":")[0].strip() for line in interfaces] == ["lo"]
     job = words(small_run.parent / "job.toml", tmp_path / "run")
     beam = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{PORT}"]
-    command = [sys.executable, "-m", "pipelines", *job, "workers.processes=2", "--", *beam]
+    command = [sys.executable, "-m", "answermill", *job, "workers.processes=2", "--", *beam]
     done = call(["nsenter", "-t", str(pool), "-n", *command])
     assert done.returncode == 0, done.stderr
     assert digests(tmp_path / "run") == digests(in_process)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from answermill.pipelines.errors import UNAVAILABLE
+from answermill.pipelines.revision import revision
 from benchmarks.engines import ROOT, EngineMissing, digests, other_revision
 from benchmarks.flink_machines import Cluster, flink_on_two_machines
 from benchmarks.machines import BUCKET, Machine
-from pipelines.errors import UNAVAILABLE
-from pipelines.revision import revision
 from tests.engines.small_job import words
 
 JOB, RUN = f"s3://{BUCKET}/small/job.toml", f"s3://{BUCKET}/run"

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from answermill.pipelines.errors import WORSE
 from benchmarks.engines import ROOT
-from pipelines.errors import WORSE
 
 FOLDER = ROOT / "examples" / "schedulers"
 pytestmark = pytest.mark.engines

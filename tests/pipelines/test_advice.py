@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import answermill
-from pipelines.__main__ import main
-from pipelines.execution.manifests.run_folder import committed
+from answermill.__main__ import main
+from answermill.pipelines.runs.manifests.run_folder import committed
 
 Capture = pytest.CaptureFixture[str]
 

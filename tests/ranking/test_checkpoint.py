@@ -7,7 +7,7 @@ import json
 import pytest
 from safetensors import safe_open
 
-from ranking.entry import SHIPPED
+from answermill.ranking.entry import SHIPPED
 
 LIMITS_MB = {"cosinet": 5, "cascade": 45, "hashing": 25, "peasi": 45}
 

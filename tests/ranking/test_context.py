@@ -9,23 +9,23 @@ import numpy as np
 import pytest
 import torch
 
-from ranking.cascade import cascade_model
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade_model import SENTENCE, CascadeModel, grown
-from ranking.cascade.pair_settings import CascadeSettings, PointwiseSettings
-from ranking.context import Part, Pooling, Reading, check_passages
-from ranking.lists import ranked_list, ranked_passages
-from ranking.multihead import multihead
-from ranking.peasi import peasi_model
-from ranking.peasi.passage_settings import PassageSettings
-from ranking.peasi.peasi import PassageReranker
-from ranking.peasi.peasi_model import PASSAGE, PeasiModel
-from ranking.training.cross_encoders import PairOptions, PairTask
-from ranking.training.passages import PassageTask
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.packing import Packed
-from ranking.transformer.pooling import pool
-from schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
+from answermill.ranking.context import Part, Pooling, Reading, check_passages
+from answermill.ranking.lists import ranked_list, ranked_passages
+from answermill.ranking.rerankers.cascade import cascade_model
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import SENTENCE, CascadeModel, grown
+from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings, PointwiseSettings
+from answermill.ranking.rerankers.multihead import multihead
+from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
+from answermill.ranking.rerankers.peasi.peasi import PassageReranker
+from answermill.ranking.rerankers.peasi.peasi_model import PASSAGE, PeasiModel
+from answermill.ranking.training.cross_encoders import PairOptions, PairTask
+from answermill.ranking.training.passages import PassageTask
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.packing import Packed
+from answermill.ranking.transformer.pooling import pool
+from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 from tests.tiny import SHAPE, enlarged, tokeniser
 
 ALL: tuple[Part, ...] = ("sentence", "title", "previous", "next")

@@ -14,14 +14,14 @@ import safetensors.numpy
 import torch
 from safetensors.torch import load_file, save_file
 
-from indexing.shards.dense import find_model, load_encoder
-from pipelines.steps.models import load_transformer
-from ranking.cosinet.list_checkpoint import save_list_model
-from ranking.entry import SHIPPED
-from ranking.registry import RERANKERS, load_reranker
-from ranking.training.list_models import MODELS
-from ranking.word_vectors.embeddings import Embeddings
-from schemas.model_files import SUMS, ModelDamaged, check_sums
+from answermill.files.model_files import SUMS, ModelDamaged, check_sums
+from answermill.indexing.shards.dense import find_model, load_encoder
+from answermill.pipelines.steps.models import load_transformer
+from answermill.ranking.entry import SHIPPED
+from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
+from answermill.ranking.rerankers.registry import RERANKERS, load_reranker
+from answermill.ranking.training.list_models import MODELS
+from answermill.ranking.word_vectors.embeddings import Embeddings
 from tests.tiny import checkpoint, write_dense
 
 KINDS = sorted(name for name, entry in RERANKERS.items() if entry.checkpoint)
@@ -115,7 +115,7 @@ def test_what_a_killed_writer_leaves_over_another_checkpoint_is_refused(
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ranking.cosinet.list_checkpoint.write_sums", killed)
+    monkeypatch.setattr("answermill.ranking.rerankers.cosinet.list_checkpoint.write_sums", killed)
     vectors = np.concatenate([np.zeros((1, 8)), np.ones((1, 8))]).astype(np.float32)
     with pytest.raises(KeyboardInterrupt):
         save_list_model(tmp_path, MODELS["cosinet"].model(vectors, "pointwise", 16), Embeddings(("one",), vectors))

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from ranking.lists import ranked_list
-from ranking.plan import to_passages
-from schemas.labels import LabelledCandidate
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import to_passages
+from answermill.schemas.labels import LabelledCandidate
 
 
 def candidates(*docs: str) -> list[LabelledCandidate]:

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.steps.models import encoder_loader
-from ranking.baselines.overlap import Overlap
-from ranking.entry import StageBefore
-from ranking.plan import Stage, StageWork, check_plan, run_stages, to_passages, to_sentences
-from ranking.registry import RERANKERS, find, load_reranker
-from ranking.reranker import Reranker, Resources, ScoreNotFinite, left_at, order_by
-from schemas.corpus import Passage, Question, Sentence
-from schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
+from answermill.pipelines.steps.models import encoder_loader
+from answermill.ranking.entry import StageBefore
+from answermill.ranking.plan import Stage, StageWork, check_plan, run_stages, to_passages, to_sentences
+from answermill.ranking.reranker import Reranker, Resources, ScoreNotFinite, left_at, order_by
+from answermill.ranking.rerankers.baselines.overlap import Overlap
+from answermill.ranking.rerankers.registry import RERANKERS, find, load_reranker
+from answermill.schemas.corpus import Passage, Question, Sentence
+from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore, Unit
 from tests.tiny import checkpoint, stage_settings
 
 TEXTS = {

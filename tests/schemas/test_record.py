@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from schemas.corpus import Passage, Sentence
-from schemas.labels import PassageLabel
-from schemas.ranked import Hit
-from schemas.record import Record, column, many, record
+from answermill.schemas.corpus import Passage, Sentence
+from answermill.schemas.labels import PassageLabel
+from answermill.schemas.ranked import Hit
+from answermill.schemas.record import Record, column, many, record
 
 
 @record
@@ -127,7 +127,7 @@ def test_a_nested_name_type_or_nullability_changes_the_fingerprint() -> None:
 
 
 def test_the_data_dictionary_names_the_setting_that_the_fused_score_depends_on() -> None:
-    from pipelines.config.job_file import Retrieve
+    from answermill.pipelines.config.job_file import Retrieve
 
     meanings = {name: meaning for name, _, meaning in Hit.describe()}
     assert "1 / (retrieve.fusion_k + rank)" in meanings["fused_score"]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas import annotation, corpus, evaluation, labels, ranked, schedule
-from schemas.record import Record
+from answermill.schemas import annotation, corpus, evaluation, labels, ranked, schedule
+from answermill.schemas.record import Record
 
 SNAPSHOT = Path(__file__).with_name("snapshots.json")
 RECORDS: list[type[Record]] = [

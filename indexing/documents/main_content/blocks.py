@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from indexing.documents.main_content.hints import TAGS, Hint, hint_of
+from answermill.indexing.documents.main_content.hints import TAGS, Hint, hint_of
 
 _NO_TEXT = (
     "script, style, template, svg, iframe, select, object, video, audio, canvas, button, textarea, math annotation, "

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from itertools import groupby
 
-from indexing.documents.main_content.blocks import Block, Elements
-from indexing.documents.main_content.hints import Hint
+from answermill.indexing.documents.main_content.blocks import Block, Elements
+from answermill.indexing.documents.main_content.hints import Hint
 
 _PROSE = 80  # bytes beside links, from which a block is prose
 _LONG_HEADING = 200  # bytes from which a heading is a paragraph that looks like one

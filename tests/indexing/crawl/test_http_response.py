@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from fastwarc.stream_io import BrotliWriter
 
-from indexing.crawl.raw_page import RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.schemas.corpus import Rejected
 from tests.indexing.crawl.warc_files import HTML, http, only, outcomes
 
 

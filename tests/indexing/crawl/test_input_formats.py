@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.crawl import raw_page
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
+from answermill.indexing.crawl import raw_page
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
 from tests.indexing.crawl.warc_files import outcomes, read
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.schemas.corpus import Rejected
 from tests.indexing.crawl.warc_files import outcomes
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from schemas.corpus import Rejected
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.schemas.corpus import Rejected
 
 HTML = b"<html><title>t</title><p>Hello</p></html>"
 

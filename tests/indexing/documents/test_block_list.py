@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.documents.block_list import BlockList
+from answermill.indexing.documents.block_list import BlockList
 
 LINES = ["\ufeff# blocked", "", "Spam.example", "https://news.example/shop/", "127.0.0.1", "co.uk/x", "*.ads.example"]
 LINES += [".tracker.example", "https://*.shop.example/new", "München.example"]

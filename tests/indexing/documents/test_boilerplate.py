@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from indexing.documents.boilerplate import domain_key, looked_up, paragraph_key, paragraphs_of, totals, without
-from indexing.documents.exact_duplicates import text_hash
-from indexing.documents.quality import PageText
+from answermill.indexing.documents.boilerplate import domain_key, looked_up, paragraph_key, paragraphs_of, totals, without
+from answermill.indexing.documents.exact_duplicates import text_hash
+from answermill.indexing.documents.quality import PageText
 from tests.documents import document_of
 
 MENU = "Home | Shop | About"

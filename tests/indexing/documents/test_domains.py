@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.crawl.raw_page import Place, RawPage
-from indexing.documents.domains import count, domain_of, listed, table
+from answermill.indexing.crawl.raw_page import Place, RawPage
+from answermill.indexing.documents.domains import count, domain_of, listed, table
 
 
 def page(url: str) -> RawPage:

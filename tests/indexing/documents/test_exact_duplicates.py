@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.documents.exact_duplicates import id_keys, losers, text_keys
+from answermill.indexing.documents.exact_duplicates import id_keys, losers, text_keys
 
 HASHES = st.lists(st.integers(0, 5).map(lambda n: f"{n:032x}"), max_size=12)
 

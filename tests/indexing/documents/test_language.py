@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from resiliparse.parse.lang import detect_fast
 
-from indexing.documents import language
-from indexing.documents.language import language_of
+from answermill.indexing.documents import language
+from answermill.indexing.documents.language import language_of
 
 ENGLISH = (
     "The Moon is the only natural satellite of the Earth. It orbits at an average distance of 384,400 kilometres, "

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from indexing.documents.html_text import ExtractorName
-from indexing.documents.main_text import ExtractionFailed, Extractor
+from answermill.indexing.documents.html_text import ExtractorName
+from answermill.indexing.documents.main_text import ExtractionFailed, Extractor
 
 PAGE = """<html><head><title>The  Moon &amp;
  its phases</title><script>var title = "<title>no</title>";</script></head><body>

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from indexing.documents.near_duplicates import BANDS, SIZE, kept, near_pairs, runs_of_words, signatures
+from answermill.indexing.documents.near_duplicates import BANDS, SIZE, kept, near_pairs, runs_of_words, signatures
 
 WORDS = [
     "moon",

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.crawl.input_formats import read_pages
-from indexing.crawl.raw_page import RawPage
-from indexing.documents.domains import domain_of
-from indexing.documents.language import language_of
-from indexing.documents.main_text import Extractor
-from indexing.documents.parse import DocumentRules, decode, parse
-from indexing.documents.quality import PageText
-from schemas.corpus import Document, Rejected
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.documents.domains import domain_of
+from answermill.indexing.documents.language import language_of
+from answermill.indexing.documents.main_text import Extractor
+from answermill.indexing.documents.parse import DocumentRules, decode, parse
+from answermill.indexing.documents.quality import PageText
+from answermill.schemas.corpus import Document, Rejected
 
 WEB = Path(__file__).parents[3].parent / "shared" / "data" / "web-html"
 ENGLISH = (

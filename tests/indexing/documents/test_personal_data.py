@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.documents.personal_data import masked
+from answermill.indexing.documents.personal_data import masked
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.documents.quality import PRESETS, PageText, PresetName, refusal
+from answermill.indexing.documents.quality import PRESETS, PageText, PresetName, refusal
 
 NUMBERS = "one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 GOOD = "\n".join(

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexing.labels import hash_join
-from indexing.labels.hash_join import Buckets, hashes
+from answermill.indexing.labels import hash_join
+from answermill.indexing.labels.hash_join import Buckets, hashes
 
 KEYS = [f"key {n % 700}" for n in range(2_000)] + ["", "ÄÖÜ", "x" * 100_000]
 QUERIES = [f"key {n}" for n in range(0, 900, 3)] * 2 + ["", "ÄÖÜ", "x" * 100_000, "y" * 100_000]

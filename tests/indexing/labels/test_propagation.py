@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.labels.conflicts import conflicts
-from indexing.labels.given_labels import GIVEN_LABEL, SPREAD_LABEL, Contradiction, GivenLabels, may_contradict
-from indexing.labels.label_lookup import labels_to_spread
-from indexing.labels.propagation import label_sentences
-from indexing.labels.sentence_table import SentenceTable
-from indexing.passages.text import fold
-from schemas.corpus import Passage, Sentence
-from schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
+from answermill.indexing.labels.conflicts import conflicts
+from answermill.indexing.labels.given_labels import GIVEN_LABEL, SPREAD_LABEL, Contradiction, GivenLabels, may_contradict
+from answermill.indexing.labels.label_lookup import labels_to_spread
+from answermill.indexing.labels.propagation import label_sentences
+from answermill.indexing.labels.sentence_table import SentenceTable
+from answermill.indexing.passages.text import fold
+from answermill.schemas.corpus import Passage, Sentence
+from answermill.schemas.labels import DocumentLabel, LabelConflict, PassageLabel, SentenceLabel
 
 LabelRow = tuple[str, str | None, str | None, int]
 """Question, sentence id, text, label; its number is its place from 1."""

@@ -11,10 +11,10 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.labels.windows import SentenceLine, choose, choose_many, last_that_fits, least_tokens, passage, windows
-from indexing.passages.passages import Splitter
-from pipelines.execution.parquet_folder import Folder
-from schemas.corpus import Document
+from answermill.indexing.labels.windows import SentenceLine, choose, choose_many, last_that_fits, least_tokens, passage, windows
+from answermill.indexing.passages.passages import Splitter
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Document
 from tests.documents import document_of
 
 SPLITTER = Splitter()

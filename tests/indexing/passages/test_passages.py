@@ -11,8 +11,8 @@ import spacy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from indexing.passages.passages import Splitter
-from schemas.corpus import Document, Passage, Sentence
+from answermill.indexing.passages.passages import Splitter
+from answermill.schemas.corpus import Document, Passage, Sentence
 from tests.documents import document_of
 
 CORPUS = Path(__file__).parents[3].parent / "shared" / "data" / "corpus-wiki" / "documents.jsonl.gz"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow.parquet as pq
 import pytest
 
-from indexing.passages.passages import Splitter
-from indexing.passages.question_rules import QuestionRules, refusal
+from answermill.indexing.passages.passages import Splitter
+from answermill.indexing.passages.question_rules import QuestionRules, refusal
 
 SPLITTER = Splitter()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.passages.sentences import sentence_spans
+from answermill.indexing.passages.sentences import sentence_spans
 
 
 def cut(text: str) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexing.passages.text import fold, fold_all, holds, normalise, one_line, visible
+from answermill.indexing.passages.text import fold, fold_all, holds, normalise, one_line, visible
 
 
 @given(st.text())

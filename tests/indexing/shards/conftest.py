@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from indexing.shards.dense import Encoder
-from indexing.shards.shard_builder import ShardSettings, build_shard
-from pipelines.steps.models import dense_encoder
-from schemas.corpus import Passage, Sentence
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.shard_builder import ShardSettings, build_shard
+from answermill.pipelines.steps.models import dense_encoder
+from answermill.schemas.corpus import Passage, Sentence
 
 WORDS = ["glacier", "cave", "ice", "water", "river", "stone", "wind", "light", "snow", "mountain"]
 

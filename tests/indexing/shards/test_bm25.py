@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-import indexing
-from indexing.shards.bm25 import Bm25Index, GlobalStatistics, Rows, Scores, build
-from indexing.shards.fusion import Best, merge
-from indexing.shards.jvm import anserini_jar, find_java, start
+from answermill import indexing
+from answermill.indexing.shards.bm25 import Bm25Index, GlobalStatistics, Rows, Scores, build
+from answermill.indexing.shards.jvm import anserini_jar, find_java, start
+from answermill.indexing.shards.rank_fusion import Best, merge
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
 Hits: TypeAlias = list[tuple[Rows, Scores]]

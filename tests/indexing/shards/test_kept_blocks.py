@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from indexing.shards.kept_blocks import KeptBlocks
-from indexing.shards.shard_builder import BLOCK, ShardReport, ShardSettings, build_shard
-from indexing.shards.shard_files import SHARD_FILE
-from schemas.corpus import Passage, Sentence
+from answermill.indexing.shards.kept_blocks import KeptBlocks
+from answermill.indexing.shards.shard_builder import BLOCK, ShardReport, ShardSettings, build_shard
+from answermill.indexing.shards.shard_files import SHARD_FILE
+from answermill.schemas.corpus import Passage, Sentence
 
 PASSAGES = 4 * BLOCK + 7
 

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from indexing.shards import sentence_codes
-from indexing.shards.sentence_codes import Bytes, CodeWriter, Numbers, Parts, SentenceCodes, ShardCodes, text_hash
-from indexing.shards.shard import Shard, stored_codes
-from indexing.shards.shard_builder import ShardSettings, build_shard
-from indexing.shards.shard_files import SHARD_FILE, ShardDamaged, ShardMismatch
-from schemas.corpus import Passage, Sentence
+from answermill.indexing.shards import sentence_codes
+from answermill.indexing.shards.sentence_codes import Bytes, CodeWriter, Numbers, Parts, SentenceCodes, ShardCodes, text_hash
+from answermill.indexing.shards.shard import Shard, stored_codes
+from answermill.indexing.shards.shard_builder import ShardSettings, build_shard
+from answermill.indexing.shards.shard_files import SHARD_FILE, ShardDamaged, ShardMismatch
+from answermill.schemas.corpus import Passage, Sentence
 
 LIMIT = 7
 TEXTS = [f"{'ice ' * (n % 9)}number {n}" for n in range(300)]

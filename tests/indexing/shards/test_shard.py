@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexing.shards.dense import Encoder
-from indexing.shards.shard import Shard
-from indexing.shards.shard_files import DENSE, SHARD_FILE, ShardMismatch
-from schemas.corpus import Passage
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.shard_files import DENSE, SHARD_FILE, ShardMismatch
+from answermill.schemas.corpus import Passage
 
 
 def test_row_i_is_passage_i_and_lucene_document_i_and_vector_i(

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexing.shards.dense import Encoder
-from indexing.shards.shard import Shard
-from indexing.shards.shard_builder import ShardSettings, build_shard
-from indexing.shards.shard_files import DENSE, PASSAGES
-from schemas.corpus import Passage
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.shard_builder import ShardSettings, build_shard
+from answermill.indexing.shards.shard_files import DENSE, PASSAGES
+from answermill.schemas.corpus import Passage
 
 ROOT = Path(__file__).parents[3]
 
@@ -80,8 +80,8 @@ def test_a_build_that_was_killed_leaves_no_shard_and_disturbs_no_other(passages:
     script = """
 import os, signal, sys
 from pathlib import Path
-from indexing.shards.shard_builder import ShardSettings, build_shard
-from schemas.corpus import Passage
+from answermill.indexing.shards.shard_builder import ShardSettings, build_shard
+from answermill.schemas.corpus import Passage
 
 def killed():
     for n in range(9_000):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from indexing.shards.shard import Shard
-from indexing.shards.shard_files import DENSE, PASSAGES, SHARD_FILE, ShardDamaged, ShardMismatch
+from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.shard_files import DENSE, PASSAGES, SHARD_FILE, ShardDamaged, ShardMismatch
 
 
 def copy(folder: Path, to: Path) -> Path:

@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from pipelines.__main__ import main
-from pipelines.cli.command_line import command_line
+from answermill.__main__ import main
+from answermill.pipelines.cli.command_line import command_line
 
 COMMANDS = {name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")}
 

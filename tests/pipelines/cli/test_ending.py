@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import main
-from pipelines.cli.ending import STOPPED, Command, message_of, run_to_the_end
-from pipelines.errors import BAD_DATA, IO, UNEXPECTED, JobError
+from answermill.__main__ import main
+from answermill.pipelines.cli.ending import STOPPED, Command, message_of, run_to_the_end
+from answermill.pipelines.errors import BAD_DATA, IO, UNEXPECTED, JobError
 
 ROOT = Path(__file__).parents[3]
 QUIET = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -113,7 +113,7 @@ def test_a_signal_is_one_line_whatever_becomes_of_it_on_the_way(number, code, ca
 def test_a_second_signal_ends_the_process_at_once():
     code = """
 import os, signal, sys
-from pipelines.cli.ending import run_to_the_end
+from answermill.pipelines.cli.ending import run_to_the_end
 def work(command):
     try:
         os.kill(os.getpid(), signal.SIGINT)
@@ -131,7 +131,7 @@ def test_output_that_nobody_reads_stops_nothing(tmp_path):
     code = f"""
 import sys
 from pathlib import Path
-from pipelines.cli.ending import run_to_the_end
+from answermill.pipelines.cli.ending import run_to_the_end
 def work(command):
     for line in range(100_000):
         sys.stdout.write(f"{{line}}\\n")
@@ -155,7 +155,8 @@ run_to_the_end(work, True)
     "settings", [{"PYTHONIOENCODING": "latin-1"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}]
 )
 def test_a_character_that_stdout_lacks_is_written_as_an_escape(settings):
-    code = "import sys, pipelines.cli.ending as e; e.run_to_the_end(lambda c: sys.stdout.write('a \\xd7 \\u03c1'), True)"
+    code = "import sys\nfrom answermill.pipelines.cli import ending as e\n"
+    code += "e.run_to_the_end(lambda c: sys.stdout.write('a \\xd7 \\u03c1'), True)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, cwd=ROOT, env={**os.environ, **settings}, check=False
     )
@@ -216,7 +217,7 @@ def test_a_full_disk_is_one_line_and_74(small_run, small_disk, capfd, processes)
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_in_a_job_with_workers_leaves_no_process_and_the_same_command_goes_on(run, number, code):
-    command = [sys.executable, "-m", "pipelines", "index", str(run.parent / "job.toml"), "--out", str(run)]
+    command = [sys.executable, "-m", "answermill", "index", str(run.parent / "job.toml"), "--out", str(run)]
     settings = ["--set", "workers.processes=2", "index.shards=2"]
     job = subprocess.Popen(
         [*command, *settings], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=QUIET

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import main
-from pipelines.cli.evaluation_commands import RULES
-from pipelines.config.step_registry import STEPS
-from ranking.baselines import overlap
+from answermill.__main__ import main
+from answermill.pipelines.cli.evaluation_commands import RULES
+from answermill.pipelines.config.step_registry import STEPS
+from answermill.ranking.rerankers.baselines import overlap
 
 ROOT = Path(__file__).parents[3]
 HEAVY = {"torch", "apache_beam", "transformers", "spacy", "faiss", "scipy", "matplotlib", "jnius"}
 CODE = """
 import contextlib, io, json, sys
-from pipelines.__main__ import main
+from answermill.__main__ import main
 answers = []
 for arguments in json.loads(sys.argv[1]):
     try:
@@ -40,7 +40,7 @@ def answers(*commands: list[str]) -> tuple[list[tuple[int, str]], set[str]]:
 
 
 def test_what_needs_no_model_loads_none(tmp_path):
-    from pipelines.sample import copy_to
+    from answermill.pipelines.data.sample import copy_to
 
     job, out = str(copy_to(tmp_path)), str(tmp_path / "run")
     absent, labels = str(tmp_path / "absent.parquet"), str(tmp_path / "labels.tsv")

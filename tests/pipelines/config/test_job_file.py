@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.config.job_file import keys, load
-from pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.config.job_file import keys, load
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 
 GOOD = """
 [ingest]

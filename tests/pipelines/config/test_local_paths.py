@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import main
-from pipelines.config.local_paths import local_path
+from answermill.__main__ import main
+from answermill.pipelines.config.local_paths import local_path
 
 SCHEMES = ("hdfs", "memory", "file", "ftp")
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.job_file import Job, keys, load
-from pipelines.errors import SETTINGS, JobError
-from pipelines.steps.job_plan import plan_settings
-from ranking.cascade import CascadeStage
-from ranking.entry import StageBefore
-from ranking.peasi import ExtractorStage
-from ranking.plan import stages_before
-from ranking.reranker import Resources
+from answermill.pipelines.config.job_file import Job, keys, load
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.steps.job_plan import plan_settings
+from answermill.ranking.entry import StageBefore
+from answermill.ranking.plan import stages_before
+from answermill.ranking.reranker import Resources
+from answermill.ranking.rerankers.cascade import CascadeStage
+from answermill.ranking.rerankers.peasi import ExtractorStage
 
 PR, EASI = '[[rerank.stages]]\nreranker = "peasi.pr"\n', '[[rerank.stages]]\nreranker = "peasi.easi"\n'
 CASCADE, OVERLAP = '[[rerank.stages]]\nreranker = "cascade"\n', '[[rerank.stages]]\nreranker = "overlap"\n'
@@ -85,9 +85,9 @@ def test_every_reranker_s_keys_are_listed_with_its_name() -> None:
 def test_reading_a_job_file_imports_neither_torch_nor_a_reranker(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_text(CASCADE + PR + EASI + SURE)
     code = (
-        "import sys; from pathlib import Path; from pipelines.config.job_file import load, keys; "
+        "import sys; from pathlib import Path; from answermill.pipelines.config.job_file import load, keys; "
         f"load(Path({str(tmp_path / 'job.toml')!r})); list(keys()); "
-        "print([name for name in ('torch', 'spacy', 'ranking.cascade.cascade') if name in sys.modules])"
+        "print([name for name in ('torch', 'spacy', 'answermill.ranking.rerankers.cascade.cascade') if name in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.training_file import TrainJob, keys, load_job
-from pipelines.errors import SETTINGS, JobError
-from ranking.cascade.pair_settings import CascadeSettings
-from ranking.entry import file_names
-from ranking.registry import trainings
+from answermill.pipelines.config.training_file import TrainJob, keys, load_job
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.ranking.entry import file_names
+from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings
+from answermill.ranking.rerankers.registry import trainings
 
 DATA = '[data]\nname = "n"\nlicence = "l"\ntrain = ["train.tsv"]\ndev = ["dev.tsv"]\n'
 
@@ -95,9 +95,9 @@ def test_every_key_that_names_a_file_is_marked(tmp_path: Path) -> None:
 def test_reading_a_training_file_imports_neither_torch_nor_a_model(tmp_path: Path) -> None:
     (tmp_path / "train.toml").write_text('[transformer]\nreranker = "multihead"\nheads = 2\n' + DATA)
     code = (
-        "import sys; from pathlib import Path; from pipelines.config.training_file import load_job, keys; "
+        "import sys; from pathlib import Path; from answermill.pipelines.config.training_file import load_job, keys; "
         f"load_job(Path({str(tmp_path / 'train.toml')!r})); list(keys()); "
-        "print([name for name in sys.modules if name in ('torch', 'spacy') or name.startswith('ranking.training')])"
+        "print([name for name in sys.modules if name in ('torch', 'spacy') or name.startswith('answermill.ranking.training')])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"

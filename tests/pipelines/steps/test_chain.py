@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.config.job_file import load
-from pipelines.config.step_registry import makers
-from pipelines.errors import INPUT_MISSING, JobError
-from pipelines.sample import copy_to
-from pipelines.steps.chain import check
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.config.step_registry import makers
+from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.steps.chain import check
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from indexing.shards.dense import Encoder, ModelMissing
-from pipelines.config.job_file import Job
-from pipelines.execution.parquet_folder import Folder, Part
-from pipelines.execution.step import Step
-from pipelines.retrieve.asked_questions import AskedQuestions
-from pipelines.retrieve.passes import Pass
-from pipelines.retrieve.shard_search import EncodeQuestions
-from pipelines.steps import models
-from pipelines.steps.models import (
+from answermill.indexing.shards.dense import Encoder, ModelMissing
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.runs.parquet_folder import Folder, Part
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps import models
+from answermill.pipelines.steps.models import (
     dense_encoder,
     device_of,
     encoder_inputs,
@@ -31,11 +28,14 @@ from pipelines.steps.models import (
     shared,
     use_threads,
 )
-from pipelines.steps.rerank import RunStages, step_of
-from ranking.entry import Entry
-from ranking.reranker import Reranker, Resources
-from schemas.corpus import Question
-from schemas.ranked import Hit
+from answermill.pipelines.steps.rerank.rerank import RunStages, step_of
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
+from answermill.pipelines.steps.retrieve.passes import Pass
+from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
+from answermill.ranking.entry import Entry
+from answermill.ranking.reranker import Reranker, Resources
+from answermill.schemas.corpus import Question
+from answermill.schemas.ranked import Hit
 from tests.tiny import write_dense
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.__main__ import main
-from pipelines.config.job_file import Job, load
-from pipelines.config.step_registry import STEPS, StepDefinition
+from answermill.__main__ import main
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.config.step_registry import STEPS, StepDefinition
 
 FILE = '''
 """Toy: counts the letters of each document's text."""
@@ -20,16 +20,16 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
-from pipelines.config.step_registry import StepCode
-from pipelines.errors import BAD_DATA, JobError
-from pipelines.execution.parquet_folder import Folder, PartWriter, read_part
-from pipelines.execution.runner import carry
-from pipelines.execution.manifests.reports import Report
-from pipelines.execution.step import Step
-from pipelines.execution.unit_dofn import UnitDoFn
-from schemas.corpus import Document
-from schemas.record import Record, column, record
-from schemas.section import Section
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter, read_part
+from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.schemas.corpus import Document
+from answermill.schemas.record import Record, column, record
+from answermill.schemas.section import Section
 
 
 class Toy(Section):
@@ -98,7 +98,7 @@ letter = "e"
 
 @pytest.fixture
 def job(tmp_path, monkeypatch):
-    from pipelines.sample import copy_to
+    from answermill.pipelines.data.sample import copy_to
 
     (tmp_path / "modules").mkdir()
     (tmp_path / "modules" / "toy_step.py").write_text(FILE)
@@ -157,7 +157,7 @@ def test_the_sections_that_a_job_declares_are_those_of_the_registry():
         assert step.section.__name__ in annotation
 
 
-@pytest.mark.parametrize("module", ["pipelines.config.job_file", "pipelines.cli.command_line"])
+@pytest.mark.parametrize("module", ["answermill.pipelines.config.job_file", "answermill.pipelines.cli.command_line"])
 def test_parsing_a_job_imports_neither_beam_nor_a_model(module):
     code = f"import sys, {module}; print(sorted(sys.modules))"
     root = Path(__file__).parents[3]

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from indexing.shards.dense import ModelMissing, find_model, load_encoder
-from pipelines.steps.models import load_transformer
-from schemas.model_files import code_in
+from answermill.files.model_files import code_in
+from answermill.indexing.shards.dense import ModelMissing, find_model, load_encoder
+from answermill.pipelines.steps.models import load_transformer
 from tests.tiny import checkpoint, write_dense
 
 ROOT = Path(__file__).parents[3]
-PRODUCT = ("schemas", "indexing", "ranking", "pipelines", "answermill", "benchmarks")
+PRODUCT = ("schemas", "files", "indexing", "ranking", "pipelines", "answermill", "benchmarks")
 LOADERS = {"from_pretrained", "CrossEncoder", "SentenceTransformer"}
 MODELLING = """
 from pathlib import Path
@@ -55,7 +55,7 @@ def on_a_terminal(*arguments: object) -> tuple[int, str]:
     """Exit code and output of the command on a terminal at which somebody types y and Enter."""
     ours, theirs = pty.openpty()
     os.write(ours, b"y\ny\ny\n")
-    command = [sys.executable, "-m", "pipelines", *map(str, arguments)]
+    command = [sys.executable, "-m", "answermill", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     try:
         done = subprocess.run(

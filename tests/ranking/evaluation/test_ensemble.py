@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ranking.evaluation.ensemble import Scored, agreement, simplex, tuned
+from answermill.ranking.evaluation.ensemble import Scored, agreement, simplex, tuned
 
 
 def scored(columns: list[list[float]], label: list[int], question: list[int]) -> Scored:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.evaluation.metrics import PROTOCOLS, UNJUDGED, Judged, measure, unjudged_share
+from answermill.ranking.evaluation.metrics import PROTOCOLS, UNJUDGED, Judged, measure, unjudged_share
 
 METRICS = ("P@1", "P@3", "R@2", "MAP", "MRR", "nDCG@3")
 List = tuple[list[float], list[int]]

@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from ranking.evaluation.metrics import Judged
-from ranking.evaluation.risk_coverage import calibration_error, first_answers, risk_coverage
+from answermill.ranking.evaluation.metrics import Judged
+from answermill.ranking.evaluation.risk_coverage import calibration_error, first_answers, risk_coverage
 
 NAN = float("nan")
 

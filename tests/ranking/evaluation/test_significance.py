@@ -6,7 +6,7 @@ from math import erf
 import numpy as np
 import pytest
 
-from ranking.evaluation.significance import compare
+from answermill.ranking.evaluation.significance import compare
 
 
 def test_wins_ties_and_losses_are_those_of_b() -> None:

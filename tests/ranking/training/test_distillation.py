@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ranking.training.distillation import NO_TEACHER, Distillation, distillation_loss, hard_loss, soft_loss
+from answermill.ranking.training.distillation import NO_TEACHER, Distillation, distillation_loss, hard_loss, soft_loss
 
 
 def two_classes(logit: Tensor) -> Tensor:

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from ranking.cascade.cascade_model import CascadeModel
-from ranking.training.cross_encoders import PairBatch, PairOptions, PairTask
-from ranking.training.distillation import Distillation, LabelLoss, hard_loss, soft_loss
-from ranking.training.groups import Group, Groups, cut, margin_mse, softmax_loss
-from ranking.transformer.encoder import LayeredEncoder
-from schemas.labels import LabelledCandidate
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.training.cross_encoders import PairBatch, PairOptions, PairTask
+from answermill.ranking.training.distillation import Distillation, LabelLoss, hard_loss, soft_loss
+from answermill.ranking.training.groups import Group, Groups, cut, margin_mse, softmax_loss
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.schemas.labels import LabelledCandidate
 from tests.tiny import SHAPE, tokeniser
 
 LABELS, GROUPS = torch.tensor([0.0, 1, 0, 1, 0, 1]), torch.tensor([1, 0, 0, 1, 1, 1])

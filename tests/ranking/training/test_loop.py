@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from ranking.reranker import ScoreNotFinite, order_by
-from ranking.training.loop import Dev, Progress, Recipe, slanted_triangular, train
-from ranking.training.state import STATE, finished
-from schemas.labels import LabelledCandidate
+from answermill.ranking.reranker import ScoreNotFinite, order_by
+from answermill.ranking.training.loop import Dev, Progress, Recipe, slanted_triangular, train
+from answermill.ranking.training.state import STATE, finished
+from answermill.schemas.labels import LabelledCandidate
 
 QUESTIONS = [
     [LabelledCandidate(f"q{q}", "?", f"q{q}-{n}", "", "", n, text, int(text == "good")) for n, text in enumerate(texts)]

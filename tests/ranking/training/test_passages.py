@@ -16,22 +16,22 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.peasi import peasi_model
-from ranking.peasi.calibration import Calibration
-from ranking.peasi.passage_reader import AskedPassage, Reader
-from ranking.peasi.peasi import calibrated
-from ranking.peasi.peasi_model import PeasiModel, Variant, encoding
-from ranking.plan import to_sentences
-from ranking.reranker import order_by
-from ranking.training.loop import Progress, Recipe, train
-from ranking.training.passages import PassageTask, dev_lists
-from ranking.training.state import finished
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from schemas.labels import LabelledPassage, LabelledSentence
-from schemas.ranked import RankedList
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.plan import to_sentences
+from answermill.ranking.reranker import order_by
+from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.calibration import Calibration
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.peasi import calibrated
+from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoding
+from answermill.ranking.training.loop import Progress, Recipe, train
+from answermill.ranking.training.passages import PassageTask, dev_lists
+from answermill.ranking.training.state import finished
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.labels import LabelledPassage, LabelledSentence
+from answermill.schemas.ranked import RankedList
 
 SHAPE = Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0)
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

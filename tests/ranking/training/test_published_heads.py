@@ -13,30 +13,30 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from answermill.indexing.shards.dense import find_model
+from answermill.ranking.lists import ranked_list, ranked_passages
+from answermill.ranking.reranker import Reranker
+from answermill.ranking.rerankers.cascade.cascade import Cascade
+from answermill.ranking.rerankers.cascade.cascade_model import load_cascade, load_pointwise
+from answermill.ranking.rerankers.cascade.cross_encoder import export
+from answermill.ranking.rerankers.cascade.pair_settings import CascadeSettings, PointwiseSettings
+from answermill.ranking.rerankers.multihead import multihead
+from answermill.ranking.rerankers.multihead.multihead import MultiHead
+from answermill.ranking.rerankers.multihead.student_settings import StudentSettings
+from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
+from answermill.ranking.rerankers.peasi.peasi import PassageReranker
+from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
+from answermill.ranking.rerankers.registry import load_reranker
+from answermill.ranking.training.cross_encoders import PairTask
+from answermill.ranking.training.inputs import Built, TrainingInputs
+from answermill.ranking.training.loop import Recipe
+from answermill.ranking.training.pair_builders import build_cascade, build_multihead, build_pointwise
+from answermill.ranking.training.passages import build
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.ranking.transformer.published import PublishedClassifier
+from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
+from answermill.schemas.ranked import RankedList
 from benchmarks.family_models import write_classifier
-from indexing.shards.dense import find_model
-from ranking.cascade.cascade import Cascade
-from ranking.cascade.cascade_model import load_cascade, load_pointwise
-from ranking.cascade.cross_encoder import export
-from ranking.cascade.pair_settings import CascadeSettings, PointwiseSettings
-from ranking.lists import ranked_list, ranked_passages
-from ranking.multihead import multihead
-from ranking.multihead.multihead import MultiHead
-from ranking.multihead.student_settings import StudentSettings
-from ranking.peasi.passage_settings import PassageSettings
-from ranking.peasi.peasi import PassageReranker
-from ranking.pretrained.pair_scorers import load_scorer
-from ranking.registry import load_reranker
-from ranking.reranker import Reranker
-from ranking.training.cross_encoders import PairTask
-from ranking.training.inputs import Built, TrainingInputs
-from ranking.training.loop import Recipe
-from ranking.training.pair_builders import build_cascade, build_multihead, build_pointwise
-from ranking.training.passages import build
-from ranking.transformer.packing import Tokeniser
-from ranking.transformer.published import PublishedClassifier
-from schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
-from schemas.ranked import RankedList
 
 SENTENCES = ("The comet came in 1910.", "The river is of ice.", "A violin and a lantern were found.", "The harvest.")
 QUESTIONS = ("When did the comet come?", "Which river is of ice?")

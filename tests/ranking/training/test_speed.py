@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ranking.devices import peak_flops
-from ranking.training.loop import Progress
-from ranking.training.steps.speed import Speed, share_of_peak
+from answermill.ranking.training.loop import Progress
+from answermill.ranking.training.update.speed import Speed, share_of_peak
+from answermill.ranking.transformer.devices import peak_flops
 
 
 class TwoDepths:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from ranking.training.state import Evaluated, History, keep, publish, resume, write_folder
+from answermill.ranking.training.state import Evaluated, History, keep, publish, resume, write_folder
 
 
 class Trained:

@@ -12,17 +12,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.context import Reading
-from ranking.hashing import hashing_model
-from ranking.hashing.hashing_model import HashingModel, Variant, sign
-from ranking.training.loop import Dev, Progress, Recipe, train
-from ranking.training.state import History
-from ranking.training.triplets import HashTask, TripletOptions
-from ranking.transformer.encoder import LayeredEncoder
-from ranking.transformer.huggingface import Shape
-from ranking.transformer.packing import Tokeniser
-from schemas.labels import LabelledCandidate
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.context import Reading
+from answermill.ranking.rerankers.hashing import hashing_model
+from answermill.ranking.rerankers.hashing.hashing_model import HashingModel, Variant, sign
+from answermill.ranking.training.loop import Dev, Progress, Recipe, train
+from answermill.ranking.training.state import History
+from answermill.ranking.training.triplets import HashTask, TripletOptions
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.labels import LabelledCandidate
 
 SHAPE = Shape(layers=1, width=16, heads=2, inner=32, vocabulary=30_522, positions=64, dropout=0.0, attention_dropout=0.0)
 TEXTS = {

@@ -15,16 +15,16 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from indexing.shards.dense import find_model
-from pipelines.steps.models import precision_of
-from ranking import devices
-from ranking.devices import TokenBudget, fast
-from ranking.transformer import encoder as module
-from ranking.transformer.attention import attend_filled_up, dropped
-from ranking.transformer.encoder import LayeredEncoder, exact_windows
-from ranking.transformer.huggingface import Shape, translated
-from ranking.transformer.packing import Packed, Tokeniser
-from ranking.transformer.pooling import pool
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.steps.models import precision_of
+from answermill.ranking.transformer import devices
+from answermill.ranking.transformer import encoder as module
+from answermill.ranking.transformer.attention import attend_filled_up, dropped
+from answermill.ranking.transformer.devices import TokenBudget, fast
+from answermill.ranking.transformer.encoder import LayeredEncoder, exact_windows
+from answermill.ranking.transformer.huggingface import Shape, translated
+from answermill.ranking.transformer.packing import Packed, Tokeniser
+from answermill.ranking.transformer.pooling import pool
 
 TEXTS = [
     "Who wrote the opera about a barber in Seville?",

@@ -13,10 +13,10 @@ from hypothesis.extra import numpy as arrays
 from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits
 
-from indexing.shards.dense import DEFAULT, find_model
-from ranking.word_vectors.embeddings import Embeddings, derive, encode_words
-from ranking.word_vectors.vector_files import VectorsUnreadable, read
-from ranking.word_vectors.word_pieces import WordPieces, read_pieces, word_encoder, word_pieces
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.ranking.word_vectors.embeddings import Embeddings, derive, encode_words
+from answermill.ranking.word_vectors.vector_files import VectorsUnreadable, read
+from answermill.ranking.word_vectors.word_pieces import WordPieces, read_pieces, word_encoder, word_pieces
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
 

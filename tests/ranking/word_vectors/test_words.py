@@ -9,8 +9,8 @@ import spacy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranking.word_vectors.embeddings import Embeddings
-from ranking.word_vectors.words import Lexicon, Words
+from answermill.ranking.word_vectors.embeddings import Embeddings
+from answermill.ranking.word_vectors.words import Lexicon, Words
 
 SPACY = spacy.blank("en").tokenizer
 WORDS = Words()

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from indexing.documents import html_text
-from indexing.documents.main_content.hints import Hint, hint_of
-from indexing.passages.text import normalise
+from answermill.indexing.documents import html_text
+from answermill.indexing.documents.main_content.hints import Hint, hint_of
+from answermill.indexing.passages.text import normalise
 
 FIRST = "The Moon has four principal phases, and each of them takes about a week to go by before the next."
 SECOND = "At new moon nobody sees it, because the side that the Sun shines on is then turned away from us."

@@ -1,0 +1,127 @@
+"""What is checked of a model folder when it is loaded: that its files are those that were written, its weights numbers, and
+that it needs no code of its own. transformers loads a folder by `load_pretrained` only.
+
+A checkpoint of ours has `sha256.json` beside its files, written last, with the SHA-256 of each. A folder without it, such as
+one in Hugging Face's format, has nothing to compare; its weights are looked through all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from answermill.files.atomic_files import sha256, write_text
+
+SUMS = "sha256.json"
+MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+"""Patterns of the files that say what a model computes."""
+PYLATE_DENSE = "pylate.models.Dense.Dense"
+"""A module of PyLate's models, in whose place sentence-transformers loads its own."""
+
+
+class ModelDamaged(RuntimeError):
+    """A model's files are not those that were written, or it gives no numbers; the message names the file or the folder."""
+
+    exit_code = 65
+
+
+def write_sums(folder: Path, names: Sequence[str]) -> None:
+    """Write the digests of these files of the folder, which must be complete, beside them."""
+    digests = {name: sha256(folder / name) for name in sorted(names)}
+    write_text(folder / SUMS, json.dumps({"format": 1, "sha256": digests}, indent=1) + "\n")
+
+
+def check_sums(folder: Path) -> None:
+    """Compare a folder's files with the digests beside them, where there are some. Raises ModelDamaged, with the file."""
+    sums = folder / SUMS
+    try:
+        digests = json.loads(sums.read_text(encoding="utf-8"))["sha256"].items()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        raise ModelDamaged(f"{sums} is damaged ({e}); copy the model's folder again, or train it again") from e
+    for name, digest in digests:
+        file = folder / name
+        if not file.is_file():
+            raise ModelDamaged(f"{file} is not there, but {SUMS} names it; copy the model's folder again, or train it again")
+        if sha256(file) != digest:
+            raise ModelDamaged(
+                f"{file} is not the file that was written with this model (its SHA-256 is not the one in {SUMS}); copy the "
+                f"folder again, or train it again; if you changed the file yourself, delete {sums}"
+            )
+
+
+def check_weights(weights: Mapping[str, Any], file: Path) -> None:
+    """Look through all tensors of a file. Raises ModelDamaged, with file and tensor, where one holds NaN or infinity."""
+    for name, tensor in weights.items():
+        if tensor.numel() and tensor.is_floating_point() and not all(bound.isfinite() for bound in tensor.aminmax()):
+            raise ModelDamaged(
+                f"{file}: its weights {name!r} hold NaN or infinity; copy the model's folder again, train it again, or give "
+                "another model"
+            )
+
+
+def code_in(folder: Path) -> str | None:
+    """What of a folder in Hugging Face's format is Python code of its own, which is never run here; None if nothing is needed.
+
+    A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is used.
+    """
+    config, tokenizer = (json_table(folder / name) for name in ("config.json", "tokenizer_config.json"))
+    if "auto_map" in config and not _is_known(config.get("architectures") or [], config.get("model_type")):
+        return (
+            f"its config.json names Python code (auto_map) for {config.get('model_type')!r}, which transformers does not know"
+        )
+    if "auto_map" in tokenizer and not _is_known([tokenizer.get("tokenizer_class") or ""]):
+        return f"its tokenizer_config.json names Python code (auto_map) for {tokenizer.get('tokenizer_class')!r}"
+    for kind in module_types(folder):
+        if not kind.startswith("sentence_transformers.") and kind != PYLATE_DENSE:
+            return f"its modules.json names Python code ({kind!r})"
+    return None
+
+
+def module_types(folder: Path) -> list[str]:
+    """The classes that a folder of sentence-transformers names as its modules; none without modules.json."""
+    modules = _json(folder / "modules.json")
+    return [str(module.get("type", "")) for module in modules] if isinstance(modules, list) else []
+
+
+def _is_known(classes: Sequence[str], model_type: str | None = None) -> bool:
+    """Whether transformers has all these classes and, if one is given, the type of model."""
+    import transformers
+
+    known = model_type is None or model_type in transformers.CONFIG_MAPPING
+    return known and all(name.isidentifier() and hasattr(transformers, name) for name in classes) and bool(classes)
+
+
+def _json(file: Path) -> Any:
+    """A file of JSON; None if it is not there, or is no JSON, from which nothing is loaded."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def json_table(file: Path) -> Mapping[str, Any]:
+    """A file of JSON that holds a table; an empty one if it is not there, or holds something else."""
+    values = _json(file)
+    return values if isinstance(values, Mapping) else {}
+
+
+def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
+    """What transformers' class `kind` loads from a folder: without the network, and without code of the folder.
+
+    Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and what transformers raises.
+    """
+    import transformers
+
+    if reason := code_in(folder):
+        raise ValueError(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    loaded = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
+    model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info
+    if hasattr(model, "named_parameters"):
+        check_weights(dict(model.named_parameters()), folder)
+    return loaded

@@ -1,0 +1,286 @@
+"""Paths of object stores, such as s3://bucket/run, in Amazon S3 and what speaks like it, Google Cloud Storage and Azure; and of
+web servers, which are only read (web.py).
+
+A `Remote` is a `Path`: it is joined, named and listed as one of a disk. What it does not have is a file that can be opened:
+`store.fetch` brings a copy of it to this machine, and `store.put` takes a finished file there.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import posixpath
+import re
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path, PosixPath
+from typing import Any, NamedTuple
+
+from answermill.files.store_errors import errors_of
+
+EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
+"""Schemes of URLs that are read and written → the extra of this package that they need."""
+WEB = ("https", "http")
+"""Schemes of URLs that are only read."""
+WEB_REQUESTS = 4
+"""To a web server, of one process, at the same time."""
+_OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
+"""Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each answer."""
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
+Information = dict[str, Any]
+"""What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""
+_listings: list[tuple[Path, dict[Path, Information]]] = []
+"""Of the `listed` blocks that the process is in, for all of its threads."""
+
+
+class NotHere(TypeError):
+    """A path that is none of this machine's, where one is needed."""
+
+    exit_code = 78
+
+
+class ExtraMissing(RuntimeError):
+    """The library that reads a store is not installed; the message says what to type."""
+
+    exit_code = 69
+
+
+def scheme_of(written: str | Path) -> str:
+    """The scheme of a URL, 's3'; '' of a path."""
+    url = _URL.match(str(written))
+    return url[1].lower() if url else ""
+
+
+def as_path(written: str | Path) -> Path:
+    """The path, or `Remote`, that is written; `~` is replaced. Raises NotHere for a URL of a scheme that is not read,
+    ExtraMissing for one that needs something installed."""
+    scheme = scheme_of(written)
+    if not scheme:
+        return Path(written).expanduser()
+    if scheme not in (*EXTRAS, *WEB):
+        known = ", ".join(f"{each}://" for each in (*EXTRAS, *WEB))
+        raise NotHere(f"{_with_slashes(str(written))}: of URLs only {known} are read; mount or copy it, and give that path")
+    remote = Remote(str(written))
+    _filesystem(scheme, remote.bucket, os.getpid())
+    return remote
+
+
+class Status(NamedTuple):
+    """What `Remote.stat` tells of an object, by the names of `os.stat_result`."""
+
+    st_size: int
+    st_mtime_ns: int
+    """No time but a number that is another for another content."""
+
+
+class Remote(PosixPath):
+    """A file or folder of an object store.
+
+    It has the methods of Path that are used here; folders need not be created, and are there while a file is in them. All else
+    that asks for the name of a file of this machine, such as `open`, raises NotHere. Errors of the store are OSErrors. A path
+    that comes from a listing knows what the store said of it then.
+    """
+
+    said: Information | None = None
+
+    def __str__(self) -> str:
+        return _with_slashes(super().__str__())
+
+    def __fspath__(self) -> str:
+        raise NotHere(f"{self}: a path on a mounted file system is needed here, no URL; copy it, and give that path")
+
+    @property
+    def bucket(self) -> str:
+        return self.parts[1] if len(self.parts) > 1 else ""
+
+    @property
+    def scheme(self) -> str:
+        return self.parts[0].removesuffix(":").lower()
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is a web server's, of which files are only read."""
+        return self.scheme in WEB
+
+    @property
+    def filesystem(self) -> Any:
+        """fsspec's file system, which holds the connections."""
+        return _filesystem(self.scheme, self.bucket, os.getpid())
+
+    @property
+    def key(self) -> str:
+        """Its name in `filesystem`."""
+        return str(self.filesystem._strip_protocol(str(self)))
+
+    def is_absolute(self) -> bool:
+        return True
+
+    def absolute(self) -> Remote:
+        return self
+
+    def resolve(self, strict: bool = False) -> Remote:
+        """Without '..'."""
+        return self if ".." not in self.parts else self.with_parts(posixpath.normpath("/".join(self.parts[1:])))
+
+    def with_parts(self, parts: str) -> Remote:
+        """Another path of the same store: bucket and names, with slashes."""
+        return type(self)(f"{self.parts[0]}/{parts}")
+
+    def exists(self, **_: Any) -> bool:
+        return self.information() is not None
+
+    def is_file(self, **_: Any) -> bool:
+        return (self.information() or {}).get("type") == "file"
+
+    def is_dir(self, **_: Any) -> bool:
+        return (self.information() or {}).get("type") == "directory"
+
+    def is_symlink(self) -> bool:
+        return False
+
+    def stat(self, **_: Any) -> Status:  # type: ignore[override]  # of the many fields of a disk's files it has two
+        information = self.information()
+        if information is None:
+            raise FileNotFoundError(f"{self}: no such file")
+        return Status(information["size"], int(self.version(), 16))
+
+    def information(self) -> Information | None:
+        """What the store says of the object, or of the folder; None if there is neither."""
+        for folder, entries in _listings:
+            if folder == self or folder in self.parents:
+                return entries.get(self)
+        if self.said is not None:
+            return self.said
+        with errors_of(self):
+            try:
+                return dict(self.filesystem.info(self.key))
+            except FileNotFoundError:
+                return None
+
+    def known(self) -> Remote:
+        """The same path, which knows what the store says of it now. Raises FileNotFoundError if it is no file."""
+        path, said = type(self)(str(self)), self.information()
+        if said is None or said.get("type") != "file":
+            raise FileNotFoundError(f"{self}: no such file")
+        path.said = said
+        return path
+
+    def version(self) -> str:
+        """15 hex digits that are others for another content."""
+        information = self.information() or {}
+        tag = information.get("ETag") or information.get("etag") or information.get("md5Hash") or information.get("created")
+        return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
+
+    def iterdir(self) -> Generator[Remote]:
+        """Raises FileNotFoundError if there is no such folder."""
+        with errors_of(self):
+            names = self.filesystem.ls(self.key, detail=False)
+        yield from (self / posixpath.basename(name.rstrip("/")) for name in names)
+
+    def glob(self, pattern: str, **_: Any) -> Generator[Remote]:
+        with errors_of(self):
+            names = self.filesystem.glob(f"{glob.escape(self.key)}/{pattern}", detail=True)
+        yield from (self._below(name, said) for name, said in sorted(names.items()))
+
+    def rglob(self, pattern: str, **_: Any) -> Generator[Remote]:
+        """The files below, without folders; `pattern` is of their names alone."""
+        yield from (path for path in self.files() if path.match(pattern))
+
+    def files(self) -> list[Remote]:
+        """Every file below, by one listing."""
+        with errors_of(self):
+            names = self.filesystem.find(self.key, detail=True)
+        return [self._below(name, said) for name, said in sorted(names.items())]
+
+    def _below(self, name: str, said: Information) -> Remote:
+        path = self / name[len(self.key) + 1 :]
+        path.said = said
+        return path
+
+    def read_bytes(self) -> bytes:
+        with errors_of(self):
+            content: bytes = self.filesystem.cat_file(self.key)
+        return content
+
+    def read_text(self, encoding: str | None = None, errors: str | None = None, **_: Any) -> str:
+        return self.read_bytes().decode(encoding or "utf-8", errors or "strict")
+
+    def mkdir(self, *_: Any, **__: Any) -> None:
+        """Nothing: a folder is there when a file in it is."""
+
+    def rmdir(self) -> None:
+        """Nothing: a folder is gone when no file is in it."""
+
+    def check_bucket(self) -> None:
+        """Raises an OSError if the store cannot be reached, refuses the credentials, or has no such bucket; NotHere if it is
+        only read."""
+        if self.is_web:
+            raise NotHere(f"{self}: {self.scheme}:// is only read; give a folder, or a URL of {', '.join(EXTRAS)}")
+        if not self.exists():
+            with errors_of(self):
+                if not self.filesystem.exists(self.bucket):
+                    raise FileNotFoundError("it is not among those that these credentials may see")
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        self.said = None
+        with errors_of(self):
+            try:
+                self.filesystem.rm_file(self.key)
+            except FileNotFoundError:
+                if not missing_ok:
+                    raise
+
+
+def name_from(path: Path, folder: Path) -> str:
+    """The path as it is written in a file of the folder; a URL if it is elsewhere."""
+    if not isinstance(path, Remote) and not isinstance(folder, Remote):
+        return os.path.relpath(path, folder)
+    if path.parts[:2] != folder.parts[:2]:
+        return str(path)
+    return posixpath.relpath("/".join(path.parts[1:]), "/".join(folder.parts[1:]))
+
+
+@contextmanager
+def listed(folder: Path) -> Iterator[None]:
+    """In the block, what is asked of files and folders below `folder` is answered from one listing of it: are they there, and
+    how big. On a disk nothing is listed."""
+    if not isinstance(folder, Remote):
+        yield
+        return
+    entries: dict[Path, Information] = {path: path.said or {} for path in folder.files()}
+    for path in list(entries):
+        for parent in path.parents:
+            if parent in entries:
+                break
+            entries[parent] = {"type": "directory", "size": 0}
+    _listings.append((folder, entries))
+    try:
+        yield
+    finally:
+        _listings.pop()
+
+
+def _with_slashes(text: str) -> str:
+    url = _URL.match(text)
+    return f"{url[1]}://{text[url.end() :]}" if url else text
+
+
+@cache
+def _filesystem(scheme: str, bucket: str, process: int) -> Any:
+    """One for all threads of a process."""
+    from fsspec.core import url_to_fs
+
+    if scheme in WEB:
+        from answermill.files.web import WebFiles
+
+        return WebFiles(scheme, bucket)
+    try:
+        filesystem = url_to_fs(f"{scheme}://{bucket}", use_listings_cache=False, **_OPTIONS.get(scheme, {}))[0]
+    except ImportError as e:
+        extra = EXTRAS.get(scheme, "")
+        raise ExtraMissing(f"{scheme}://{bucket}: {scheme}:// needs `pip install 'answermill[{extra}]'` ({e})") from None
+    if scheme == "s3":
+        filesystem.retries = 2  # on top of the client's own, for a body that breaks off
+    return filesystem

@@ -1,0 +1,160 @@
+"""Files of web servers, which are only read: whole, or some bytes of them, politely and with patience.
+
+Every request says who asks (User-Agent), and a process has few open to a server at a time. One that is answered by 429, 500,
+502, 503 or 504, or not at all, is sent again after growing pauses, or when Retry-After says; a body that breaks off is asked
+for from where it broke off. What asking again would not change is raised at once.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.request import getproxies, proxy_bypass
+
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+from urllib3 import BaseHTTPResponse, PoolManager, ProxyManager, Retry, Timeout
+from urllib3.exceptions import HTTPError
+
+from answermill.files.remote import WEB_REQUESTS
+from answermill.files.store_errors import Refused
+
+TRIES = 7
+"""Requests for the same thing, in all; a body that breaks off after at least PROGRESS bytes begins the count anew."""
+PROGRESS = 1 << 20
+PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 1.0, 60.0, 600
+TIMEOUT_S = 60.0
+"""Without a byte."""
+BLOCK = 1 << 18
+
+
+class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+    """One server's files, as fsspec's file systems give them; their names are URLs. Folders cannot be listed.
+
+    Raises FileNotFoundError (404, 410), PermissionError (401, 403), Refused, and OSError for what may pass.
+    """
+
+    protocol = ("https", "http")
+    cachable = False
+
+    def __init__(self, scheme: str, host: str) -> None:
+        super().__init__()
+        self._retry = Retry(
+            total=TRIES - 1,
+            status_forcelist=(429, 500, 502, 503, 504),
+            raise_on_status=False,
+            backoff_factor=PAUSE_S,
+            backoff_jitter=PAUSE_S,
+            backoff_max=LONGEST_PAUSE_S,
+            retry_after_max=LONGEST_RETRY_AFTER_S,
+        )
+        settings: dict[str, Any] = {
+            "maxsize": WEB_REQUESTS,
+            "block": True,
+            "timeout": Timeout(connect=TIMEOUT_S, read=TIMEOUT_S),
+            "headers": {"User-Agent": user_agent(), "Accept-Encoding": "identity"},
+        }
+        proxy = getproxies().get(scheme) if not proxy_bypass(host) else None
+        self._pool = ProxyManager(proxy, **settings) if proxy else PoolManager(**settings)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        """The URL itself is the name."""
+        return path
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        with self._asked("HEAD", path) as response:
+            response.drain_conn()  # of nothing: the connection can be used again
+            size = response.headers.get("Content-Length", "")
+            if not size.isdecimal():
+                raise Refused("the server does not say how large the file is")
+            return {"name": path, "type": "file", "size": int(size), "ETag": _tag(response)}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        raise Refused("a web server lists no folder; name each file, or give a list of paths")
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        """The bytes from `start` up to, and without, `end`; fewer where the file ends before."""
+        body = io.BytesIO()
+        self._read(path, body, start or 0, end)
+        return body.getvalue()
+
+    def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
+        with Path(lpath).open("wb") as file:
+            self._read(rpath, file)
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> _WebFile:
+        return _WebFile(self, path, mode, **options)
+
+    def _read(self, path: str, out: BinaryIO, start: int = 0, end: int | None = None) -> None:
+        """Write the bytes from `start` up to `end` into an empty file."""
+        retry, tag = self._retry, None
+        while True:
+            before = out.tell()
+            first = start + before
+            ranged = {"Range": f"bytes={first}-{'' if end is None else end - 1}"} if first or end is not None else {}
+            with self._asked("GET", path, ranged) as response:
+                if tag not in (None, _tag(response)):
+                    raise OSError("the file was changed while it was read")
+                tag = _tag(response)
+                if ranged and response.status != 206:
+                    if end is not None or start:
+                        raise Refused(f"the server ignores Range and answers {response.status} with the whole file")
+                    before = out.seek(0)
+                    out.truncate()
+                try:
+                    for block in response.stream(BLOCK, decode_content=False):
+                        out.write(block)
+                    return
+                except HTTPError as e:
+                    retry = self._retry if out.tell() >= before + PROGRESS else retry
+                    retry = retry.increment("GET", path, error=e)
+            retry.sleep()
+
+    @contextmanager
+    def _asked(self, method: str, path: str, headers: Mapping[str, str] | None = None) -> Iterator[BaseHTTPResponse]:
+        """The answer, whose body is not read yet; what the block leaves of it is never read."""
+        headers = {**self._pool.headers, **(headers or {})}
+        response = self._pool.request(method, path, headers=headers, retries=self._retry, preload_content=False)
+        try:
+            _check(response)
+            yield response
+        finally:
+            response.close()
+            response.release_conn()  # or the pool would wait for it
+
+
+class _WebFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A file of which parts are read."""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        content: bytes = self.fs.cat_file(self.path, start, end)
+        return content
+
+
+def user_agent() -> str:
+    """'AnswerMill/0.1.0'."""
+    try:
+        return f"AnswerMill/{version('answermill')}"
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "AnswerMill/uninstalled"
+
+
+def _check(response: BaseHTTPResponse) -> None:
+    """Raises what a status other than success stands for."""
+    if response.status < 300:
+        return
+    said = f"HTTP {response.status} {response.reason or ''}".strip()
+    if response.status in (404, 410):
+        raise FileNotFoundError(said)
+    if response.status in (401, 403):
+        raise PermissionError(said)
+    raise (Refused if 400 <= response.status < 500 and response.status not in (408, 425, 429) else OSError)(said)
+
+
+def _tag(response: BaseHTTPResponse) -> str:
+    """What is another for another content."""
+    return response.headers.get("ETag") or response.headers.get("Last-Modified") or ""

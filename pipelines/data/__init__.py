@@ -1,0 +1,1 @@
+"""Tables that come from elsewhere or go elsewhere: formats, inputs, annotation tools, published sets, the sample, recipes."""

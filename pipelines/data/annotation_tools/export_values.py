@@ -1,0 +1,82 @@
+"""Values of export records: checked fields, choices, times, and the row of a table that two tools write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from answermill.pipelines.data.annotation_tools.tool import QUESTION, ExportedLabel, ExportRow, Malformed
+
+_LABELS = {"correct": 1, "1": 1, "yes": 1, "true": 1, "wrong": 0, "0": 0, "no": 0, "false": 0}
+_UNDECIDED = "cannot tell"
+
+
+def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
+    """(label, '', '') of a single choice that is a label, else (None, reason, detail)."""
+    if len(choices) != 1:
+        return None, "not_a_label", f"{len(choices)} choices, not one: {_without_surrogates(str(list(choices)))[:120]}"
+    choice = text_of(choices[0]).strip().casefold()
+    if choice in _LABELS:
+        return _LABELS[choice], "", ""
+    if choice.replace("_", " ") == _UNDECIDED:
+        return None, "skipped", _UNDECIDED
+    return None, "not_a_label", f"{_without_surrogates(str(choices[0]))[:80]!r}; known: correct, wrong, {_UNDECIDED}"
+
+
+def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
+    """The label of a row of CSV or of Label Studio's JSON_MIN: `task_id`, `text_hash`, `label` or `answer`, `annotator`.
+
+    An empty label is no annotation, unless the row has an annotation's id.
+    """
+    answer = row.get("label") if "label" in row else row.get(QUESTION)
+    if isinstance(answer, dict):
+        answer = answer.get("choices")
+    choices = answer if isinstance(answer, list) else [answer] if text_of(answer).strip() else []
+    if not choices and not row.get("annotation_id"):
+        return []
+    changed_at = time_of(row.get("updated_at")) or time_of(row.get("created_at"))
+    annotator = row.get("annotator")
+    if isinstance(annotator, dict):
+        annotator = annotator.get("email") or annotator.get("id")
+    task_id, text_hash = text_of(row.get("task_id")).strip(), text_of(row.get("text_hash")).strip()
+    name = text_of(annotator).strip()
+    return [ExportedLabel(record, task_id, text_hash, name, *label_of(choices), changed_at)]
+
+
+def object_at(row: ExportRow, name: str) -> ExportRow:
+    """The object `row[name]`; empty if it is missing or null. Raises Malformed if it is something else."""
+    value = row.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise Malformed(f"{name!r} is {str(value)[:60]!r}, not an object")
+    return value or {}
+
+
+def list_at(row: ExportRow, name: str) -> list[Any]:
+    """The list `row[name]`; empty if it is missing or null. Raises Malformed if it is something else."""
+    value = row.get(name)
+    if value is not None and not isinstance(value, list):
+        raise Malformed(f"{name!r} is {str(value)[:60]!r}, not a list")
+    return value or []
+
+
+def text_of(value: Any) -> str:
+    """Strings, whole numbers and truth values as strings; '' of anything else."""
+    return _without_surrogates(str(value)) if isinstance(value, (str, int)) else ""
+
+
+def time_of(value: Any) -> float | None:
+    """Seconds since 1970, of a number or of ISO 8601; None of anything else."""
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return float(value)
+    try:
+        moment = datetime.fromisoformat(text_of(value).strip())
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _without_surrogates(text: str) -> str:
+    """JSON can hold lone surrogates, which UTF-8 cannot."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,107 @@
+"""Label Studio: tasks in its JSON, the labelling configuration of the project that reads them, and its exports.
+
+An import adds tasks and never looks for those that are there. `data` says nothing of the run, so the same task is the same
+`data` in every export: a second import of it goes by Data Manager → Actions → Remove Duplicated Tasks, which keeps annotations,
+or is not made at all with `annotate.since`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from answermill.pipelines.data.annotation_tools.export_values import (
+    label_of,
+    list_at,
+    object_at,
+    read_table_row,
+    text_of,
+    time_of,
+)
+from answermill.pipelines.data.annotation_tools.tool import (
+    LABELS,
+    QUESTION,
+    WORDING,
+    ExportedLabel,
+    ExportForm,
+    ExportRow,
+    FileKind,
+    Malformed,
+    Model,
+    PackFormat,
+    Tool,
+    marked_html,
+)
+from answermill.schemas.annotation import Task
+
+CONFIGURATION = f"""\
+<View>
+  <Header size="3" value="$question"/>
+  <Text name="sentence" value="$sentence" valueType="text"/>
+  <Choices name="{QUESTION}" toName="sentence" choice="single" required="true" showInline="true">
+{"".join(f'    <Choice value="{label}" hotkey="{key}"/>{chr(10)}' for key, label in enumerate(LABELS, 1))}\
+  </Choices>
+  <Header size="5" value="{WORDING}"/>
+  <HyperText name="context" value="$context" valueType="text" inline="true"/>
+</View>
+"""
+
+
+def item(task: Task, model: Model | None) -> str:
+    names = ("task_id", "text_hash", "question_id", "question", "sentence_id", "sentence", "passage", "title", "url")
+    content: dict[str, Any] = {"data": {name: getattr(task, name) for name in names} | {"context": marked_html(task)}}
+    if model is not None:
+        result = {"from_name": QUESTION, "to_name": "sentence", "type": "choices", "value": {"choices": [LABELS[0]]}}
+        content["predictions"] = [{"model_version": model.name, "score": model.score(task), "result": [result]}]
+    return json.dumps(content, ensure_ascii=False)
+
+
+def other_files(guidelines: str, annotators: int) -> Mapping[str, str]:
+    return {"config.xml": CONFIGURATION}
+
+
+def is_json(row: ExportRow, kind: FileKind) -> bool:
+    return kind != "csv" and isinstance(row.get("data"), dict)
+
+
+def is_json_min(row: ExportRow, kind: FileKind) -> bool:
+    return kind != "csv" and "annotation_id" in row and "task_id" in row
+
+
+def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
+    data = object_at(row, "data")
+    task_id, text_hash = text_of(data.get("task_id")), text_of(data.get("text_hash"))
+    labels = []
+    for annotation in list_at(row, "annotations"):
+        if not isinstance(annotation, dict):
+            raise Malformed(f"an annotation that is no object: {str(annotation)[:60]!r}")
+        annotator = annotation.get("completed_by")
+        if isinstance(annotator, dict):
+            annotator = annotator.get("email") or annotator.get("username") or annotator.get("id")
+        label, reason, detail = label_of(_choices(annotation))
+        if annotation.get("was_cancelled"):
+            label, reason, detail = None, "cancelled", "skipped in Label Studio"
+        changed_at = time_of(annotation.get("updated_at")) or time_of(annotation.get("created_at"))
+        name = text_of(annotator)
+        labels.append(ExportedLabel(record, task_id, text_hash, name, label, reason, detail, changed_at))
+    return labels
+
+
+def _choices(annotation: ExportRow) -> list[Any]:
+    """The choices in the control named `answer`."""
+    choices: list[Any] = []
+    for result in list_at(annotation, "result"):
+        if isinstance(result, dict) and result.get("from_name") == QUESTION:
+            choices += list_at(object_at(result, "value"), "choices")
+    return choices
+
+
+TOOL = Tool(
+    name="label-studio",
+    pack=PackFormat("tasks", ".json", "[\n", ",\n", "\n]\n", item, other_files),
+    exports=(
+        ExportForm("label-studio", is_json, read_json),
+        ExportForm("label-studio-min", is_json_min, read_table_row),
+    ),
+)

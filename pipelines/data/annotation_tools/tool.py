@@ -1,0 +1,111 @@
+"""What an annotation tool is to the pipeline: the files of tasks that it imports, and the exports that it writes."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from answermill.schemas.annotation import Task
+
+QUESTION = "answer"
+"""Name of the question to people, in tools that name it."""
+LABELS = ("correct", "wrong", "cannot tell")
+WORDING = "Does the sentence answer the question: correct, sufficient and direct?"
+
+FileKind = Literal["list", "lines", "csv"]
+"""A JSON list, JSON lines, or CSV."""
+ExportRow: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The plan that scored the sentences."""
+
+    name: str
+    unbounded: bool
+    """Whether some of its scores are below 0 or above 1, which tools do not take for a score."""
+
+    def score(self, task: Task) -> float:
+        """A score from 0 to 1: the task's own, or 1 / (1 + e^-score) of all tasks if some scores are outside; same order."""
+        if not self.unbounded:
+            return task.score
+        small = math.exp(-abs(task.score))
+        return round((1 if task.score >= 0 else small) / (1 + small), 6)
+
+
+@dataclass(frozen=True, slots=True)
+class PackFormat:
+    """A tool's files of tasks: `before`, then the items with `between` between them, then `after`."""
+
+    stem: str
+    suffix: str
+    before: str
+    between: str
+    after: str
+    item: Callable[[Task, Model | None], str]
+    """(task, the model whose score is shown, or None to show no score) → the task as the tool reads it."""
+    other_files: Callable[[str, int], Mapping[str, str]] = lambda guidelines, annotators: {}
+    """(guidelines, annotators of each task) → further files of the pack: path → text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedLabel:
+    """A person's judgement of a task, as a tool exports it: a label, or the reason why it is none."""
+
+    record: int
+    """The record's number in a JSON list, or its line; from 1."""
+    task_id: str
+    text_hash: str
+    """'' if the export does not carry it."""
+    annotator: str
+    """'' if the export names none: `Export.read` fills in the file's name."""
+    label: int | None
+    reason: str
+    """'' with a label, else cancelled, skipped or not_a_label."""
+    detail: str
+    changed_at: float | None
+    """Seconds since 1970 of the last change; None if the tool does not say."""
+    submitted: bool = True
+    """Whether the export says that it was submitted, in a tool that exports drafts as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportForm:
+    """One of the forms in which a tool exports what people said."""
+
+    name: str
+    recognise: Callable[[ExportRow, FileKind], bool]
+    """Whether the first record of a file of this kind is of this form."""
+    read: Callable[[int, ExportRow], Sequence[ExportedLabel]]
+    """(number, record) → its labels. Raises Malformed."""
+
+
+class Malformed(ValueError):
+    """A record that its tool cannot have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An annotation tool; `answermill.pipelines.data.annotation_tools.TOOLS` has one line for each."""
+
+    name: str
+    pack: PackFormat
+    exports: tuple[ExportForm, ...]
+
+
+def marked(task: Task) -> str:
+    """The passage as plain text, with the sentence between ⟦ and ⟧."""
+    return f"{task.passage[: task.start]}⟦{task.passage[task.start : task.end]}⟧{task.passage[task.end :]}"
+
+
+def marked_html(task: Task) -> str:
+    """Title, address and passage as HTML, the sentence marked; all of the page's own text is escaped."""
+    parts = (task.passage[: task.start], task.passage[task.start : task.end], task.passage[task.end :])
+    before, sentence, after = (html.escape(part).replace("\n", "<br>") for part in parts)
+    address = html.escape(task.url)
+    if task.url.startswith(("http://", "https://")):
+        address = f'<a href="{address}" target="_blank" rel="noopener noreferrer">{address}</a>'
+    return f"<p><b>{html.escape(task.title)}</b> {address}</p><p>{before}<mark>{sentence}</mark>{after}</p>"

@@ -1,0 +1,89 @@
+"""Candidates: labelled data sets in; a run out whose questions and candidates are theirs, ready for `answermill rerank`.
+
+Each candidate is a sentence of a retrieved passage: those of one document that stand together are a passage; one whose
+neighbours the set says is a passage by itself, since every sentence of a retrieved passage is a candidate. So a plan of
+rerankers runs over a data set as over a crawl, with the same workers and resumption, and scored/ has the data set's own ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from pathlib import Path
+
+from answermill.files.atomic_files import sha256
+from answermill.pipelines.data.formats import read_dataset, row_count
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
+from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch.progress import reading
+from answermill.ranking.lists import ranked_list
+from answermill.schemas.corpus import Document, Question
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import Hit, RankedList
+from answermill.schemas.record import Record
+
+OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "questions": Question, "retrieved": Hit}
+"""documents/ stays empty: a data set has no pages."""
+QUESTIONS = 256  # of a part
+
+
+def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) -> str:
+    """Write documents/, questions/ and retrieved/ of the run, unless they are there byte for byte; returns a line for people.
+
+    Raises JobError: 65 if two of the files have the same question id, 73 if `out` holds another job's output or
+    another process is writing there; else as `read_dataset` does.
+    """
+    for file in files:
+        if not file.is_file():
+            raise JobError(f"{file}: no such file", INPUT_MISSING)
+    inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
+    step = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
+    with claimed(out):
+        if step.is_complete(checksums=True):
+            return f"candidates {out} (complete)"
+        step.begin()
+        outcome, questions, candidates = Outcome(), 0, 0
+        with reading("candidates", _rows(files, form), row_count(files)) as rows:
+            lists = _lists(rows)
+            for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
+                question_part, hit_part = (
+                    PartWriter(out / "questions", Question, unit),
+                    PartWriter(out / "retrieved", Hit, unit),
+                )
+                with question_part, hit_part:
+                    question_part.write([ranked.question for ranked in block])
+                    for ranked in block:
+                        hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
+                outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}))
+                questions += len(block)
+                candidates += sum(len(ranked.candidates) for ranked in block)
+        step.finish(outcome, {"questions": questions, "candidates": candidates})
+    names = ", ".join(file.name for file in files)
+    return (
+        f"candidates {names}: {counted(questions, 'question')}, {counted(candidates, 'candidate')}; "
+        f"now `answermill rerank JOB.toml --out {out}`"
+    )
+
+
+def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, LabelledCandidate]]:
+    for file in files:
+        yield from ((file, row) for row in read_dataset(file, form))
+
+
+def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedList]:
+    file_of: dict[str, Path] = {}
+    for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
+        of_question = [row for _, row in group]
+        _check_new(of_question, file_of.setdefault(question_id, file), file)
+        yield ranked_list(of_question, neighbours=False)
+
+
+def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:
+    if first is not here:
+        raise JobError(
+            f"{here}: question id {rows[0].question_id!r} is in {first} already; write a run for each of the files", BAD_DATA
+        )

@@ -1,0 +1,92 @@
+"""Data sets of answer sentence selection, as streams of `LabelledCandidate`: what the five papers train and measure on.
+
+A file goes in; out come its questions' candidates, in their original order, with their labels. Nothing is lower-cased,
+tokenised, sampled or left out: to drop questions without an answer is the protocol of the caller. If a format itself must
+leave something out, or decide, its reader counts it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from pyarrow import ArrowException
+from pyarrow.parquet import read_metadata
+
+from answermill.pipelines.data.formats import insuranceqa, natural_questions, parquet, squad, tabular, trecqa, yahooqa
+from answermill.pipelines.data.formats.format import Format, Head
+from answermill.pipelines.data.formats.rows_in_order import in_order
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
+from answermill.schemas.labels import LabelledCandidate
+
+FORMATS: dict[str, Format[Any]] = {
+    each.name: each
+    for each in (  # a file has the first of these formats that recognises it
+        tabular.WIKIQA,
+        trecqa.FORMAT,
+        squad.FORMAT,
+        yahooqa.FORMAT,
+        natural_questions.NQ_LA,
+        natural_questions.NQ_ASNQ,
+        insuranceqa.FORMAT,
+        tabular.ASNQ,
+        tabular.TSV,
+        parquet.FORMAT,
+    )
+}
+
+
+def read_dataset(
+    path: Path, form: str | None = None, *, counted: Counter[str] | None = None, **options: Any
+) -> Iterator[LabelledCandidate]:
+    """The candidates of a file, one at a time. `form` is the name of its format; None to recognise it.
+
+    A question's candidates are consecutive, their positions 0..n-1 in original order; question ids are unique. `options` are
+    those of the format. What it leaves out or decides is in `counted` when the stream has ended.
+
+    Raises JobError at once: 66 if the file is missing, 2 if the format or an option is unknown, 65 if the file is not
+    recognised; and while it reads: 65, with the line, if a row is wrong. No row is skipped for being wrong.
+    """
+    if not path.is_file():
+        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    name = form or recognise(path)
+    known = "; ".join(f"{each.name} ({each.about})" for each in FORMATS.values())
+    if name is None:
+        raise JobError(f"{path}: not recognised as a data set; name its form, one of: {known}", BAD_DATA)
+    if name not in FORMATS:
+        raise JobError(f"{path}: unknown form {name!r}; known: {known}", USAGE)
+    reader = FORMATS[name]
+    return in_order(path, reader.read(path, Counter() if counted is None else counted, reader.parse_options(options)))
+
+
+def row_count(files: Iterable[Path]) -> int | None:
+    """How many rows the files have, for progress; None if one of them says so only when it is read."""
+    try:
+        return sum(int(read_metadata(file).num_rows) for file in files)
+    except (ArrowException, OSError):
+        return None
+
+
+def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCandidate]]:
+    """The candidates of a data set, as one list for each question."""
+    for _, group in groupby(rows, key=lambda row: row.question_id):
+        yield list(group)
+
+
+def recognise(path: Path) -> str | None:
+    """The name of a file's format, by its name and its first MiB, or its first line of JSON.
+
+    None if it is no data set that we know, or could be two. Natural Questions are taken for 'nq-la', never for 'nq-asnq'.
+    """
+    head = Head.of(path)
+    return next((each.name for each in FORMATS.values() if each.recognise(head)), None)
+
+
+def describe_formats() -> Iterator[str]:
+    """Lines for people: each format, and below it its options."""
+    for each in FORMATS.values():
+        yield f"{each.name:<12} {each.about}"
+        yield from (f"{'':<14} {option}" for option in each.describe_options())

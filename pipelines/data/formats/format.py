@@ -1,0 +1,117 @@
+"""What the package knows of a data-set format: its name, its reader, how it is recognised, and its options."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from answermill.pipelines.data.formats.rows_in_order import Row
+from answermill.pipelines.data.inputs.text_lines import open_bytes
+from answermill.pipelines.errors import USAGE, JobError
+
+_HEAD_BYTES = 1 << 20  # less could be all one class of ASNQ
+_LINE_BYTES = 1 << 25  # a line of Natural Questions is a whole page
+
+
+class Options(BaseModel):
+    """The options of a format. A format that has some declares a subclass, with a described field for each."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file, for formats to recognise their own."""
+
+    path: Path
+    text: str
+    """The first MiB without its byte order mark; '' if the file is Parquet, or no UTF-8 text."""
+    lines: tuple[str, ...]
+    r"""The whole lines of `text` that are not blank, without \n or \r\n."""
+
+    @classmethod
+    def of(cls, path: Path) -> Head:
+        """Reads no more than the first MiB. A file that is Parquet, missing or damaged has the head of an empty one."""
+        if path.name.endswith(".parquet"):
+            return cls(path, "", ())
+        try:
+            with open_bytes(path) as file:
+                first = file.read(_HEAD_BYTES)
+            cut = len(first) == _HEAD_BYTES
+            text = first.decode("utf-8", errors="ignore" if cut else "strict").removeprefix("\ufeff")
+        except (JobError, OSError, EOFError, zlib.error, UnicodeDecodeError):
+            return cls(path, "", ())
+        lines = text.split("\n")[: -1 if cut else None]
+        return cls(path, text, tuple(line.removesuffix("\r") for line in lines if line.strip()))
+
+    @property
+    def first_character(self) -> str:
+        """The first character that is not blank; '' if there is none."""
+        return self.text.lstrip()[:1]
+
+    @cached_property
+    def first_object(self) -> Mapping[str, Any]:
+        """The JSON object on the first line, which may be longer than the head; empty if there is none."""
+        if self.first_character != "{":
+            return {}
+        with open_bytes(self.path) as file:
+            try:
+                value = json.loads(file.readline(_LINE_BYTES))
+            except (ValueError, OSError, EOFError, zlib.error):
+                return {}
+        return value if isinstance(value, dict) else {}
+
+
+def _never(head: Head) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Format(Generic[OptionsT]):
+    """A data-set format; `answermill.pipelines.data.formats.FORMATS` has one line for each."""
+
+    name: str
+    about: str
+    """What the files hold, in a line."""
+    read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]]
+    """(file, counter of what is left out or decided, options) → the candidates, a question's one after the other."""
+    options: type[OptionsT]
+    recognise: Callable[[Head], bool] = _never
+    """Whether a file that begins so has this format; a format without it must be asked for by name."""
+
+    def parse_options(self, values: Mapping[str, Any]) -> OptionsT:
+        """The options with these values, which may be text. Raises JobError (2) if one is unknown or wrong."""
+        try:
+            return self.options(**{name.replace("-", "_"): value for name, value in values.items()})
+        except ValidationError as e:
+            error = e.errors()[0]
+            name = str(error["loc"][0])
+            known = "; ".join(self.describe_options()) or "none"
+            if name not in self.options.model_fields:
+                raise JobError(f"{_flag(name)}: {self.name} has no such option; its options: {known}", USAGE) from e
+            problem = f"{_flag(name)} {error['input']}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+            raise JobError(f"{problem}; options of {self.name}: {known}", USAGE) from e
+
+    def describe_options(self) -> list[str]:
+        """A line for each option: its name, what it means and its default."""
+        fields = self.options.model_fields.items()
+        return [f"{_flag(name)}: {field.description} (default: {_shown(field.default)})" for name, field in fields]
+
+
+def _flag(option: str) -> str:
+    return f"--{option.replace('_', '-')}"
+
+
+def _shown(default: object) -> str:
+    return "none" if default is None else str(default)

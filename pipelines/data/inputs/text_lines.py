@@ -1,0 +1,83 @@
+r"""Text files that people write, the one way in which all commands read them: UTF-8 with or without a byte order mark, plain or
+gzip, in lines that end in \n or \r\n. What cannot be read is refused with the file and the line, never skipped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any, cast
+
+from answermill.files.store import fetch
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+
+
+def bad(path: Path, where: int | str, what: str) -> JobError:
+    """An error (65) about a place in a file: its line, from 1, or where in a JSON file it is."""
+    return JobError(f"{path}:{where}: {what}", BAD_DATA)
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked if it is gzip, whatever its name. Raises JobError (66) if it is missing."""
+    if not path.is_file():
+        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    path = fetch(path)
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    return cast(IO[bytes], gzip.open(path)) if packed else path.open("rb")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""(line from 1, text without its \n or \r\n). Only \n ends a line: sentences hold lone \r and Unicode's separators.
+
+    Raises JobError: 66 if the file is missing; 65, with the line, if it is not UTF-8 or its gzip is damaged.
+    """
+    number = 0
+    with open_bytes(path) as file:
+        try:
+            for number, raw in enumerate(file, 1):
+                text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+                yield number, text.removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as e:
+            raise bad(path, number, f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8") from e
+        except (gzip.BadGzipFile, EOFError, zlib.error) as e:
+            raise bad(path, number + 1, f"broken gzip: {e}") from e
+
+
+def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
+    """The value of a JSON text that begins at `first_line` of the file.
+
+    Raises JobError (65) if it is not JSON, is nested too deeply, or holds half a surrogate pair, which no UTF-8 file can hold.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as e:
+        raise bad(path, first_line + e.lineno - 1, f"not JSON: {e.msg} at column {e.colno}") from e
+    except ValueError as e:  # a number of thousands of digits
+        raise bad(path, first_line, f"not JSON that can be read: {e}") from e
+    except RecursionError as e:
+        raise bad(path, first_line, "brackets in brackets, too deep to be read") from e
+    refuse_half_pairs(path, first_line, text, value)
+    return value
+
+
+def refuse_half_pairs(path: Path, line: int, text: str, value: Any) -> None:
+    """Raises JobError (65) if the value of a JSON text holds half a surrogate pair."""
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as e:
+            raise bad(path, line, f"half a surrogate pair, \\u{ord(e.object[e.start]):04x}, which is no character") from e
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """(line from 1, object), one in memory at a time; empty lines are no rows."""
+    for line, text in lines(path):
+        if text.strip():
+            row = parse_json(path, text, line)
+            if not isinstance(row, dict):
+                raise bad(path, line, f"not a JSON object: {text.strip()[:60]}")
+            yield line, row

@@ -1,0 +1,237 @@
+"""The card of a published data set: what is in it, how it was made, from what, and what it is not good for.
+
+Its head is YAML that `datasets` and the Hugging Face hub read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from answermill.pipelines.data.splits import SPLITS, Split
+from answermill.pipelines.runs.manifests.manifest import Manifest
+
+_SHOWN_FILES = 20
+_HEAD = ("Split", "Questions", "Documents", "QP pairs", "QP+", "QP-", "QA pairs", "QA+", "QA-")
+_WRITTEN = {
+    "parquet": '`passages/` and `sentences/`: Parquet; `datasets.load_dataset(FOLDER, "passages")`, or `"sentences"`',
+    "dpr": "`dpr/`: JSON of DPR's retriever training; all negatives are in `hard_negative_ctxs`",
+    "beir": "`beir/`: corpus, queries and qrels of the windows; retrieved passages are in the corpus, not judged",
+    "asnq": "`asnq/`: question, sentence, class 1 to 4: 4 correct; 3 another sentence of a positive passage; 2 in none, with "
+    "the text of a correct one; 1 neither",
+    "trec": "`trec/`: topics, and qrels of windows and of their sentences",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCounts:
+    """Counts by (split, what): see `publish.Counting`; and of judged sentences, if they are known."""
+
+    counts: Mapping[tuple[Split, str], int]
+    documents: Mapping[str, int]
+    """Distinct ones of each split, and in 'total'."""
+    annotated: Mapping[tuple[Split, str], int] | None
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """WQA's Table 1: a row for each split, and the total. QA pairs are the judged ones, if they are known."""
+        for name, splits in (*((name, (name,)) for name in SPLITS), ("total", SPLITS)):
+            qp, positive = (self.total(splits, what) for what in ("passages", "passages_positive"))
+            if self.annotated is None:
+                qa, correct = (self.total(splits, what) for what in ("sentences", "sentences_positive"))
+            else:
+                correct = sum(self.annotated.get((each, "positive"), 0) for each in splits)
+                qa = correct + sum(self.annotated.get((each, "negative"), 0) for each in splits)
+            numbers = (
+                self.total(splits, "questions"),
+                self.documents[name],
+                qp,
+                positive,
+                qp - positive,
+                qa,
+                correct,
+                qa - correct,
+            )
+            yield name, *(f"{number:,}" for number in numbers)
+
+    def total(self, splits: Sequence[Split], what: str) -> int:
+        return sum(self.counts.get((each, what), 0) for each in splits)
+
+    def lines(self) -> Iterator[str]:
+        """The table for a terminal."""
+        rows = [_HEAD, *self.rows()]
+        widths = [max(len(row[n]) for row in rows) for n in range(len(_HEAD))]
+        for name, *numbers in rows:
+            yield "  ".join([name.ljust(widths[0]), *(n.rjust(width) for n, width in zip(numbers, widths[1:], strict=True))])
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a set comes from: the manifests of a run, and what `answermill collect` found of agreement."""
+
+    documents: Manifest
+    questions: Manifest | None
+    tasks: Manifest | None
+    agreement: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What the publisher says of the set."""
+
+    name: str
+    licence: str
+    sources: tuple[str, ...] = ()
+    """What went in, each with its licence, as it is to be read."""
+
+    def text(
+        self, forms: Sequence[str], statistics: SplitCounts, summary: Mapping[str, Any], origin: Origin | None, digest: str
+    ) -> str:
+        """The file. `summary` is the content of passages.json, `digest` its SHA-256."""
+        parts = [
+            f"---\n{self._head(forms, statistics, origin)}\n---",
+            f"# {self.name}",
+            "Questions, passages and sentences of web pages, labelled for answer sentence selection in the way of WQA (Zhang, "
+            "Vu & Moschitti 2021, §3). Made by AnswerMill.",
+            "## Statistics\n\n" + "\n".join(_table(_HEAD, statistics.rows())),
+            _table_note(statistics),
+            "## Files\n\n" + "\n".join(f"- {_WRITTEN[form]}" for form in forms),
+            _LABELS,
+            "## How it was made\n\n" + "\n".join(_provenance(summary, origin, digest)),
+            *(["## Agreement\n\n" + "\n".join(_agreement(origin.agreement))] if origin and origin.agreement else []),
+            "## Sources and licences\n\n" + "\n".join(self._sources(origin)),
+            "## Known limits\n\n" + "\n".join(_limits(statistics, summary, forms, origin)),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _head(self, forms: Sequence[str], statistics: SplitCounts, origin: Origin | None) -> str:
+        """The YAML by which `datasets` and the hub know the set."""
+        from huggingface_hub import DatasetCardData  # takes half a second, so not at the top
+
+        language = origin.documents.settings.get("language") if origin else None
+        files = [name for name in SPLITS if statistics.total((name,), "questions")]
+        configs = [
+            {"config_name": config, "data_files": [{"split": name, "path": f"{config}/{name}.parquet"} for name in files]}
+            for config in ("passages", "sentences")
+        ]
+        head = DatasetCardData(
+            pretty_name=self.name,
+            license="other",
+            license_name=self.licence,
+            language=[language] if language else None,
+            task_categories=["question-answering", "text-ranking"],
+            configs=configs if "parquet" in forms else None,
+        )
+        return head.to_yaml()
+
+    def _sources(self, origin: Origin | None) -> Iterator[str]:
+        yield f"The set itself: {self.licence}. What went into it keeps its own licence:"
+        yield ""
+        yield from (f"- {source}" for source in self.sources or ["not stated by the publisher of this set"])
+        if origin:
+            files = sorted(Path(name).name for name in origin.documents.inputs if name != "domain_list")
+            more = f" and {len(files) - _SHOWN_FILES:,} more" if len(files) > _SHOWN_FILES else ""
+            yield ""
+            count = f"{len(files):,} file{'s'[: len(files) != 1]}"
+            yield f"Pages were read from {count}: {', '.join(f'`{name}`' for name in files[:_SHOWN_FILES])}{more}."
+
+
+_LABELS = """## Labels
+
+- A sentence is correct (1) if people judged that it answers the question; 0: it was judged not to, or was not judged.
+- A passage is positive (1) if it holds at least one correct sentence. A window (`source` is `window`) is a run of whole
+  sentences around a judged one, negative (0) if none of its sentences is correct. A passage that was `retrieved` for the
+  question and holds no sentence that is known to be correct is a hard negative, which nobody judged."""
+
+
+def _table(head: Sequence[str], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(head) + " |"
+    yield "|---" + "|---:" * (len(head) - 1) + "|"
+    yield from ("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _table_note(statistics: SplitCounts) -> str:
+    of_questions = "sentences that were judged for these questions, also those that were left out of the set"
+    pairs = of_questions if statistics.annotated is not None else "sentences of these windows, judged or not"
+    retrieved, answered = statistics.total(SPLITS, "retrieved"), statistics.total(SPLITS, "answered")
+    return (
+        "The columns are those of WQA's Table 1: QP pairs are questions with windows around judged sentences, QA pairs with "
+        f"{pairs}. Besides, {retrieved:,} retrieved passages are hard negatives; {answered:,} questions have a positive "
+        "passage."
+    )
+
+
+def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) -> Iterator[str]:
+    """How the set was made, a line each."""
+    split = "a given file" if summary.get("shares") is None else " / ".join(f"{share:g}" for share in summary["shares"])
+    apart = "no document stands" if summary.get("documents_apart", True) else "documents may stand"
+    if origin:
+        settings, counts = origin.documents.settings, origin.documents.counts
+        kept = f"; {settings['domains']:,} domains" if settings.get("domains") else ""
+        kept += "; a list of domains" if "domain_list" in origin.documents.inputs else ""
+        yield (
+            f"- Pages: {counts.get('pages', 0):,} read, {counts.get('documents', 0):,} kept (language "
+            f"{settings.get('language') or 'any'}, at least {settings.get('min_words')} words{kept})"
+        )
+        if origin.questions:
+            asked = origin.questions
+            read = asked.counts.get("questions_given", asked.rows)
+            depth = asked.settings.get("depth")
+            yield f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each index"
+        if origin.tasks:
+            yield f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: {_flat(origin.tasks.counts)}"
+    yield (
+        f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group `{summary.get('group')}`, the judged "
+        f"sentence in places 1 to {summary.get('places')}; up to {summary.get('negatives')} retrieved passages for a question"
+    )
+    yield (
+        f"- Splits by question: {split}, seed {summary.get('seed')}; questions whose words have a Jaccard similarity of "
+        f"{summary.get('similar', 1)} or more stand together; {apart} in two splits"
+    )
+    left_out = {name: n for name, n in summary.items() if "left_out" in name and n}
+    yield f"- Left out: {_flat(left_out) or 'nothing'}"
+    yield f"- `passages.json` of the passages has the SHA-256 `{digest}`"
+
+
+def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
+    """The figures that have a value, and how many people there were; names stay out."""
+    for name, figure in agreed.items():
+        if isinstance(figure, Mapping) and "value" in figure:
+            basis = ", ".join(f"{what} {n:,}" for what, n in figure.items() if what != "value" and isinstance(n, int))
+            value = (
+                f"{figure['value']:.3f}"
+                if isinstance(figure["value"], float | int)
+                else f"undefined ({figure.get('undefined')})"
+            )
+            yield f"- {_spaced(name)}: {value}" + (f" ({basis})" if basis else "")
+    if isinstance(people := agreed.get("annotators"), Mapping):
+        yield f"- annotators: {len(people):,}"
+        controls = [person.get("controls") or {} for person in people.values() if isinstance(person, Mapping)]
+        right, shown = (sum(each.get(key) or 0 for each in controls) for key in ("right", "of"))
+        if shown:
+            yield f"- controls, whose label is known: {right:,} of {shown:,} judged right"
+    if isinstance(counts := agreed.get("counts"), Mapping):
+        yield f"- counts: {_flat(counts)}"
+
+
+def _limits(statistics: SplitCounts, summary: Mapping[str, Any], forms: Sequence[str], origin: Origin | None) -> Iterator[str]:
+    yield "- A sentence that nobody judged counts as wrong: some of them answer. Retrieved negatives were not judged at all."
+    yield "- Judged sentences are those that retrieval and rerankers ranked high: what these miss is missing here."
+    yield "- Windows around one sentence overlap; a metric over them rewards finding any of them."
+    yield "- Pages are as they were crawled: what they say may be wrong, dated, or personal."
+    if not summary.get("documents_apart", True):
+        yield "- A document may stand in two splits: a model may have met test passages in training."
+    if "asnq" in forms and (same := statistics.total(SPLITS, "same_text_as_before")):
+        yield f"- `asnq/` has no ids: {same:,} questions follow one of the same text, and read as one question with it."
+    if origin is None or origin.agreement is None:
+        yield "- How far annotators agree is not known here."
+
+
+def _flat(values: Mapping[str, Any]) -> str:
+    shown = ((name, n) for name, n in values.items() if isinstance(n, int | float | str) and n != "")
+    return ", ".join(f"{_spaced(name)} {n:,}" if isinstance(n, int) else f"{_spaced(name)} {n}" for name, n in shown)
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ").replace(".", " ")

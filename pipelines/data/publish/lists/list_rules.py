@@ -1,0 +1,96 @@
+"""What training lists of sentences are made of: the rules for them, and the parts that a list is drawn from."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
+
+from answermill.pipelines.data.publish.split_plan import check_split
+from answermill.pipelines.errors import USAGE, JobError
+
+Kind = Literal["passage", "document", "retrieved", "random"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""Where a wrong sentence is from: a passage with a right one; the rest of that document; other documents, among the best
+retrieved; a random passage."""
+FILLERS: tuple[Kind, ...] = ("retrieved", "document", "passage", "random")
+"""Which kinds make up for those that have too few sentences, in this order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListRules:
+    """Which wrong sentences stand in a list beside the right ones, and how questions are divided into splits."""
+
+    negatives: int = 20
+    """Of a question."""
+    negative_shares: tuple[float, ...] = (0.2, 0.25, 0.45, 0.1)
+    """Of them, in the order of KINDS."""
+    depth: int = 50
+    """Sentences of other documents, the best first, that those of the kind 'retrieved' are drawn from."""
+    by: str | None = None
+    """Stage whose scores say which are the best; None = the rank of their passage."""
+    shares: tuple[float, ...] = (0.8, 0.1, 0.1)
+    """Shares of the questions, in the order of SPLITS."""
+    seed: int = 0
+    similar: float = 0.8
+    documents_apart: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("negatives", "depth"):
+            if (value := getattr(self, name)) < 1:
+                raise JobError(f"--{name} {value}: give at least 1", USAGE)
+        shares = self.negative_shares
+        if len(shares) != len(KINDS) or not all(share >= 0 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+            raise JobError(
+                f"--shares {' '.join(f'{share:g}' for share in shares)}: give shares of {', '.join(KINDS)} that add up to 1, "
+                "e.g. 0.2 0.25 0.45 0.1",
+                USAGE,
+            )
+        check_split(self)
+
+    def quotas(self) -> dict[Kind, int]:
+        """Kind → its number of negatives: the shares, rounded so that they add up (largest remainders)."""
+        exact = [share * self.negatives for share in self.negative_shares]
+        # In millionths, so that 0.45 · 20 is 9.
+        remainders = [(round((value - math.floor(value + 1e-9)) * 1e6), -n) for n, value in enumerate(exact)]
+        numbers = [math.floor(value + 1e-9) for value in exact]
+        for _, n in sorted(remainders, reverse=True)[: self.negatives - sum(numbers)]:
+            numbers[-n] += 1
+        return dict(zip(KINDS, numbers, strict=True))
+
+    def drawn(self, question_id: str, sentence_ids: Iterable[str]) -> list[str]:
+        """The sentences in the order in which they are drawn for a question."""
+        prefix = f"{self.seed}:{question_id}:"
+        return sorted(sentence_ids, key=lambda each: (hashlib.sha256((prefix + each).encode()).digest(), each))
+
+
+class RetrievedSentence(NamedTuple):
+    """A sentence that was retrieved for a question."""
+
+    question_id: str
+    sentence_id: str
+    doc_id: str
+    passage_id: str
+    """The best ranked passage that holds it."""
+    goodness: tuple[float, ...]
+    """Sorts a question's sentences, the best first."""
+    position: tuple[int, ...]
+    """Sorts them as retrieved: by the passage's rank, then in reading order."""
+
+
+class Place(NamedTuple):
+    """A sentence in its passage."""
+
+    sentence_id: str
+    doc_id: str
+    passage_id: str
+    start: int
+    title: str
+    text: str
+    previous: str
+    """'' if it is the passage's first."""
+    next: str
+    number: int
+    """From 0, of the sentences of its passage."""

@@ -1,0 +1,148 @@
+"""What lists of sentences are drawn from: what was retrieved for each question, and the sentences of passages."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from typing import TypeAlias
+
+from answermill.pipelines.data.publish.lists.list_rules import Place, RetrievedSentence
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, ScoredCandidate
+
+ReadRanking: TypeAlias = Callable[[Set[str]], Iterable[RetrievedSentence]]
+"""question_ids → what was retrieved for these questions, and perhaps for others; a sentence may come twice."""
+ReadPassages: TypeAlias = Callable[[Set[str]], Iterable[Passage]]
+"""doc_ids → all passages of these documents, and perhaps of others."""
+
+
+def by_rank(hits: Iterable[Hit]) -> Iterator[RetrievedSentence]:
+    """Sentences of retrieved passages: the best are those of the best passage, in reading order."""
+    for hit in hits:
+        passage = hit.passage
+        for n, sentence in enumerate(passage.sentences):
+            place = (hit.rank, n)
+            yield RetrievedSentence(hit.question_id, sentence.sentence_id, passage.doc_id, passage.passage_id, place, place)
+
+
+def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedSentence]:
+    """Sentences that a plan scored: the best are those that the stage left, by its scores; then those that left at its exits,
+    and those that left before it, the later the better.
+
+    Raises JobError (78) at the end if it has scored none.
+    """
+    scored = 0
+    for row in rows:
+        if row.unit == "sentence":
+            names = [each.stage for each in row.stages]
+            scored += stage in names
+            passed = names.index(stage) + 1 if stage in names else len(names)
+            last, at_exit = row.fused_score, 0
+            if passed:
+                gone = row.stages[passed - 1]
+                last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
+            left_here = (float(at_exit > 0), -float(at_exit))  # scores of different exits do not compare
+            goodness = (float(stage not in names), -float(passed), *left_here, -last, float(row.position))
+            yield RetrievedSentence(row.question_id, row.candidate_id, row.doc_id, row.passage_id, goodness, (row.position,))
+    if not scored:
+        raise JobError(
+            f"--by {stage}: it has scored no sentence of these questions; name another stage, or 'retrieved'", SETTINGS
+        )
+
+
+class Retrieved:
+    """What was retrieved for the questions: all of their own documents, and the first `depth` sentences of others."""
+
+    def __init__(self, ranking: Iterable[RetrievedSentence], own: Mapping[str, Collection[str]], depth: int) -> None:
+        """`own`: question_id → the documents that have a right sentence; what is of no such question is passed over."""
+        self._depth = depth
+        self._own: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
+        self._others: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
+        for each in ranking:
+            if each.question_id in own:
+                kind = self._own if each.doc_id in own[each.question_id] else self._others
+                best = kind[each.question_id]
+                known = best.get(each.sentence_id)
+                if known is None or each.goodness < known.goodness:
+                    best[each.sentence_id] = each
+                if kind is self._others and len(best) >= 8 * depth:
+                    self._others[each.question_id] = self._first(best)
+        self._others = {q: self._first(best) for q, best in self._others.items()}
+
+    def _first(self, best: Mapping[str, RetrievedSentence]) -> dict[str, RetrievedSentence]:
+        chosen = heapq.nsmallest(self._depth, best.values(), key=lambda each: (each.goodness, each.sentence_id))
+        return {each.sentence_id: each for each in chosen}
+
+    def own(self, question_id: str) -> Mapping[str, RetrievedSentence]:
+        """sentence_id → where it was retrieved, of documents with a right sentence."""
+        return self._own[question_id]
+
+    def others(self, question_id: str) -> Mapping[str, RetrievedSentence]:
+        """The same of other documents, the best first."""
+        return self._others[question_id]
+
+    def places(self) -> set[tuple[str, str]]:
+        """(sentence_id, passage_id) of all that is kept."""
+        kept = (best for kind in (self._own, self._others) for best in kind.values())
+        return {(each.sentence_id, each.passage_id) for best in kept for each in best.values()}
+
+    def documents(self) -> set[str]:
+        """The other documents of all questions."""
+        return {each.doc_id for best in self._others.values() for each in best.values()}
+
+
+class Sentences:
+    """The sentences of passages, with their neighbours there."""
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        whole: Collection[str],
+        some: Collection[tuple[str, str]],
+        anywhere: Collection[str] = (),
+    ) -> None:
+        """Of the documents `whole` all sentences; else those that are, as (sentence_id, passage_id), in `some`; and apart from
+        these those of the passages `anywhere`."""
+        anything: dict[str, Place] = {}
+        first: dict[str, tuple[int, Place]] = {}
+        self._exact: dict[tuple[str, str], Place] = {}
+        self._passages: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+        for passage in passages:
+            for place in places(passage):
+                if (key := (place.sentence_id, passage.passage_id)) in some:
+                    self._exact[key] = place
+                if passage.passage_id in anywhere:
+                    anything[place.sentence_id] = min(anything.get(place.sentence_id, place), place)
+                if passage.doc_id in whole:
+                    first[place.sentence_id] = min(first.get(place.sentence_id, (passage.start, place)), (passage.start, place))
+            if passage.doc_id in whole:
+                self._passages[passage.doc_id].append(tuple(s.sentence_id for s in passage.sentences))
+        self._first = {sentence_id: place for sentence_id, (_, place) in first.items()}
+        self.anywhere: Sequence[Place] = sorted(anything.values())
+        """The sentences of the passages `anywhere`, each once."""
+
+    def get(self, sentence_id: str, passage_id: str | None = None) -> Place | None:
+        """The sentence in that passage; else in the first of its document's that holds it."""
+        exact = self._exact.get((sentence_id, passage_id)) if passage_id is not None else None
+        return exact or self._first.get(sentence_id)
+
+    def passages(self, doc_id: str) -> Sequence[tuple[str, ...]]:
+        """The sentences of each passage of a whole document."""
+        return self._passages.get(doc_id, ())
+
+
+def places(passage: Passage) -> Iterator[Place]:
+    """The sentences of a passage."""
+    texts = ["", *(sentence.text for sentence in passage.sentences), ""]
+    for n, s in enumerate(passage.sentences):
+        where = s.sentence_id, passage.doc_id, passage.passage_id, s.start
+        yield Place(*where, passage.title, s.text, texts[n], texts[n + 2], n)
+
+
+def drawn_passages(ids: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:
+    """`number` of the (passage_id, doc_id), those whose hash with the seed is smallest; no order matters."""
+    keyed = ((hashlib.sha256(f"{seed}:{passage_id}".encode()).digest(), passage_id, doc_id) for passage_id, doc_id in ids)
+    return [(passage_id, doc_id) for _, passage_id, doc_id in heapq.nsmallest(number, keyed)]

@@ -1,0 +1,199 @@
+"""Publish: training data of passages in; the data set as others read it, with its card, out.
+
+Out come the forms that were asked for and, written last, README.md: the card, whose head tells `datasets` where the Parquet
+files are. The rows are read once, as a stream.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from answermill.files.atomic_files import WrongShape, read_json, recover_folder, sha256, write_text
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.data.publish.card import Card, Origin, SplitCounts
+from answermill.pipelines.data.publish.formats import FORMS, Rows, judged, sentences
+from answermill.pipelines.data.publish.training_passages import SUMMARY
+from answermill.pipelines.data.splits import SPLITS, Split
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.runs.manifests.manifest import read_manifest, repair
+from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
+from answermill.pipelines.runs.watch.progress import progress
+from answermill.schemas.labels import LabelledPassage
+
+CARD = "README.md"
+COUNTED = ("questions", "passages", "positives")
+MADE_OF = {"labels": "labels/sentences", "documents": "documents", "questions": "questions"}
+"""Key of `inputs` in passages.json → the folder of the run."""
+"""What passages.json counts of each split, beside other things."""
+AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
+
+
+@dataclass(slots=True)
+class Counting:
+    """Adds up what the card's table says, and finds what is wrong with the rows."""
+
+    counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
+    split_of: dict[str, Split] = field(default_factory=dict)
+    """Of each question."""
+    _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
+    _text: tuple[Split | None, str] = (None, "")
+
+    def take(self, split: Split, rows: Rows) -> None:
+        """Raises JobError (65) if a question comes again."""
+        question = rows[0].question_id
+        if question in self.split_of:
+            raise JobError(f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
+        self.split_of[question] = split
+        self._documents[split].update(row.doc_id for row in rows)
+        windows, candidates = judged(rows), sentences(judged(rows))
+        counts = {
+            "questions": 1,
+            "answered": any(row.label for row in rows),
+            "passages": len(windows),
+            "passages_positive": sum(row.label for row in windows),
+            "retrieved": len(rows) - len(windows),
+            "sentences": len(candidates),
+            "sentences_positive": sum(each.label for each in candidates),
+            "same_text_as_before": (split, fold(rows[0].question)) == self._text,
+        }
+        self._text = (split, fold(rows[0].question))
+        self.counts.update({(split, name): int(n) for name, n in counts.items()})
+
+    def statistics(self, annotated: Mapping[tuple[Split, str], int] | None) -> SplitCounts:
+        documents: dict[str, int] = {name: len(ids) for name, ids in self._documents.items()}
+        documents["total"] = len(set().union(*self._documents.values()))
+        return SplitCounts(self.counts, documents, annotated)
+
+
+def publish(
+    data: Path,
+    out: Path,
+    forms: Sequence[str],
+    card: Card,
+    run: Path | None = None,
+) -> Iterator[str]:
+    """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
+
+    Raises JobError: 2 if no form is named, 66 if `data` or what `run` must have is missing, 65 if the files are not those that
+    passages.json counts or those of `run`, 73 if `out` is published already.
+    """
+    if not forms or set(forms) - FORMS.keys():
+        raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
+    if (out / CARD).exists():
+        raise JobError(f"{out} is published already; name another --out", OUTPUT_EXISTS)
+    summary = _summary(data)
+    origin = None
+    if run is not None:
+        _check_run(run, summary, data)
+        origin = origin_of(run)
+    counting, done = Counting(), 0
+    questions = sum(summary[f"{name}_questions"] for name in SPLITS)
+    with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
+        takers = [files.enter_context(FORMS[form](out, card.name)) for form in dict.fromkeys(forms)]
+        for split, rows in read(data):
+            counting.take(split, rows)
+            for take in takers:
+                take(split, rows)
+            done += 1
+        _check(counting, summary, data)
+    annotated = _annotated(run, counting.split_of) if run is not None else None
+    statistics = counting.statistics(annotated)
+    write_text(out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY)))
+    yield from statistics.lines()
+    yield f"written: {out}"
+
+
+def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
+    """Each question's split and rows, in the files' order. Raises JobError (66, 65)."""
+    for split in SPLITS:
+        path = data / f"{split}.parquet"
+        if not path.is_file():
+            raise JobError(f"{path}: no such file; {AGAIN}", INPUT_MISSING)
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                rows = (row for batch in file.iter_batches(512) for row in LabelledPassage.rows(batch))
+                for _, group in groupby(rows, key=lambda row: row.question_id):
+                    yield split, list(group)
+        except (pa.ArrowInvalid, KeyError, TypeError, OSError) as e:
+            raise JobError(f"{path}: no labelled passages ({e}); {AGAIN}", BAD_DATA) from e
+
+
+def _summary(data: Path) -> dict[str, Any]:
+    try:
+        summary = read_json(data / SUMMARY, dict[str, Any])
+        counts = {name: summary.get(name) for name in (f"{s}_{what}" for s in SPLITS for what in COUNTED)}
+    except FileNotFoundError:
+        raise JobError(
+            f"{data / SUMMARY} does not exist; run `answermill passages RUN --out {data}` first", INPUT_MISSING
+        ) from None
+    except WrongShape as e:
+        raise JobError(f"not what `answermill passages` writes: {e}; {AGAIN}", BAD_DATA) from None
+    for name, count in counts.items():
+        if type(count) is not int:
+            raise JobError(f"{data / SUMMARY}: {name} is {count!r}, and no count of rows; {AGAIN}", BAD_DATA)
+    return summary
+
+
+def _check(counting: Counting, summary: Mapping[str, Any], data: Path) -> None:
+    """Rows in are those that were written: by questions, passages and positives of each split."""
+    for name in SPLITS:
+        counts = {what: counting.counts[name, what] for what in ("questions", "passages", "passages_positive", "retrieved")}
+        in_files = (counts["questions"], counts["passages"] + counts["retrieved"], counts["passages_positive"])
+        in_summary = tuple(summary[f"{name}_{what}"] for what in COUNTED)
+        if in_files != in_summary:
+            raise JobError(
+                f"{data / name}.parquet has {in_files} questions, passages, positives, but {SUMMARY} says {in_summary}; "
+                f"{AGAIN}",
+                BAD_DATA,
+            )
+
+
+def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
+    """Raises JobError (65) unless the data are of this run, as far as passages.json says."""
+    inputs = summary.get("inputs")
+    known = inputs if isinstance(inputs, dict) else {}
+    for name, folder in MADE_OF.items():
+        manifest = read_manifest(run / folder)
+        if name in known and manifest is not None and digest_of(manifest) != known[name]:
+            raise JobError(f"--run {run}: its {folder} is not what {data} was made of; name the run that it was", BAD_DATA)
+
+
+def origin_of(run: Path) -> Origin:
+    """Where the data of a run come from, by its manifests. Raises JobError (66) if it is no run."""
+    recover_folder(run / "collected")
+    manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
+    ingested = manifests["documents"]
+    if ingested is None:
+        raise JobError(f"{run / 'documents'} does not exist or is not complete; --run takes the folder of a run", INPUT_MISSING)
+    agreement = run / "collected/agreement.json"
+    try:
+        agreed = read_json(agreement, dict[str, Any])
+    except FileNotFoundError:
+        agreed = None
+    except WrongShape as e:
+        raise JobError(f"not what `answermill collect` writes: {e}; {repair('collect', run)}", BAD_DATA) from None
+    return Origin(ingested, manifests["questions"], manifests["tasks"], agreed)
+
+
+def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
+    """Sentences that were judged, of the questions of each split: as collected, else as given to propagate."""
+    sentences_judged: Counter[tuple[Split, str]] = Counter()
+    for name in ("collected/labels", "labels/sentences"):
+        manifest = read_manifest(run / name)
+        if manifest is not None:
+            for part in manifest.parts:
+                for batch in read_batches(run / name, part, ["question_id", "label"], rows=8_192):
+                    for row in batch.to_pylist():
+                        if (split := split_of.get(row["question_id"])) is not None:
+                            sentences_judged[split, "positive" if row["label"] else "negative"] += 1
+            return sentences_judged
+    return None

@@ -1,0 +1,41 @@
+"""A small web of our own writing, with questions and labels: what `answermill` can be tried on without a crawl.
+
+`build.py` makes it from `pages/`, `templates/`, `sites.toml` and `questions.toml`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from answermill.files.atomic_files import replacing
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+
+PLANS = {"default": "job.toml", "full": "full.toml"}
+"""Name of a plan → its job file. The full one has PEASI's two stages too."""
+WEIGHTS = ("first", "exits", "last", "extracted")
+FILES = ("web.warc.gz", "questions.jsonl", "labels.tsv", *PLANS.values(), *(f"weights/{name}.json" for name in WEIGHTS))
+
+
+def copy_to(folder: Path) -> Path:
+    """Copy the sample into a folder, which is created if it does not exist; returns the job file's path.
+
+    A file that is there already stays as it is. Raises JobError (73) if the folder is a file.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if not (folder / name).exists():
+            (folder / name).parent.mkdir(exist_ok=True)
+            with replacing(folder / name) as temporary:
+                temporary.write_bytes(_shipped(name))
+    return folder / "job.toml"
+
+
+def edited(folder: Path) -> list[Path]:
+    """The files of a copy that are not as the sample has them."""
+    return [folder / name for name in FILES if (folder / name).read_bytes() != _shipped(name)]
+
+
+def _shipped(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()

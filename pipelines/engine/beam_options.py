@@ -1,0 +1,65 @@
+"""Which options Beam knows, and options that are parsed once. Uses private parts of Beam's and therefore has a separate module;
+its test names the releases of Beam that it was tried with."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from answermill.pipelines.errors import USAGE, JobError
+
+Group = TypeVar("Group", bound=PipelineOptions)
+IN_PROCESS = ("DirectRunner", "FnApiRunner")
+"""Runners that run here. Others may pass options on to a job server, which has some that only it knows."""
+ALIKE = 0.92
+"""How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the options that only
+Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one, with 0.90."""
+
+
+class ParsedOnce(PipelineOptions):
+    """Options that keep each of their views. Beam asks for one at each transform, some 150 times a pipeline, and builds the
+    parser of a group of options each time: a third of a small pipeline's time. Views share their values anyway."""
+
+    def view_as(self, cls: type[Group]) -> Group:
+        views: dict[type[PipelineOptions], Any] = vars(self).setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        view: Group = views[cls]
+        return view
+
+
+def check_options(beam_options: Sequence[str]) -> None:
+    """Raises JobError (2) for an option that Beam does not know; Beam itself would ignore it.
+
+    If the runner is none of IN_PROCESS, only for one that is a slip of the pen in an option that Beam knows.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for options in PipelineOptions.__subclasses__():
+        options._add_argparse_args(_FirstWins(parser))  # type: ignore[arg-type]  # Beam has no type for what it takes
+    known, unknown = parser.parse_known_args(list(beam_options))
+    if unknown and (known.runner or "DirectRunner") in IN_PROCESS:
+        raise JobError(f"Beam has no option {' '.join(unknown)}; arguments after -- are passed to Beam", USAGE)
+    names = [name for action in parser._actions for name in action.option_strings]
+    for argument in unknown:
+        for name in difflib.get_close_matches(argument.partition("=")[0], names, 1, ALIKE):
+            raise JobError(f"Beam has no option {argument}; is {name} meant?", USAGE)
+
+
+class _FirstWins:
+    """A parser to which an option may be added again, as Beam's option groups do; the first counts."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parser = parser
+
+    def add_argument(self, *names: str, **settings: object) -> None:
+        try:
+            self._parser.add_argument(*names, **settings)  # type: ignore[arg-type]
+        except argparse.ArgumentError:
+            return
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._parser, name)

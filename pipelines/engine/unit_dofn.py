@@ -1,0 +1,214 @@
+"""The units of a step in a pipeline: their source, and what all functions have in common that do them.
+
+The source is of numbers, so that the graph has the same size however many units there are: what a unit is, its file, part or
+range of rows, a function looks up in what it reads when it loads. A worker process does one unit at a time.
+
+Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge, lazy imports and
+the costs that a model counts are not safe for that. So one lock guards all units of a process; what puts cores to work is more
+processes.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+from typing import Any, ClassVar
+
+import apache_beam as beam
+from apache_beam.internal import pickler
+from apache_beam.metrics.metric import Metrics
+from apache_beam.pvalue import PCollection
+
+from answermill.files.store import CACHE
+from answermill.pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
+from answermill.pipelines.revision import revision
+from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures, Limits
+from answermill.pipelines.runs.manifests.reports import PEAK, Reports
+from answermill.pipelines.runs.step import MARK
+from answermill.pipelines.runs.watch.stopping import is_asked
+
+_one_at_a_time = RLock()
+_loaded: dict[type[UnitDoFn], UnitDoFn] = {}
+"""The last one of each class that loaded. Beam lets go of one that was idle for a minute; what it loaded stays until a unit of
+another step comes to this process."""
+
+
+class Units(beam.PTransform[beam.Pipeline, PCollection[tuple[int]]]):
+    """(n,) for each unit n of `count`, from 0, spread over the workers; `but` those that have a report by then."""
+
+    def __init__(self, count: int, but: Reports | None = None) -> None:
+        super().__init__()
+        self._count, self._but = count, but
+
+    def expand(self, root: beam.Pipeline) -> PCollection[tuple[int]]:
+        numbers: PCollection[tuple[int]] = root | beam.Impulse() | beam.FlatMap(_numbers, self._count, self._but)
+        spread: PCollection[tuple[int]] = numbers | beam.Reshuffle()
+        return spread
+
+
+def _numbers(_impulse: bytes, count: int, but: Reports | None) -> Iterator[tuple[int]]:
+    done = but.numbers() if but is not None else set()
+    yield from ((number,) for number in range(count) if number not in done)
+
+
+class UnitDoFn(beam.DoFn):
+    """Does units of a step; an element is a tuple that begins with the unit's number.
+
+    `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
+    the command is to stop every unit is; if units emit something, the pipeline then ends. Errors of a unit say the step and the
+    unit. Subclasses define `work`, and `load` for what a worker process loads once; both run alone in their process, from the
+    first import to the last result.
+
+    A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
+    record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Step.reported`).
+
+    Beam's metrics in the namespace answermill.STEP: the distribution `unit_milliseconds`, and a counter for each count of the
+    reports that this process has written; a unit that is skipped counts nothing.
+    """
+
+    skips_reported: ClassVar[bool] = True
+    """False if units emit something, so that a later stage of the pipeline waits for it."""
+    may_be_missing: ClassVar[bool] = False
+    """Of units that emit something: True if later stages do without that of a unit that fails for good; else it ends the
+    pipeline (74)."""
+
+    def __init__(self, step: str, work: Path) -> None:
+        self._step_name, self._work_folder = step, work
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
+        with _folder_checked(self._step_name, self._work_folder):
+            return _opened, (self._step_name, revision(), self._work_folder, pickler.dumps((type(self), vars(self))))
+
+    def prepare(self) -> None:
+        """Called before `load` and before each `work`, in their thread, whose settings it may change."""
+
+    def load(self) -> None:
+        """Load what all units need."""
+
+    def work(self, unit: int, *rest: Any) -> Iterable[Any] | None:
+        """Do a unit, from the rest of its element and the side inputs; returns what it emits."""
+        raise NotImplementedError
+
+    def setup(self) -> None:
+        with _one_at_a_time, _errors_of(self._step_name, self._work_folder):
+            self.prepare()
+            try:
+                self.load()
+            except Exception:
+                _check_folder(self._work_folder)  # whose lists it may have wanted to read
+                raise
+            if any(other._step_name != self._step_name for other in _loaded.values()):
+                _loaded.clear()
+            _loaded[type(self)] = self
+
+    def default_type_hints(self) -> None:
+        """None, so that Beam takes anything: the types of `process` are those of no unit in particular."""
+
+    def process(self, element: Any, *side_inputs: Any) -> list[Any]:
+        unit, *rest = element
+        with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
+            if is_asked():
+                if self.skips_reported:
+                    return []
+                raise JobError("the command is to stop", INTERRUPTED)  # or later stages would do without what it emits
+            _check_folder(self._work_folder)
+            if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
+                return []
+            begin = time.monotonic()
+            results = self._try(unit, *rest, *side_inputs)
+            if results is not None:
+                self._measure(unit, time.monotonic() - begin)
+            return results or []
+
+    def _try(self, unit: int, *rest: Any) -> list[Any] | None:
+        """What the unit emits; None if it has failed for good."""
+        limits = Limits.read(self._work_folder)
+        tries, CACHE.limit = limits.tries, round(limits.cache_gb * 1e9)
+        for number in range(1, tries + 1):
+            try:
+                self.prepare()
+                return list(self.work(unit, *rest) or ())
+            except Exception as e:
+                if not is_unexpected(e):
+                    raise
+                if number == tries:
+                    self._fail(unit, e)
+        return None
+
+    def _fail(self, unit: int, error: Exception) -> None:
+        """Keep that a unit has failed for good. Raises JobError (74) if the pipeline cannot go on without it."""
+        failures = Failures(self._work_folder)
+        failure = failures.write(unit, error)
+        if not (self.skips_reported or self.may_be_missing):
+            raise JobError(f"{failure.reason}; the traceback is in {failures.folder}", IO)
+        Metrics.counter(self._namespace, FAILED_UNITS).inc()
+
+    @property
+    def _namespace(self) -> str:
+        return f"answermill.{self._step_name}"
+
+    def _measure(self, unit: int, seconds: float) -> None:
+        """Add a unit that was done just now to Beam's metrics, whose numbers are whole."""
+        Metrics.distribution(self._namespace, "unit_milliseconds").update(round(1000 * seconds))
+        report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
+        for name, count in (report.counts if report else {}).items():
+            if name.endswith(PEAK):
+                Metrics.distribution(self._namespace, name).update(count)
+            else:
+                Metrics.counter(self._namespace, name).inc(count)
+
+
+def _check_folder(work: Path) -> None:
+    """Raises JobError (74) where the command's folder is not seen."""
+    if not (work / MARK).is_file():
+        raise JobError(f"{platform.node()} sees no {work / MARK}: do all workers see that folder?", IO)
+
+
+@contextmanager
+def _folder_checked(step: str, work: Path) -> Iterator[None]:
+    """A function may hold folders of the run: where they are missing, the error says whether the run is seen at all."""
+    with _errors_of(step, work):
+        try:
+            yield
+        except JobError:
+            _check_folder(work)
+            raise
+
+
+def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> UnitDoFn:
+    """A step's function in a worker. Raises JobError: 69 if the worker runs another revision of the package, 74 if it does not
+    see the folder of the run."""
+    if revision() != revision_of_command:
+        raise JobError(
+            f"{step}: {platform.node()} runs revision {revision()} of answermill, the command {revision_of_command}: install "
+            "the same package on all machines, and type the same command; `answermill doctor` shows what a machine has",
+            UNAVAILABLE,
+        )
+    with _folder_checked(step, work):
+        kind, values = pickler.loads(pickled)
+    function: UnitDoFn = kind.__new__(kind)
+    vars(function).update(values)
+    return function
+
+
+@contextmanager
+def _errors_of(place: str, work: Path) -> Iterator[None]:
+    """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note.
+
+    An error of the disk that names no file is about the run, whose folder of this step's work is `work`.
+    """
+    try:
+        yield
+    except Exception as e:
+        code = e.code if isinstance(e, JobError) else getattr(e, "exit_code", None)
+        if isinstance(code, int):
+            raise JobError(f"{place}: {e}", code) from None  # or the command would show the first of the two
+        if isinstance(e, OSError):
+            raise JobError(f"{place}: {of_the_disk(e, work.parent.parent)}", IO) from None
+        e.add_note(place)
+        raise

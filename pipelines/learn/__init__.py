@@ -1,0 +1,1 @@
+"""Training of rerankers, and how good they are: metrics, comparisons, schedules."""

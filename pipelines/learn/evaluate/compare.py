@@ -1,0 +1,154 @@
+"""Compare: two evaluations of the same questions in; differences with their uncertainty, and flipped questions, out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from answermill.files.atomic_files import write_text
+from answermill.files.remote import as_path
+from answermill.files.store import fetch
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.ranking.evaluation.metrics import METRICS, Protocol
+from answermill.ranking.evaluation.significance import EQUAL, Comparison, compare
+from answermill.schemas.evaluation import QuestionScore
+
+FLIPS_BY = "P@1"
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A question whose P@1 differs: `gained` where B is better."""
+
+    question_id: str
+    question: str
+    a: float
+    b: float
+
+    @property
+    def gained(self) -> bool:
+        return self.b > self.a
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A and B over the same questions."""
+
+    a: str
+    b: str
+    protocol: str
+    questions: int
+    metrics: Mapping[str, Comparison]
+    flips: tuple[Flip, ...]
+    """By how much P@1 moved, losses first; empty where P@1 was not measured."""
+
+    def lines(self, show: int = 10) -> Iterator[str]:
+        """The table for people, with at most `show` gained and `show` lost questions; metrics in percent."""
+        yield f"A = {self.a}"
+        yield f"B = {self.b}"
+        what = "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; Spearman's ρ"
+        yield f"protocol {self.protocol}, {self.questions:,} questions; {what}"
+        yield ""
+        heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
+        yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
+        for metric, c in self.metrics.items():
+            cells = [f"{100 * v:>9.2f}" for v in (c.a, c.b, c.difference, c.low, c.high)]
+            counts = f"{c.wins:>9,}{c.ties:>9,}{c.losses:>9,}"
+            others = f"{c.wilcoxon_p:>9.4f}{_or_none(c.spearman)}{_or_none(c.spearman_p)}"
+            yield f"{metric:<10}" + "".join(cells) + f"{c.p:>9.4f}{counts}{others}"
+        for gained, what in ((False, "lost"), (True, "gained")):
+            moved = [flip for flip in self.flips if flip.gained is gained]
+            if moved:
+                yield ""
+                yield f"{len(moved):,} questions {what} at {FLIPS_BY}" + (f", the first {show}:" if len(moved) > show else ":")
+                for flip in moved[:show]:
+                    yield f"  {100 * flip.a:6.1f} → {100 * flip.b:5.1f}  {flip.question_id}  {flip.question}"
+
+    def write(self, file: Path) -> None:
+        """All of it as JSON; metrics from 0 to 1."""
+        values = {
+            "a": self.a,
+            "b": self.b,
+            "protocol": self.protocol,
+            "questions": self.questions,
+            "metrics": {metric: asdict(c) for metric, c in self.metrics.items()},
+            "flips": [asdict(flip) for flip in self.flips],
+        }
+        write_text(file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+    def worse_by(self, metric: str) -> float:
+        """How much B is worse than A, 0 to 1; negative where it is better. Raises JobError (2) where it was not measured."""
+        if metric not in self.metrics:
+            raise JobError(f"{metric} was not measured; measured: {', '.join(self.metrics)}", USAGE)
+        return -self.metrics[metric].difference
+
+
+def compare_files(
+    a: str,
+    b: str,
+    *,
+    labels: Path | None = None,
+    protocol: Protocol = "answerable",
+    metrics: Sequence[str] = METRICS,
+    rounds: int = 10_000,
+    seed: int = 0,
+) -> Compared:
+    """Compare what `answermill evaluate --questions` wrote, or, with `labels`, whatever it evaluates.
+
+    Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate` does.
+    """
+    sides = [_questions(side, labels, protocol, metrics) for side in (a, b)]
+    of_a, of_b = ({(row.metric, row.question_id): row for row in rows} for rows in sides)
+    if of_a.keys() != of_b.keys():
+        odd = sorted(of_a.keys() ^ of_b.keys())
+        where = a if odd[0] in of_a else b
+        raise JobError(
+            f"{a} and {b} are not of the same questions and metrics: {len(odd)} differ, e.g. {odd[0][0]} of question "
+            f"{odd[0][1]} is in {where} alone",
+            BAD_DATA,
+        )
+    protocols = {row.protocol for rows in sides for row in rows}
+    if len(protocols) > 1:
+        raise JobError(f"{a} and {b} are of different protocols: {', '.join(sorted(protocols))}", BAD_DATA)
+    names = list(dict.fromkeys(row.metric for row in sides[0]))
+    comparisons = {}
+    for metric in names:
+        keys = [key for key in of_a if key[0] == metric]
+        values = [np.array([side[key].value for key in keys]) for side in (of_a, of_b)]
+        comparisons[metric] = compare(values[0], values[1], rounds, seed)
+    flips = [
+        Flip(row.question_id, row.question, row.value, of_b[key].value)
+        for key, row in of_a.items()
+        if key[0] == FLIPS_BY and abs(row.value - of_b[key].value) > EQUAL
+    ]
+    flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
+    return Compared(a, b, protocols.pop(), len(of_a) // len(names), comparisons, tuple(flips))
+
+
+def _or_none(value: float | None) -> str:
+    return f"{'-':>9}" if value is None else f"{value:>9.4f}"
+
+
+def _questions(side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str]) -> Sequence[QuestionScore]:
+    path = as_path(side)
+    if path.name.endswith(".parquet") and path.is_file():
+        try:
+            schema: Any = pq.read_schema(fetch(path))
+        except pa.ArrowInvalid as e:
+            raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
+        if set(QuestionScore.schema().names) <= set(schema.names):
+            rows = QuestionScore.rows(pq.read_table(fetch(path), page_checksum_verification=True))
+            if not rows:
+                raise JobError(f"{path}: no question in it", BAD_DATA)
+            return rows
+    if labels is None:
+        raise JobError(f"{side} is not what `answermill evaluate --questions` writes; give --labels to evaluate it", USAGE)
+    return evaluate(side, labels, protocol=protocol, metrics=metrics).questions

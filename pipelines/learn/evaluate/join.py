@@ -1,0 +1,108 @@
+"""Scores joined with labels by question id and candidate id, as the arrays that the metrics read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
+from answermill.pipelines.learn.evaluate.reference_labels import ReferenceLabels
+from answermill.ranking.evaluation.metrics import UNJUDGED, Bools, Floats, Ints, Judged
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The questions that have labels, in the labels' order, with all their judged and all their ranked candidates."""
+
+    question_ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    """The questions; '' for each if the labels do not have their texts."""
+    judged: Judged
+    confidence: Floats
+    """How sure the ranker is of each candidate of `judged`; 0 for what is no answer."""
+    is_answer: Bools
+    """Whether each may be the answer; False if the ranker has dropped it, or has not ranked it."""
+    unknown_questions: int
+    """Questions of the scores that the labels do not have: left out."""
+
+
+def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
+    """Raises JobError (65), with file and line, on a score or confidence that is not finite, a candidate that comes twice, or
+    an id that a closed data set does not have; and if no question of the scores has a label, or there is no score at all."""
+    question_ids, label_question, score_question = _number(labels.values.question_id, scores.question_id)
+    names, label_candidate, score_candidate = _number(labels.values.candidate_id, scores.candidate_id)
+    keys, label = _unique_labels(labels.values, label_question * len(names) + label_candidate)
+    questions = int(label_question.max()) + 1
+    key = score_question * len(names) + score_candidate
+
+    place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    known = keys[place] == key
+    _check_scores(scores, key, known if labels.closed else None, labels.source)
+    labelled = score_question < questions
+    if not labelled.any():
+        count = len(set(score_question.tolist()))
+        problem = f"none of its {count} questions has a label in {labels.source}" if len(scores) else "no score in it"
+        raise JobError(f"the scores: {problem}", BAD_DATA)
+    missing = ~np.isin(keys, key[known])
+    judged = Judged(
+        questions,
+        np.concatenate([score_question[labelled], keys[missing] // len(names)]),
+        np.concatenate([scores.value[labelled], np.zeros(missing.sum())]),
+        np.concatenate([np.where(known, label[place], UNJUDGED)[labelled], label[missing]]),
+        np.concatenate([np.ones(labelled.sum(), np.bool_), np.zeros(missing.sum(), np.bool_)]),
+    )
+    sure, is_answer = _confidences(scores)
+    return Joined(
+        question_ids=tuple(question_ids[:questions]),
+        texts=tuple(labels.questions.get(q, "") for q in question_ids[:questions]),
+        judged=judged,
+        confidence=np.concatenate([sure[labelled], np.zeros(missing.sum())]),
+        is_answer=np.concatenate([is_answer[labelled], np.zeros(missing.sum(), np.bool_)]),
+        unknown_questions=len(np.unique(score_question[~labelled])),
+    )
+
+
+def _number(first: pa.Array, second: pa.Array) -> tuple[list[str], Ints, Ints]:
+    """(the different strings, those of `first` first; the number of each of `first`; of each of `second`)."""
+    encoded = pa.chunked_array([pa.concat_arrays([first, second])]).dictionary_encode().combine_chunks()
+    numbers: npt.NDArray[np.int64] = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return encoded.dictionary.to_pylist(), numbers[: len(first)], numbers[len(first) :]
+
+
+def _unique_labels(values: CandidateValues, key: Ints) -> tuple[Ints, Ints]:
+    """(keys ascending, their labels). A candidate may be labelled twice, but not with two labels."""
+    order = np.argsort(key, kind="stable")
+    keys, label = key[order], values.value[order].astype(np.int64)
+    again = np.concatenate([[False], keys[1:] == keys[:-1]])
+    for n in np.flatnonzero(again & (label != np.roll(label, 1)))[:1]:
+        row, first = int(order[n]), int(label[n - 1])
+        candidate = f"{values.candidate_id[row]} of question {values.question_id[row]}"
+        raise JobError(f"{values.where(row)}: {candidate} is labelled {first} and {label[n]}", BAD_DATA)
+    return keys[~again], np.maximum(label[~again], 0)  # TREC's negative judgements are kinds of wrong
+
+
+def _confidences(scores: CandidateValues) -> tuple[Floats, Bools]:
+    """([n] how sure the ranker is of each score's candidate; [n] whether it may be the answer)."""
+    sure = scores.value if scores.confidence is None else scores.confidence
+    return sure, np.ones(len(scores), np.bool_) if scores.is_answer is None else scores.is_answer
+
+
+def _check_scores(scores: CandidateValues, key: Ints, known: Bools | None, source: str) -> None:
+    """Raises JobError (65) for the first score that is wrong."""
+    first = np.zeros(len(key), np.bool_)
+    first[np.unique(key, return_index=True)[1]] = True
+    infinite, unsure = ~np.isfinite(scores.value), ~np.isfinite(_confidences(scores)[0])
+    unknown = np.zeros(len(key), np.bool_) if known is None else ~known
+    for n in np.flatnonzero(infinite | unsure | ~first | unknown)[:1]:
+        candidate = f"candidate {scores.candidate_id[n]} of question {scores.question_id[n]}"
+        if infinite[n]:
+            problem = f"score {scores.value[n]} for {candidate}"
+        elif unsure[n]:
+            problem = f"confidence {_confidences(scores)[0][n]} for {candidate}"
+        else:
+            problem = f"{candidate} is not in {source}" if unknown[n] else f"{candidate} comes twice"
+        raise JobError(f"{scores.where(n)}: {problem}", BAD_DATA)

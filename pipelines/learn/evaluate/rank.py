@@ -1,0 +1,146 @@
+"""Rank an AS2 data set by name: with a rule baseline, or with any reranker of the registry and its own settings."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.errors import SETTINGS, USAGE, JobError
+from answermill.pipelines.learn.evaluate.candidate_values import SureValue
+from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.steps.models import dense_encoder, device_of, encoder_loader
+from answermill.pipelines.steps.rerank.missing_context import check_context
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import Stage
+from answermill.ranking.reranker import Costed, Reranker, naming
+from answermill.ranking.rerankers.baselines.overlap import RULES, WORDS, Rule, rule_scores
+from answermill.ranking.rerankers.registry import RERANKERS, find, load_reranker
+from answermill.schemas.corpus import Passage
+from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.ranked import RankedList
+
+_LISTS = 64  # handed to a reranker at once
+
+
+@dataclass(frozen=True, slots=True)
+class RankOptions:
+    """How a data set is ranked by name; the defaults are for all rankers."""
+
+    checkpoint: str | None = None
+    """The reranker's model folder; the shipped one if None."""
+    settings: Sequence[str] = ()
+    """The reranker's stage settings, as 'key=value' with TOML's values, e.g. 'drop=[0.2]'."""
+    words: str = "cosinet"
+    """What the rules WO and WO+RR count as words: a key of `answermill.ranking.rerankers.baselines.overlap.WORDS`."""
+
+
+DEFAULTS = RankOptions()
+
+
+def is_ranker(name: str, options: RankOptions = DEFAULTS) -> bool:
+    """Whether it names a rule or a reranker. A file or folder of a reranker's name is taken for scores, unless the options have
+    a checkpoint."""
+    return name in RULES or (name in RERANKERS and (options.checkpoint is not None or not Path(name).exists()))
+
+
+def rank(name: str, dataset: Path, form: str | None = None, options: RankOptions = DEFAULTS) -> Iterator[SureValue]:
+    """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and with its score as
+    the confidence. Candidates that the reranker drops are left out.
+
+    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 2 if `words` is unknown, 65 and 66 as
+    `read_dataset` does.
+    """
+    lists = by_question(read_dataset(dataset, form))
+    for rule in RULES:
+        if name == rule:
+            return _by_rule(rule, lists, options)
+    reranker, checkpoint = _load(name, options)
+    settings = find(name).stage(**_settings(name, options.settings))
+    check_context([settings], lambda: [Stage(name, reranker)], lambda: _passages(dataset, form))
+    return _by_reranker(name, checkpoint, reranker, lists)
+
+
+def _passages(dataset: Path, form: str | None) -> Iterator[Passage]:
+    return (c.hit.passage for rows in by_question(read_dataset(dataset, form)) for c in ranked_list(rows).candidates)
+
+
+def _by_rule(name: Rule, lists: Iterator[list[LabelledCandidate]], options: RankOptions) -> Iterator[SureValue]:
+    if options.checkpoint is not None:
+        raise JobError(f"{name} takes no checkpoint, but {options.checkpoint!r} is given; leave it out", SETTINGS)
+    if options.settings:
+        raise JobError(f"--set {options.settings[0]}: {name} is a rule and has no settings; leave it out", SETTINGS)
+    if options.words not in WORDS:
+        raise JobError(f"--words {options.words}: unknown; known: {', '.join(WORDS)}", USAGE)
+    words_of = WORDS[options.words]()
+    for rows in lists:
+        scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
+        for row, score in zip(rows, scores, strict=True):
+            yield 0, row.question_id, row.candidate_id, score, score
+
+
+def _by_reranker(
+    name: str, checkpoint: Path | None, reranker: Reranker, lists: Iterator[list[LabelledCandidate]]
+) -> Iterator[SureValue]:
+    while block := [ranked_list(rows) for rows in islice(lists, _LISTS)]:
+        with naming(f"ranker {name}", checkpoint):
+            reranked = reranker.rerank(block)
+        yield from _order(reranked)
+    for key, n in (reranker.costs() if isinstance(reranker, Costed) else {}).items():
+        if key.startswith("without_") and n:
+            print_line(f"{name}: {n:,} candidates {key.replace('_', ' ')}, which it reads")
+
+
+def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
+    for ranked in lists:
+        for place, candidate in enumerate(ranked.candidates, 1):
+            yield 0, ranked.question.question_id, candidate.candidate_id, float(-place), candidate.score
+
+
+def _load(name: str, options: RankOptions) -> tuple[Reranker, Path | None]:
+    """The reranker, and the folder of its model."""
+    settings = _settings(name, options.settings)
+    try:
+        find(name).stage(**settings).check_scores(())
+        reranker = load_reranker(
+            name,
+            options.checkpoint,
+            encoder=dense_encoder,
+            model=find_model,
+            encoder_of=encoder_loader(),
+            device=device_of("auto"),
+            **settings,
+        )
+        return reranker, find(name).folder(options.checkpoint, find_model)
+    except ValidationError as e:
+        error = e.errors()[0]
+        key = ".".join(map(str, error["loc"]))
+        raise JobError(f"--set {key}: {error['msg']}, not {error['input']!r}", SETTINGS) from e
+    except ValueError as e:
+        raise JobError(str(e), SETTINGS) from e
+
+
+def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:
+    """'key=value's as settings. Raises JobError (78) if the reranker has no such key."""
+    known = [key for key in find(name).settings.model_fields if key not in StageSettings.model_fields]
+    settings = {}
+    for setting in written:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise JobError(f"--set {setting}: write key=value, e.g. --set drop=[0.2]", SETTINGS)
+        if key not in known:
+            has = f"its settings: {', '.join(known)}" if known else "it has no settings"
+            raise JobError(f"--set {setting}: {name} has no setting {key!r}; {has}", SETTINGS)
+        try:
+            settings[key] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            settings[key] = value
+    return settings

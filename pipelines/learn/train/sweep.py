@@ -1,0 +1,120 @@
+"""Sweep: a training file and values of its keys in; a checkpoint for each, a table and plots out (HAS Figs. 2 and 3).
+
+Each key is swept on its own, the others as the file has them, as the paper does: β at one δ, δ at one β. The trainings are
+those of `answermill train`: what is complete is not repeated, and what was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from answermill.files.atomic_files import write_text
+from answermill.pipelines.config.training_file import TrainJob, load_job
+from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.plot import FORMS, plot_sweep
+from answermill.pipelines.learn.evaluate.rank import RankOptions
+from answermill.pipelines.learn.train.train import run
+from answermill.ranking.checkpoint import kind_of
+from answermill.ranking.training.state import finished
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A training of the sweep."""
+
+    key: str
+    value: str
+    job: TrainJob
+    folder: Path
+
+
+def sweep(
+    file: Path,
+    over: Sequence[str],
+    out: Path,
+    settings: Sequence[str] = (),
+    labels: Sequence[Path] = (),
+    metrics: Sequence[str] = ("MAP", "MRR"),
+) -> Iterator[str]:
+    """Train each point, measure it on `labels`, and write sweep.json, last, and the plots; yields lines for people.
+
+    Raises JobError: 2 if `over` is wrong or a file is in `labels` twice, and as `train.run` and `evaluate` do. All settings
+    are checked before the first training.
+    """
+    names = names_of(labels)
+    trainings = points(file, over, out, settings)
+    rows: list[dict[str, str | float]] = []
+    measured: dict[Path, dict[str, float]] = {}
+    for point in trainings:
+        if point.folder not in measured:
+            yield f"{point.key} = {point.value}"
+            yield from run(point.job, point.folder)
+            measured[point.folder] = dict(_figures(point, names, metrics))
+        rows.append({"key": point.key, "value": point.value, "checkpoint": point.folder.name, **measured[point.folder]})
+    yield from _table(rows)
+    for key in dict.fromkeys(point.key for point in trainings):
+        mine = [row for row in rows if row["key"] == key]
+        curves = {name: [float(row[name]) for row in mine] for name in mine[0] if name not in ("key", "value", "checkpoint")}
+        plot_sweep([out / f"{key}{form}" for form in FORMS], key, [str(row["value"]) for row in mine], curves)
+    write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
+    yield f"written: {out}"
+
+
+def names_of(labels: Sequence[Path]) -> dict[str, Path]:
+    """Name → file. A name is the file's up to the first dot; the whole one, or the path, where two would be equal."""
+    for name in (lambda file: file.name.partition(".")[0], lambda file: file.name, str):
+        named = {name(file): file for file in labels}
+        if len(named) == len(labels):
+            return named
+    raise JobError("a file is given twice as --labels", USAGE)
+
+
+def points(file: Path, over: Sequence[str], out: Path, settings: Sequence[str] = ()) -> list[Point]:
+    """Every point in order; two of the same settings have one folder. Raises JobError as `sweep` does."""
+    trainings: list[Point] = []
+    folders: dict[str, Path] = {}
+    for one in over:
+        key, _, written = one.partition("=")
+        values = [value.strip() for value in written.split(",")]
+        if not key or not all(values) or len(set(values)) != len(values):
+            raise JobError(f"--over {one}: write key=value,value,..., each value once, e.g. hashing.beta=1,2,5,10,20", USAGE)
+        if any(point.key == key for point in trainings):
+            raise JobError(f"--over {one}: {key} is swept already; give all its values at once", USAGE)
+        for value in values:
+            job = load_job(file, [*settings, f"{key}={value}"])
+            folder = folders.setdefault(job.model_dump_json(), out / f"{key}={value}")
+            trainings.append(Point(key, value, job, folder))
+    if not trainings:
+        raise JobError("--over is missing: a key and its values, e.g. hashing.beta=1,2,5,10,20", USAGE)
+    return trainings
+
+
+def _figures(point: Point, labels: Mapping[str, Path], metrics: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """The best dev score, and each metric on each data set."""
+    history = finished(point.folder)
+    assert history is not None and history.best is not None  # `run` has just ended
+    yield f"dev {point.job.train.metric}", history.best.dev
+    for name, file in labels.items():
+        evaluation = evaluate(
+            kind_of(point.folder),
+            file,
+            protocol=point.job.train.protocol,
+            metrics=metrics,
+            ranker=RankOptions(checkpoint=str(point.folder)),
+        )
+        yield from ((f"{name} {metric}", evaluation.means[metric][0]) for metric in metrics)
+
+
+def _table(rows: Sequence[Mapping[str, str | float]]) -> Iterator[str]:
+    """For people, in percent."""
+    names = [name for name in rows[0] if name not in ("key", "value", "checkpoint")]
+    points = [f"{row['key']} = {row['value']}" for row in rows]
+    first = max(map(len, points))
+    yield ""
+    yield " " * first + "".join(f"  {name:>12}" for name in names)
+    for point, row in zip(points, rows, strict=True):
+        yield point.ljust(first) + "".join(f"  {100 * float(row[name]):>{max(12, len(name))}.2f}" for name in names)

@@ -1,0 +1,297 @@
+"""Train: a training file (`pipelines/config/training_file.py`) and data sets in; a checkpoint folder with its card out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from answermill.files.atomic_files import WrongShape, sha256, write_text
+from answermill.files.model_files import MODEL_FILES
+from answermill.indexing.shards.dense import find_model
+from answermill.pipelines.config.training_file import TrainJob
+from answermill.pipelines.data.formats import by_question, read_dataset, recognise, row_count
+from answermill.pipelines.data.inputs.tables import passage_rows
+from answermill.pipelines.data.inputs.text_lines import lines
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.learn.train.teachers import table_file, teach
+from answermill.pipelines.revision import code_version
+from answermill.pipelines.runs.lock import LOCK, claimed
+from answermill.pipelines.runs.manifests.run_folder import differences, shortened
+from answermill.pipelines.runs.watch.progress import print_line, progress, reading
+from answermill.pipelines.steps.models import device_of, emulates, use_threads
+from answermill.ranking.entry import file_keys, file_names, resolve
+from answermill.ranking.training.distillation import NO_TEACHER, Distillation
+from answermill.ranking.training.inputs import Built, TrainingInputs
+from answermill.ranking.training.loop import Progress, Recipe, train
+from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
+from answermill.ranking.training.update.processes import NoCard, Processes, together
+from answermill.ranking.training.update.speed import Speed, share_of_peak
+from answermill.schemas.labels import LabelledCandidate, LabelledPassage
+
+CARD = "README.md"
+
+
+def run(job: TrainJob, out: Path) -> Iterator[str]:
+    """Train into `out`, or continue there; yields lines for people. Under torchrun each process trains, and the first alone
+    writes and yields.
+
+    Raises JobError: 65 and 66 if the data are wrong or missing, 73 if `out` holds something else or another process trains
+    there, 78 if the settings do not fit each other; ModelMissing if a transformer cannot be had.
+    """
+    files = list(_files(job))
+    for file in files:
+        if not file.is_file():
+            raise JobError(f"{file}: no such file", INPUT_MISSING)
+    digests = {str(file): sha256(file) for file in files}
+    decisive = [job.model_dump(exclude={"data": {"name", "licence"}}, exclude_none=True), list(digests.values())]
+    fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+    new = History(fingerprint, settings=_decisive(job, digests))
+    try:
+        with together(device_of(job.train.device)) as processes:
+            if processes.rank == 0:
+                with claimed(out):
+                    yield from _run(job, out, digests, new, processes)
+            else:
+                deque(_run(job, out, digests, new, processes), maxlen=0)  # the first process says it all
+    except NoCard as e:
+        raise JobError(str(e), SETTINGS) from None
+
+
+def _files(job: TrainJob) -> Iterator[Path]:
+    """The files whose content decides the result."""
+    yield from (job.path(name) for name in (*job.data.train, *job.data.dev))
+    for name, required in file_names(job.trained):
+        path = job.path(name)
+        if required or path.is_file():
+            yield path
+        elif folder := next((each for each in (path, Path(name).expanduser()) if each.is_dir()), None):
+            yield from sorted(each for form in MODEL_FILES for each in folder.glob(form) if each.name != HISTORY)
+    if job.distil is not None:
+        yield from (table_file(job.path(table)) for table in job.distil.tables)
+
+
+def _run(job: TrainJob, out: Path, digests: Mapping[str, str], new: History, processes: Processes) -> Iterator[str]:
+    try:
+        done = finished(out)
+        there = done or begun(out)
+    except WrongShape as e:
+        raise JobError(f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA) from None
+    others = [path for path in out.iterdir() if path.name != LOCK] if processes.rank == 0 else []
+    if others and there is None and not (out / STATE).is_dir():
+        raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+    if there is not None and there.fingerprint != new.fingerprint:
+        clauses = list(differences(there.settings, new.settings, "")) if there.settings else []
+        differs = shortened(clauses) or "its settings or files were others"
+        raise JobError(f"{out} holds another training: {differs}; give another --out, or delete it", OUTPUT_EXISTS)
+    if done is not None:
+        yield f"{_summary(job, done)} (complete)"
+        return
+    use_threads(job.train.threads)
+    learn, dev = ([rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev))
+    yield f"{_sizes(job.data.train, learn)}; dev {_sizes(job.data.dev, dev)}"
+    logits: Sequence[npt.NDArray[np.float32]] = ()
+    if job.distil is not None:
+        lessons = teach([job.path(table) for table in job.distil.tables], job.distil.teachers, learn)
+        learn, logits = lessons.questions, lessons.logits
+        yield f"teachers {lessons.report}"
+    try:
+        built = build(job, learn, dev, logits)
+    except ValueError as e:
+        raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
+    precision = job.train.precision
+    if precision != "fp32" and emulates(precision, device_of(job.train.device)):
+        yield f"train.precision = {precision!r}, which this processor only emulates: 'fp32' is several times as fast here"
+    parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
+    yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
+
+    def describe(history: History, speed: Speed) -> None:
+        write_text(out / CARD, "\n".join(_card(job, history, parameters, digests, built.description, speed)) + "\n")
+
+    try:
+        history = _watched(built, _recipe(job), out, new, processes, describe)
+    except ValueError as e:
+        raise JobError(str(e), BAD_DATA) from e
+    yield _summary(job, history)
+
+
+def build(job: TrainJob, learn: Sequence[Any], dev: Sequence[Any], logits: Sequence[npt.NDArray[np.float32]] = ()) -> Built:
+    """The training before its first step: of questions to learn from, the teachers' logits of each, and questions for dev.
+
+    Raises ValueError if the settings do not fit each other, the data or this machine.
+    """
+    device, recipe = device_of(job.train.device), _recipe(job)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device here; give 'auto' or 'cpu'")
+    torch.manual_seed(recipe.seed)
+    inputs = TrainingInputs(
+        settings=job.trained,
+        recipe=recipe,
+        learn=learn,
+        dev=dev,
+        path=job.path,
+        model=partial(find_model, beside=job.folder),
+        texts=lambda name: _texts(job.path(name)),
+        batch=job.train.batch if "batch" in job.train.model_fields_set else None,
+        teachers=logits,
+        distillation=_distillation(job),
+        device=device,
+    )
+    built: Built = resolve(job.training.task)(inputs)
+    return built
+
+
+def _recipe(job: TrainJob) -> Recipe:
+    return Recipe(**job.train.model_dump(exclude={"batch", "threads", "device"}, exclude_none=True))
+
+
+def _distillation(job: TrainJob) -> Distillation:
+    """How the job learns from its teachers. Raises ValueError if the settings do not fit each other."""
+    distil = job.distil
+    if distil is None:
+        return NO_TEACHER
+    if len(set(distil.teachers)) != len(distil.teachers):
+        raise ValueError(f"distil.teachers = {distil.teachers}: a teacher is named twice")
+    try:
+        return Distillation(distil.strategy, len(distil.teachers), distil.alpha, distil.tau, tuple(distil.weights), distil.loss)
+    except ValueError as e:
+        raise ValueError(f"distil: {e}") from e
+
+
+def _watched(
+    built: Built,
+    recipe: Recipe,
+    out: Path,
+    new: History,
+    processes: Processes,
+    describe: Callable[[History, Speed], object],
+) -> History:
+    """Train with progress on stderr: steps all the while, and a line per evaluation."""
+    task, share, first = built.task, 0.0, processes.rank == 0
+    if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
+        share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
+    speed = Speed(built.tokens * recipe.accumulate, share)
+    now = Progress(0, 1, 0.0, None, None)
+
+    def report(state: Progress) -> None:
+        nonlocal now
+        now = state
+        speed.hear(state)
+        if state.dev is not None:
+            line: dict[str, float] = {"step": state.step, "of": state.steps, "loss": round(state.loss, 4)}
+            line |= {f"dev_{recipe.metric}": round(state.dev, 4), "best": round(state.best or 0.0, 4)}
+            print_line(json.dumps(line | ({"tokens_per_s": speed.tokens_per_s} if speed.tokens_per_s else {})))
+
+    if not first:
+        return train(task, built.dev, recipe, out, new.fingerprint, processes=processes)
+    with progress("train", recipe.steps(task.steps) * recipe.epochs, lambda: now.step, what="steps"):
+        return train(
+            task, built.dev, recipe, out, new.fingerprint, report, new.settings, processes, lambda h: describe(h, speed)
+        )
+
+
+def _questions(job: TrainJob, name: str) -> list[list[Any]]:
+    """A file's candidates, or passages, of each question."""
+    file = job.path(name)
+    learns_from_passages = job.training.learns_from == "passages"
+    rows: Iterator[Any] = passage_rows(file) if learns_from_passages else read_dataset(file, job.data.form)
+    with reading(f"train reads {file.name}", rows, row_count([file])) as taken:
+        return list(by_question(taken))
+
+
+def _texts(file: Path) -> Iterator[str]:
+    """The texts of a data set, each question once before its candidates; or the lines of a text file."""
+    if recognise(file) is None:
+        yield from (text for _, text in lines(file))
+        return
+    for rows in by_question(read_dataset(file)):
+        yield rows[0].question
+        yield from (row.text for row in rows)
+
+
+def _sizes(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
+    answered = sum(any(row.label for row in rows) for rows in questions)
+    return f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, {sum(map(len, questions)):,} candidates"
+
+
+def _summary(job: TrainJob, history: History) -> str:
+    best = history.best
+    assert best is not None
+    where = f"step {best.step:,}, epoch {best.epoch:.1f}"
+    return f"train      {job.trained.title}: best dev {job.train.metric} {100 * best.dev:.2f} at {where}"
+
+
+def revision() -> str:
+    """The package's version, and the commit where it runs from a checkout, marked where the code differs from it."""
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--exclude=*",
+        "--abbrev=12",
+        "--dirty=, changed",
+    ]
+    try:
+        described = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return code_version()
+    return f"{code_version()}, commit {described.stdout.strip()}" if described.returncode == 0 else code_version()
+
+
+def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
+    """What the fingerprint stands for, as people know it: the file's keys, and the digest of each of its files."""
+    tables = _without_folders(job)
+    data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
+    files = {f"file {n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
+    return {**tables, "data": data, **files}
+
+
+def _without_folders(job: TrainJob) -> dict[str, Any]:
+    """The file's tables with files by their names: the reader of the card has other folders."""
+    tables = job.tables()
+    for section, settings in ((job.section, job.trained), ("data", job.data), ("distil", job.distil)):
+        for key in file_keys(type(settings)) if settings is not None else ():
+            value = tables[section][key]
+            tables[section][key] = [Path(name).name for name in value] if isinstance(value, list) else Path(value).name
+    return tables
+
+
+def _card(
+    job: TrainJob, history: History, parameters: int, digests: Mapping[str, str], description: str, speed: Speed
+) -> Iterator[str]:
+    best = history.best
+    assert best is not None
+    reranker = job.trained.reranker
+    yield f"# {job.trained.title}"
+    yield ""
+    yield f'A checkpoint of AnswerMill {revision()}; `reranker = "{reranker}"`, `checkpoint = "<this folder>"`.'
+    yield ""
+    yield f"- Trained on {job.data.name}. Licence of the data: {job.data.licence}."
+    yield f"- {parameters:,} parameters. {description[:1].upper()}{description[1:]}."
+    score = f"{job.train.metric} ({job.train.protocol}): {100 * best.dev:.2f}"
+    yield f"- Best dev {score}, at step {best.step:,} of {history.step:,}."
+    yield f"- {speed}, torch {torch.__version__}."
+    yield ""
+    yield "| step | epoch | loss | dev |"
+    yield "|---|---|---|---|"
+    for evaluated in history.evaluations:
+        yield f"| {evaluated.step:,} | {evaluated.epoch:.2f} | {evaluated.loss:.4f} | {100 * evaluated.dev:.2f} |"
+    yield ""
+    yield "Made from these files, by SHA-256:"
+    yield ""
+    yield from (f"- `{Path(file).name}` {digest}" for file, digest in digests.items())
+    yield ""
+    yield "```json"
+    yield json.dumps(_without_folders(job), indent=1, ensure_ascii=False)
+    yield "```"

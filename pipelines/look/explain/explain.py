@@ -1,0 +1,228 @@
+"""The way of one question's candidates through a run, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from answermill.files.remote import as_path
+from answermill.pipelines.errors import USAGE, JobError, counted
+from answermill.pipelines.look.explain.gold_answers import GoldAnswers, by_labels, by_text, folded
+from answermill.pipelines.look.explain.losses import CandidateRows, Loss
+from answermill.pipelines.look.explain.question_search import AskedOne, find_question
+from answermill.pipelines.look.explain.stage_views import StageView, score_by, stage_views
+from answermill.pipelines.look.explain.written_parts import WrittenParts
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.manifests.run_folder import check_run
+from answermill.schemas.corpus import Rejected
+from answermill.schemas.ranked import Hit, ScoredCandidate
+
+WIDTH = 160
+"""Characters of a candidate's text that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a run says of one question."""
+
+    asked: AskedOne
+    candidates: CandidateRows
+    gold: GoldAnswers
+    losses: Sequence[Loss]
+    """What became of each right answer."""
+    missing: Sequence[str]
+    """What the run lacks, a clause each."""
+
+    @property
+    def views(self) -> Sequence[StageView]:
+        return list(self.candidates.views.values())
+
+    def lines(self, first: int, every: bool = False) -> Iterator[str]:
+        """For people: the stages, where the right answers were lost, and a table of the `first` candidates and the right ones;
+        of all with `every`."""
+        yield from self._heading()
+        yield from self._stage_lines()
+        yield from self._gold_lines()
+        yield from self._table(first, every)
+
+    def json(self, first: int, every: bool = False) -> dict[str, Any]:
+        """The same as plain values."""
+        question, gold = self.asked.question, self._right()
+        chosen = self._chosen(first, every)
+        return {
+            "question_id": question.question_id,
+            "question": question.text,
+            "passages": len(self.candidates.hits),
+            "candidates": len(self.candidates.rows),
+            "stages": [
+                {
+                    "stage": view.name,
+                    "reranker": view.reranker,
+                    "unit": view.unit,
+                    "in": view.entered,
+                    "kept": view.kept,
+                    "last_kept_score": None if view.last_kept is None else view.last_kept.score,
+                }
+                for view in self.views
+            ],
+            "gold": {
+                "source": self.gold.source,
+                "answers": [asdict(loss) | {"needed": loss.needed} for loss in self.losses],
+            },
+            "missing": list(self.missing),
+            "rows": [{"place": place, "is_gold": row.candidate_id in gold, **row.to_dict()} for place, row in chosen],
+        }
+
+    def _heading(self) -> Iterator[str]:
+        question, candidates = self.asked.question, self.candidates
+        yield f"{question.question_id}  {question.text}"
+        if self.asked.others:
+            yield f"      the same text: {', '.join(self.asked.others)}"
+        counts = [counted(len(candidates.hits), "passage")]
+        for source, label in (("bm25_rank", "by BM25"), ("dense_rank", "by the dense index")):
+            counts.append(f"{sum(getattr(hit, source) is not None for hit in candidates.hits):,} {label}")
+        scored = f"; {counted(len(candidates.rows), 'candidate')}" if candidates.views else ""
+        yield f"{counts[0]} ({', '.join(counts[1:])}){scored}"
+        yield from (f"missing: {clause}" for clause in self.missing)
+
+    def _stage_lines(self) -> Iterator[str]:
+        if not self.views:
+            return
+        width = max(len(view.name) for view in self.views) + 2
+        yield ""
+        yield f"{'stage':<{width}}{'reads':<10}{'in':>6}{'kept':>6}  last one kept"
+        for view in self.views:
+            last = "" if view.last_kept is None else f"{view.last_kept.score:.6g}"
+            yield f"{view.name:<{width}}{view.unit + 's':<10}{view.entered:>6}{view.kept:>6}  {last}".rstrip()
+
+    def _gold_lines(self) -> Iterator[str]:
+        yield ""
+        if not self.gold.source:
+            yield "no right answer is known: the run has no label that says so; give one with --gold TEXT"
+        elif not self.losses:
+            yield "no right answer is among the labels of this question"
+        for loss in self.losses:
+            yield f"right: {_short(loss.text)}" if loss.text else "right:"
+            yield f"       {loss.explanation}"
+
+    def _right(self) -> set[str]:
+        return {loss.candidate_id for loss in self.losses}
+
+    def _chosen(self, first: int, every: bool) -> list[tuple[int, ScoredCandidate]]:
+        """(place, row) of what is shown."""
+        gold = self._right()
+        rows = enumerate(self.candidates.rows, 1)
+        return [(place, row) for place, row in rows if every or place <= first or row.candidate_id in gold]
+
+    def _table(self, first: int, every: bool) -> Iterator[str]:
+        yield ""
+        if not self.candidates.views:
+            yield from self._passage_table(first, every)
+            return
+        gold, names = self._right(), list(self.candidates.views)
+        table = [("place", "BM25", "dense", "fused", *names, "fate")]
+        chosen = self._chosen(first, every)
+        for place, row in chosen:
+            fate = f"dropped by {row.dropped_by}" if row.dropped_by else row.fate
+            scores = (_cell_of_stage(row, name) for name in names)
+            sources = (_cell(row.bm25_score, row.bm25_rank), _cell(row.dense_score, row.dense_rank))
+            table.append((str(place), *sources, f"#{row.retrieved_rank}", *scores, fate))
+        aligned = _aligned(table)
+        yield next(aligned)
+        for (_, row), line in zip(chosen, aligned, strict=True):
+            yield line
+            yield f"{'right' if row.candidate_id in gold else '':<5}  {_short(row.text)}"
+            yield f"       {row.candidate_id}  {row.url}"
+        left_out = len(self.candidates.rows) - len(chosen)
+        if left_out:
+            yield f"{counted(left_out, 'candidate')} more: --all shows them"
+
+    def _passage_table(self, first: int, every: bool) -> Iterator[str]:
+        """Of the retrieved passages, where the plan has not come yet."""
+        hits = [hit for hit in self.candidates.hits if every or hit.rank <= first]
+        table = [("rank", "BM25", "dense", "fused")]
+        for hit in hits:
+            sources = (_cell(hit.bm25_score, hit.bm25_rank), _cell(hit.dense_score, hit.dense_rank))
+            table.append((str(hit.rank), *sources, f"{hit.fused_score:.4g}"))
+        aligned = _aligned(table)
+        yield next(aligned)
+        for hit, line in zip(hits, aligned, strict=True):
+            yield line
+            yield f"       {_short(hit.passage.text)}"
+            yield f"       {hit.passage.passage_id}  {hit.passage.url}"
+        if len(hits) < len(self.candidates.hits):
+            yield f"{counted(len(self.candidates.hits) - len(hits), 'passage')} more: --all shows them"
+
+
+def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
+    """The way of the candidates of a question, which `wanted` names by id or text.
+
+    `gold`: a text that is right, in place of what the run's labels say.
+
+    Raises JobError: 66 if the run or the question is not there, 65 if a file is damaged or another version's, 2 if `gold` is
+    empty.
+    """
+    run = as_path(run)
+    check_run(run)
+    if gold is not None and not folded(gold):
+        raise JobError("--gold: give some words of the right answer", USAGE)
+    asked = find_question(run, wanted)
+    question_id = asked.question.question_id
+    hits = WrittenParts.of(run, "retrieved", Hit, "retrieve").of_question(question_id, asked.unit)
+    scored = WrittenParts.of(run, "scored", ScoredCandidate, "rerank")
+    missing = []
+    is_scored = asked.unit in scored.by_unit
+    rows = scored.of_question(question_id, asked.unit)
+    if not is_scored:
+        missing.append(f"no stage has scored this question: {scored.missing}")
+    elif not rows and hits:
+        rejects = WrittenParts.of(run, "scored_rejects", Rejected, "rerank")
+        reasons = [
+            reject.detail
+            for _, batch in rejects.batches()
+            for reject in Rejected.rows(batch)
+            if reject.source_record == question_id
+        ]
+        missing += [f"rerank failed on this question's unit: {reason}" for reason in reasons]
+    views = stage_views(_stages(run, rows), rows) if rows else []
+    candidates = CandidateRows(hits, rows, {view.name: view for view in views})
+    answers = by_text(run, gold, hits) if gold is not None else by_labels(run, question_id)
+    if answers.missing:
+        missing.append(answers.missing)
+    return Explanation(asked, candidates, answers, candidates.losses(answers), missing)
+
+
+def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:
+    """The settings of the stages: from the manifest of scored/, or, while there is none, their names from the rows."""
+    manifest = read_manifest(run / "scored", "rerank")
+    if manifest is not None:
+        return list(manifest.settings["stages"])
+    names = dict.fromkeys(score.stage for row in sorted(rows, key=lambda row: -len(row.stages)) for score in row.stages)
+    names |= dict.fromkeys(row.dropped_by for row in rows if row.dropped_by is not None)
+    return [{"name": name, "reranker": name} for name in names]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…"
+
+
+def _cell(score: float | None, rank: int | None) -> str:
+    return "-" if rank is None else f"{score:.4g} #{rank}"
+
+
+def _cell_of_stage(row: ScoredCandidate, stage: str) -> str:
+    score = score_by(row, stage)
+    if score is None:
+        return "-"
+    place = f"#{score.rank}" if score.rank is not None else f"exit {score.exit}" if score.exit is not None else "left"
+    return f"{score.score:.4g} {place}"
+
+
+def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The rows of a table with their columns one below the other, each as wide as its widest cell."""
+    widths = [max(len(row[n]) for row in table) for n in range(len(table[0]))]
+    for row in table:
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,61 @@
+"""What is there of a run's folder: all of it, or, of a step that runs or was stopped, the parts of the units that are done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from answermill.pipelines.runs.manifests.manifest import Part
+from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.runs.step import state_of, work_folders
+from answermill.schemas.record import Record
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True)
+class WrittenParts(Generic[R]):
+    """The parts of a folder that can be read."""
+
+    folder: Path
+    record: type[R]
+    by_unit: Mapping[int, Sequence[Part]]
+    missing: str
+    """What is not there, a clause for people; '' of a complete folder."""
+
+    @classmethod
+    def of(cls, run: Path, name: str, record: type[R], step: str) -> WrittenParts[R]:
+        """Of the run's folder `name`, which `step` writes. Raises JobError (65) if another version wrote it."""
+        folder = run / name
+        if (complete := Folder.find(folder, record, step)) is not None:
+            by_unit: dict[int, list[Part]] = {}
+            for part in complete.parts:
+                by_unit.setdefault(part.unit, []).append(part)
+            return cls(folder, record, by_unit, "")
+        missing = f"{step} {state_of(run, step)}"
+        begun = work_folders(run, step)
+        reports = Reports(begun[0]).read() if begun else {}
+        parts = {unit: report.parts[name] for unit, report in reports.items() if name in report.parts}
+        return cls(folder, record, parts, missing)
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """(unit, batch) of all that is there."""
+        for unit, parts in self.by_unit.items():
+            for part in parts:
+                for batch in read_batches(self.folder, part, columns, rows=8_192):
+                    yield unit, batch
+
+    def of_question(self, question_id: str, unit: int | None = None) -> list[R]:
+        """The rows of one question, in their order; `unit`: the only one that has some."""
+        rows: list[R] = []
+        for number in self.by_unit if unit is None else (unit,):
+            for part in self.by_unit.get(number, ()):
+                for batch in read_batches(self.folder, part):
+                    rows += self.record.rows(batch.filter(pc.equal(batch["question_id"], question_id)))
+        return rows

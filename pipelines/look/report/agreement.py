@@ -1,0 +1,97 @@
+"""How far the orders of a plan agree: whose first candidate is whose, and how alike they rank what both have ranked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from answermill.pipelines.look.report.scored_blocks import Block, Bools, Floats, Ints
+
+RETRIEVAL = "retrieval's order"
+LEAST = 3
+"""Candidates that both orders must have for a rank correlation of a question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Two orders, over all questions that have both."""
+
+    a: str
+    b: str
+    questions: int
+    same_first: float
+    """Share of the questions whose first candidate by A is their first by B."""
+    spearman: float | None
+    """Mean over questions of the rank correlation of what both rank; None if no question has three such candidates."""
+
+
+class Agreements:
+    """Adds up the agreement of retrieval's order and the stages' of a plan, two by two."""
+
+    def __init__(self, stages: tuple[str, ...]) -> None:
+        self._names = (RETRIEVAL, *stages)
+        self._pairs = list(combinations(range(len(self._names)), 2))
+        self._sums = np.zeros((len(self._pairs), 4))  # questions, same first, questions with a correlation, their sum
+
+    def add(self, block: Block) -> None:
+        """Add the questions of a block."""
+        questions = len(block.question_ids)
+        orders = [block.position + 1, *block.stage_rank.T]
+        ranks = [np.where(block.is_answer_unit, order, 0) for order in orders]
+        firsts = [_first(rank, block.question, questions) for rank in ranks]
+        for n, (a, b) in enumerate(self._pairs):
+            both = (firsts[a] >= 0) & (firsts[b] >= 0)
+            rho = _correlations(ranks[a], ranks[b], block.question, questions)
+            counted = ~np.isnan(rho)
+            self._sums[n] += both.sum(), (both & (firsts[a] == firsts[b])).sum(), counted.sum(), rho[counted].sum()
+
+    def result(self) -> tuple[Agreement, ...]:
+        return tuple(
+            Agreement(
+                self._names[a],
+                self._names[b],
+                int(questions),
+                float(same / questions) if questions else 0.0,
+                float(total / counted) if counted else None,
+            )
+            for (a, b), (questions, same, counted, total) in zip(self._pairs, self._sums, strict=True)
+        )
+
+
+def _first(rank: Ints, question: Ints, questions: int) -> Ints:
+    """[questions]: the row of the candidate with the lowest rank, which is not 0; -1 if there is none."""
+    rows = np.flatnonzero(rank > 0)
+    order = rows[np.lexsort((rows, rank[rows], question[rows]))]
+    first = np.full(questions, -1, np.int64)
+    first[question[order[::-1]]] = order[::-1]  # of several the last one that is written stays
+    return first
+
+
+def _correlations(a: Ints, b: Ints, question: Ints, questions: int) -> Floats:
+    """[questions]: Spearman's ρ of two orders over the candidates that both rank; NaN with fewer than LEAST."""
+    both: Bools = (a > 0) & (b > 0)
+    shared = question[both]
+    size = np.bincount(shared, minlength=questions)
+    x, y = (_centred(_places(order[both], shared), shared, size) for order in (a, b))
+    xy, xx, yy = (np.bincount(shared, product, questions) for product in (x * y, x * x, y * y))
+    rho = np.full(questions, np.nan)
+    enough = (size >= LEAST) & (xx > 0) & (yy > 0)
+    rho[enough] = xy[enough] / np.sqrt(xx[enough] * yy[enough])
+    return rho
+
+
+def _centred(values: Floats, question: Ints, size: Ints) -> Floats:
+    """Each value less the mean of its question's."""
+    mean = np.bincount(question, values, len(size)) / np.maximum(size, 1)
+    return np.asarray(values - mean[question])
+
+
+def _places(rank: Ints, question: Ints) -> Floats:
+    """The place of each candidate by rank among those of its question; of equal ranks, which sentences have that came from one
+    passage, the mean."""
+    key = question * (int(rank.max(initial=0)) + 1) + rank
+    _, tie, count = np.unique(key, return_inverse=True, return_counts=True)
+    end = np.cumsum(count)
+    return np.asarray((end - (count - 1) / 2)[tie])

@@ -1,0 +1,187 @@
+"""What became of the correct candidates: P@1 and MRR after each stage, and where a question's last correct one was lost.
+
+The protocol is 'answerable': all questions with a correct candidate in the labels count, ranked or not. An order is the one in
+which a stage left its list, where equal scores keep the order in which they came; without these the figures are those of
+`answermill evaluate --by STAGE`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from answermill.pipelines.learn.evaluate.reference_labels import read_labels
+from answermill.pipelines.look.report.agreement import RETRIEVAL
+from answermill.pipelines.look.report.scored_blocks import Block, Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, measure
+
+PLAN = "the plan's result"
+Fate = Literal["not retrieved", "dropped", "grouped", "not first", "first"]
+"""What became of the correct candidate of a question that went furthest; 'grouped': a stage took another sentence of its
+passage."""
+_METRICS = ("P@1", "MRR")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderQuality:
+    """An order of a plan against the labels, over all questions with a correct candidate."""
+
+    order: str
+    alive: int
+    """Questions of which a correct candidate was still there."""
+    p1: float
+    mrr: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How many questions' correct candidates ended in this way; `stage` is the one that dropped the last of them, else ''."""
+
+    fate: Fate
+    stage: str
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """A run against its labels."""
+
+    labels: str
+    questions: int
+    """With a correct candidate in the labels."""
+    orders: tuple[OrderQuality, ...]
+    """Retrieval's, each stage's, and the plan's."""
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionValues:
+    """P@1 and MRR of the plan's result, question by question, for all that have a correct candidate in the labels."""
+
+    p1: dict[str, float]
+    mrr: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A question whose first answer is wrong, though a correct candidate was retrieved."""
+
+    fate: Fate
+    stage: str
+    """The one that dropped the last correct candidate, if one did."""
+    row: int
+    """Of the part: the correct candidate that went furthest."""
+
+
+class CorrectAnswers:
+    """Adds up what became of the correct candidates of `labels`, block by block."""
+
+    def __init__(self, labels: Path, name: str, stages: Sequence[str]) -> None:
+        """`name`: what people call the labels. Raises JobError as `read_labels`."""
+        values = read_labels(labels).values
+        correct = pa.array(values.value > 0)
+        self._question_id, self._candidate_id = values.question_id.filter(correct), values.candidate_id.filter(correct)
+        self._name, self._stages = name, tuple(stages)
+        self._questions = pc.unique(self._question_id)
+        self._keys = _key(self._question_id, self._candidate_id)
+        self._sums = np.zeros((len(stages) + 2, 3))  # alive, P@1, MRR of each order
+        self._outcomes: Counter[tuple[Fate, str]] = Counter()
+        zeros = dict.fromkeys(self._questions.to_pylist(), 0.0)
+        self.values = QuestionValues(zeros, dict(zeros))
+
+    def add(self, block: Block) -> dict[int, Loss]:
+        """Add the questions of a block; returns its losses by the question's number in it."""
+        ids = pa.array(block.question_ids, pa.string())
+        has_label = pc.is_in(ids, value_set=self._questions).to_numpy(zero_copy_only=False)
+        key = _key(ids.take(pa.array(block.question)), block.candidate_id)
+        correct = pc.is_in(key, value_set=self._keys).to_numpy(zero_copy_only=False) & block.is_answer_unit
+        departure = _departure(block)
+        furthest = np.full(len(ids), -1, np.int64)
+        np.maximum.at(furthest, block.question[correct], departure[correct])
+        for n in range(len(self._stages) + 2):
+            self._sums[n, 0] += (furthest >= n).sum()
+        orders = [block.position + 1, *block.stage_rank.T]
+        orders.append(np.arange(1, len(block) + 1))  # the dropped ones after the kept, the last to leave first
+        for n, ranks in enumerate(orders):
+            p1, mrr = _values(block, ranks, correct, has_label)
+            self._sums[n, 1:] += p1.sum(), mrr.sum()
+        for number in np.flatnonzero(has_label).tolist():
+            name = block.question_ids[number]
+            self.values.p1[name], self.values.mrr[name] = float(p1[number]), float(mrr[number])
+        losses = self._losses(block, correct, departure)
+        self._outcomes.update((loss.fate, loss.stage) for loss in losses.values())
+        self._outcomes["first", ""] += int(has_label.sum()) - len(losses) - int((has_label & (furthest < 0)).sum())
+        return losses
+
+    def _losses(self, block: Block, correct: Bools, departure: Ints) -> dict[int, Loss]:
+        rows = np.flatnonzero(correct)
+        best = rows[np.lexsort((rows, block.rank[rows], -departure[rows], block.question[rows]))]
+        losses = {}
+        for number, first in zip(*np.unique(block.question[best], return_index=True), strict=True):
+            row = int(best[first])
+            if block.rank[row] == 1:
+                continue
+            fate: Fate = "not first" if block.rank[row] else "grouped" if block.is_grouped[row] else "dropped"
+            stage = self._stages[block.dropped_by[row]] if fate == "dropped" else ""
+            losses[int(number)] = Loss(fate, stage, block.first_row + row)
+        return losses
+
+    @property
+    def has_any(self) -> bool:
+        """Whether any candidate is labelled correct."""
+        return len(self._questions) > 0
+
+    def pairs(self, questions: Collection[str]) -> frozenset[tuple[str, str]]:
+        """(question id, candidate id) of the correct candidates of these questions."""
+        rows = pc.is_in(self._question_id, value_set=pa.array(sorted(questions), pa.string()))
+        columns = self._question_id.filter(rows).to_pylist(), self._candidate_id.filter(rows).to_pylist()
+        return frozenset(zip(*columns, strict=True))
+
+    def result(self) -> Quality:
+        questions = max(1, len(self._questions))
+        order_names = (RETRIEVAL, *self._stages, PLAN)
+        orders = tuple(
+            OrderQuality(name, int(alive), float(p1 / questions), float(mrr / questions))
+            for name, (alive, p1, mrr) in zip(order_names, self._sums, strict=True)
+        )
+        counts = self._outcomes
+        ends: list[tuple[Fate, str, int]] = [("not retrieved", "", len(self._questions) - counts.total())]
+        ends += [("dropped", stage, counts["dropped", stage]) for stage in self._stages]
+        others: tuple[Fate, ...] = ("grouped", "not first", "first")
+        ends += [(fate, "", counts[fate, ""]) for fate in others]
+        return Quality(self._name, len(self._questions), orders, tuple(Outcome(*end) for end in ends))
+
+
+def _departure(block: Block) -> Ints:
+    """[n]: how many stages the candidate has passed, plus 1 if it was kept to the end."""
+    stages = block.score.shape[1]
+    passed = np.where(block.dropped_by >= 0, block.dropped_by, stages + 1)
+    has_score = ~np.isnan(block.score)
+    last = np.where(has_score.any(axis=1), stages - np.argmax(has_score[:, ::-1], axis=1), 0)
+    return np.where(block.is_grouped, last, passed).astype(np.int64)
+
+
+def _values(block: Block, ranks: Ints, correct: Bools, has_label: Bools) -> tuple[Floats, Floats]:
+    """[questions] each: P@1 and MRR of an order; what has rank 0 is not in it."""
+    ranked = (ranks > 0) & block.is_answer_unit & has_label[block.question]
+    judged = Judged(
+        len(block.question_ids),
+        block.question[ranked],
+        -ranks[ranked].astype(np.float64),
+        correct[ranked].astype(np.int64),
+        ranked[ranked],
+    )
+    values = measure(judged, _METRICS)
+    return values["P@1"].expected, values["MRR"].expected
+
+
+def _key(question_id: pa.Array, candidate_id: pa.Array) -> pa.Array:
+    """One text for question and candidate; neither has the character between."""
+    return pc.binary_join_element_wise(question_id, candidate_id, "\x1f")

@@ -1,0 +1,197 @@
+"""What a report says of a run: everything that report.json holds and report.html shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from answermill.pipelines.look.report.agreement import Agreement
+from answermill.pipelines.look.report.correct_answers import Fate, Quality
+from answermill.pipelines.look.report.histogram import Bin
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """A step that is complete."""
+
+    step: str
+    rows: Mapping[str, int]
+    """Folder → rows."""
+    bytes: int
+    """Of all parts."""
+    version: str
+    revision: int
+    fingerprint: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    """The first ones, by name."""
+    more_inputs: int
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A step that is not complete."""
+
+    step: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A bar of a funnel."""
+
+    what: str
+    count: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejects:
+    """What a step refused, by reason, most first."""
+
+    folder: str
+    rows: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How long the workers took for something, added up over them, and how much it was."""
+
+    what: str
+    items: int
+    item: str
+    seconds: float
+    dollars: float | None
+
+    @property
+    def per_second(self) -> float:
+        return self.items / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """A count, 'bytes of FOLDER' or 'seconds of STEP' that the run's plan said, and what came of it."""
+
+    what: str
+    predicted: float
+    actual: float
+
+
+@dataclass(frozen=True, slots=True)
+class StageFigures:
+    """A stage of the plan; what is None was not counted by the version that ran it."""
+
+    name: str
+    reranker: str
+    came: int | None
+    went: int | None
+    dropped: int
+    """Rows of scored/ that name the stage as the one that dropped them."""
+    seconds: float | None
+    candidates_per_second: float | None
+    card_share: float | None
+    """Of its seconds, the share in which a graphics card was at work; None on a processor."""
+    card_peak_bytes: int | None
+    """The most of its card's memory that a worker had at once, its models' weights among it; None on a processor."""
+    layer_tokens: int | None
+    full_layer_tokens: int | None
+    """Layers × tokens if no candidate had left within the stage."""
+    dollars: float | None
+    bin_width: float
+    scores: tuple[Bin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFigures:
+    """The first answers of all questions."""
+
+    questions: int
+    answered: int
+    retrieved_rank: Mapping[str, int]
+    """Rank of the answer's passage in retrieval's order, as a range → answers."""
+    sources: Mapping[str, int]
+    """The index that returned the answer's passage → answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFigures:
+    """A unit of work that took long."""
+
+    step: str
+    unit: int
+    seconds: float
+    times_mean: float
+    items: int
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """A candidate with the text around it, and where it is in the crawl."""
+
+    text: str
+    before: str
+    after: str
+    """Of its passage; '' if retrieved/ is not there any more."""
+    rank: int | None
+    score: float | None
+    retrieved_rank: int
+    title: str
+    url: str
+    start: int
+    """Code point of Document.text."""
+    source_file: str
+    source_offset: int | None
+    is_correct: bool | None
+    """By the labels; None if it has none, or there are no labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownQuestion:
+    """A question with its first answers."""
+
+    question_id: str
+    question: str
+    answers: tuple[ShownAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLoss:
+    """A question whose first answer is wrong, with the correct candidate that went furthest."""
+
+    question_id: str
+    question: str
+    fate: Fate
+    stage: str
+    """The one that dropped the last correct candidate, if one did."""
+    correct: ShownAnswer
+    first: ShownAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run."""
+
+    run: str
+    steps: tuple[StepFigures, ...]
+    missing: tuple[Missing, ...]
+    corpus: tuple[Amount, ...]
+    candidates: tuple[Amount, ...]
+    rejects: tuple[Rejects, ...]
+    failed_units: Mapping[str, int]
+    """Step → units that failed, whose content is among the rejects."""
+    work: tuple[Work, ...]
+    price_per_hour: float | None
+    predictions: tuple[Predicted, ...]
+    """Of what the complete steps have; empty if `answermill plan` wrote no plan into the run."""
+    stages: tuple[StageFigures, ...]
+    answers: AnswerFigures | None
+    agreement: tuple[Agreement, ...]
+    quality: Quality | None
+    units: tuple[UnitFigures, ...]
+    seed: int
+    questions: tuple[ShownQuestion, ...]
+    losses: tuple[ShownLoss, ...]

@@ -1,0 +1,220 @@
+"""The report of a run: RUN/report.html for people, RUN/report.json with the same figures.
+
+All of scored/ is read once, without its texts; then, of some questions, the rows that are shown. The same run gives the same
+bytes: nothing of the machine or the time of the report is in it, but the last two names of the run's path are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from answermill.files.atomic_files import sha256, whole_text
+from answermill.files.remote import as_path
+from answermill.files.sealed_json import write_sealed
+from answermill.pipelines.config.outputs import REPORT, REPORT_PAGE
+from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.look.estimate.actual import predicted_and_actual
+from answermill.pipelines.look.report import manifest_figures
+from answermill.pipelines.look.report.agreement import Agreements
+from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
+from answermill.pipelines.look.report.figures import AnswerFigures, Predicted, RunReport, StageFigures
+from answermill.pipelines.look.report.histogram import Histogram
+from answermill.pipelines.look.report.manifest_figures import RunManifests, dollars, stage_seconds
+from answermill.pipelines.look.report.pages.run_page import run_page
+from answermill.pipelines.look.report.scored_blocks import Block, blocks
+from answermill.pipelines.look.report.shown_questions import Choices, Reader
+from answermill.pipelines.runs.manifests.manifest import Manifest
+from answermill.pipelines.runs.manifests.reports import PEAK
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.schemas.ranked import ScoredCandidate, answer_unit
+
+_RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
+"""The last rank of each range."""
+
+
+def write_report(
+    run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0, out: Path | None = None
+) -> str:
+    """Write the report into `out`, or the run folder; returns a line for people.
+
+    `labels`: what `answermill evaluate` takes; None = the run's own, if it has some. `price_per_hour`: of one worker.
+    Raises JobError: 66 if there is no run, 65 if it is damaged or another version's, 2 if the price is negative.
+    """
+    report = read_report(as_path(run), labels, price_per_hour, seed)
+    folder = out or as_path(run)
+    with whole_text(folder / REPORT_PAGE) as write:
+        for piece in run_page(report):
+            write(piece)
+    write_sealed(folder / REPORT, asdict(report) | {"digests": {REPORT_PAGE: sha256(folder / REPORT_PAGE)}})
+    missing = f"; not complete: {', '.join(each.step for each in report.missing)}" if report.missing else ""
+    return f"report     {folder / REPORT_PAGE}{missing}"
+
+
+def read_report(run: Path, labels: Path | None = None, price_per_hour: float | None = None, seed: int = 0) -> RunReport:
+    """Everything that the report says. Raises as `write_report`."""
+    report, passed = _read(run, labels, price_per_hour, seed)
+    if passed is None:
+        return report
+    reader = passed.reader(run)
+    return replace(
+        report,
+        questions=tuple(reader.questions(passed.choices.questions)),
+        losses=tuple(reader.losses(passed.choices.losses)),
+    )
+
+
+def read_with_values(
+    run: Path, labels: Path | None = None, price_per_hour: float | None = None
+) -> tuple[RunReport, QuestionValues | None]:
+    """The report without the questions and losses that it shows, and P@1 and MRR of the plan question by question; None if
+    there are no labels. Raises as `write_report`."""
+    report, passed = _read(run, labels, price_per_hour, seed=0)
+    return report, passed.correct.values if passed is not None and passed.correct is not None else None
+
+
+def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: int) -> tuple[RunReport, _Pass | None]:
+    """The report without the questions and losses that it shows, and the pass that has chosen these; None without scored/."""
+    if price_per_hour is not None and not price_per_hour >= 0:
+        raise JobError(f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE)
+    manifests = RunManifests.read(run)
+    scored = manifests.of("scored")
+    stages = stage_names(scored)
+    passed = _Pass(run, stages, labels or own_labels(manifests), seed) if scored is not None else None
+    dropped = passed.dropped if passed is not None else {}
+    report = RunReport(
+        run="/".join(run.resolve().parts[-2:]),
+        steps=tuple(manifest_figures.step_figures(manifests)),
+        missing=manifests.missing,
+        corpus=tuple(manifest_figures.corpus(manifests)),
+        candidates=tuple(manifest_figures.candidates(manifests, dropped)),
+        rejects=tuple(manifest_figures.rejects(manifests)),
+        failed_units=manifest_figures.failed_units(manifests),
+        work=tuple(manifest_figures.step_work(manifests, price_per_hour)),
+        price_per_hour=price_per_hour,
+        predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
+        stages=tuple(passed.stage_figures(scored, price_per_hour)) if passed is not None and scored is not None else (),
+        answers=passed.answer_figures(manifests) if passed is not None else None,
+        agreement=passed.agreements.result() if passed is not None else (),
+        quality=passed.correct.result() if passed is not None and passed.correct is not None else None,
+        units=manifest_figures.slowest_units(manifests, stages),
+        seed=seed,
+        questions=(),
+        losses=(),
+    )
+    return report, passed
+
+
+def stage_names(scored: Manifest | None) -> tuple[str, ...]:
+    """The names of a run's plan, in order."""
+    stages = scored.settings["stages"] if scored is not None else ()
+    return tuple(stage["name"] or stage["reranker"] for stage in stages)
+
+
+def own_labels(manifests: RunManifests) -> Path | None:
+    """The labels that the run has propagated, of the unit in which its plan ends; None if it has none."""
+    name = f"labels/{_answer_unit(manifests)}s"
+    labels = manifests.of(name)
+    return manifests.run / name if labels is not None and labels.rows else None
+
+
+def _answer_unit(manifests: RunManifests) -> str:
+    """'sentence' or 'passage': that of the run's first kept candidate."""
+    scored = manifests.of("scored")
+    parts = scored.parts if scored is not None else ()
+    batches = (batch for part in parts for batch in read_batches(manifests.run / "scored", part, ["unit", "rank"]))
+    return answer_unit((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
+
+
+def _name_of(labels: Path, run: Path) -> str:
+    """Labels in the run by their path in it, so that a copy of the run has the same report."""
+    here, there = labels.resolve(), run.resolve()
+    return here.relative_to(there).as_posix() if here.is_relative_to(there) else str(labels)
+
+
+class _Pass:
+    """The pass over scored/ and what it adds up."""
+
+    def __init__(self, run: Path, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
+        scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
+        self._scored, self._stages = scored, stages
+        self._dropped = np.zeros(len(stages), np.int64)
+        self._histograms = [Histogram() for _ in stages]
+        self._ranks, self._sources = Counter[int](), Counter[str]()
+        self.agreements, self.choices = Agreements(stages), Choices(seed)
+        correct = CorrectAnswers(labels, _name_of(labels, run), stages) if labels is not None else None
+        self.correct = correct if correct is not None and correct.has_any else None
+        for block in blocks(scored, stages):
+            self._add(block)
+            self.agreements.add(block)
+            self.choices.add(block, self.correct.add(block) if self.correct is not None else {})
+
+    def _add(self, block: Block) -> None:
+        dropped = block.dropped_by[block.dropped_by >= 0]
+        self._dropped += np.bincount(dropped, minlength=len(self._stages))
+        for n, histogram in enumerate(self._histograms):
+            scored = ~np.isnan(block.score[:, n])
+            histogram.add(block.score[scored, n], block.dropped_by[scored] == n)
+        first = block.rank == 1
+        self._ranks.update(block.retrieved_rank[first].tolist())
+        for bm25, dense in zip(block.bm25_rank[first] > 0, block.dense_rank[first] > 0, strict=True):
+            self._sources["both" if bm25 and dense else "BM25 alone" if bm25 else "dense alone" if dense else "neither"] += 1
+
+    def reader(self, run: Path) -> Reader:
+        """What reads the chosen questions and losses."""
+        chosen = [*self.choices.questions, *(choice for choice, _ in self.choices.losses)]
+        shown = {choice.question_id for choice in chosen}
+        return Reader(self._scored, run, self.correct.pairs(shown) if self.correct is not None else None)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return dict(zip(self._stages, self._dropped.tolist(), strict=True))
+
+    def stage_figures(self, scored: Manifest, price_per_hour: float | None) -> Iterable[StageFigures]:
+        counts = scored.counts
+        for name, settings, histogram in zip(self._stages, scored.settings["stages"], self._histograms, strict=True):
+            seconds, came = stage_seconds(counts, name), counts.get(f"{name}_in", counts.get(f"{name}_candidates"))
+            on_card = counts.get(f"{name}_card_microseconds")
+            yield StageFigures(
+                name=name,
+                reranker=settings["reranker"],
+                came=came,
+                went=counts.get(f"{name}_out"),
+                dropped=self.dropped[name],
+                seconds=seconds,
+                candidates_per_second=came / seconds if came and seconds else None,
+                card_share=on_card / 1e6 / seconds if on_card and seconds else None,
+                card_peak_bytes=counts.get(f"{name}_card{PEAK}"),
+                layer_tokens=counts.get(f"{name}_layer_tokens"),
+                full_layer_tokens=counts.get(f"{name}_full_layer_tokens"),
+                dollars=dollars(seconds, price_per_hour),
+                bin_width=histogram.width,
+                scores=histogram.bins(),
+            )
+
+    def answer_figures(self, manifests: RunManifests) -> AnswerFigures:
+        questions = manifests.of("questions")
+        ranges = Counter({_range(rank): 0 for rank in (*_RANKS, _RANKS[-1] + 1)})
+        for rank, count in self._ranks.items():
+            ranges[_range(rank)] += count
+        answered = self._ranks.total()
+        return AnswerFigures(
+            questions.rows if questions is not None else manifests.counts("rerank")["questions"],
+            answered,
+            dict(ranges),
+            {name: n for name, n in sorted(self._sources.items()) if n},
+        )
+
+
+def _range(rank: int) -> str:
+    """'1', '4–5', 'over 100': the range that a rank is in."""
+    before = 0
+    for last in _RANKS:
+        if rank <= last:
+            return f"{last}" if last == before + 1 else f"{before + 1}–{last}"
+        before = last
+    return f"over {before}"

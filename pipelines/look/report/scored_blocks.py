@@ -1,0 +1,139 @@
+"""scored/ as a stream of blocks: arrays of the whole lists of some questions. Text is not read, and memory does not grow with
+the folder: a block is cut where the list ends that has reached ROWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
+from answermill.schemas.ranked import ScoredCandidate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+ROWS = 32_768
+COLUMNS = (
+    "question_id",
+    "unit",
+    "candidate_id",
+    "rank",
+    "fate",
+    "dropped_by",
+    "position",
+    "retrieved_rank",
+    "bm25_rank",
+    "dense_rank",
+    "stages",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The candidates of some questions, [n] each, in the order of the rows: a list's kept ones best first, then those that
+    left, the last one first. Numbers are 0 where a column is null."""
+
+    part: Part
+    first_row: int
+    """Of the part: the row of the block's first candidate."""
+    question_ids: Sequence[str]
+    begins: Ints
+    """[questions + 1]: where each list begins; the last is n."""
+    question: Ints
+    """Number of the candidate's question in the block."""
+    candidate_id: pa.Array
+    is_answer_unit: Bools
+    """Whether it is of the unit in which its list ends: passages that left a plan of sentences are not among its answers."""
+    rank: Ints
+    is_grouped: Bools
+    dropped_by: Ints
+    """Number of the stage in the plan; -1 if none has dropped it."""
+    position: Ints
+    retrieved_rank: Ints
+    bm25_rank: Ints
+    dense_rank: Ints
+    score: Floats
+    """[n, stages]: NaN where the stage gave none."""
+    stage_rank: Ints
+    """[n, stages]."""
+
+    def __len__(self) -> int:
+        return len(self.question)
+
+
+def blocks(scored: Folder[ScoredCandidate], stages: Sequence[str]) -> Iterator[Block]:
+    """The blocks of a folder, part by part; `stages` are the names of its plan's."""
+    for part in scored.parts:
+        row, waiting = 0, list[pa.RecordBatch]()
+        for batch in read_batches(scored.path, part, COLUMNS, rows=ROWS):
+            waiting.append(batch)
+            table = pa.Table.from_batches(waiting)
+            if whole := _last_begin(table.column("question_id")):
+                yield _block(part, row, table.slice(0, whole), stages)
+                row += whole
+                waiting = table.slice(whole).to_batches()
+        if waiting:
+            yield _block(part, row, pa.Table.from_batches(waiting), stages)
+
+
+def _last_begin(question_id: pa.ChunkedArray) -> int:
+    """Where the last list begins, of which more may come; 0 if there is but one."""
+    last = question_id[-1]
+    other = np.flatnonzero(pc.not_equal(question_id, last).to_numpy())
+    return int(other[-1]) + 1 if len(other) else 0
+
+
+def _block(part: Part, first_row: int, table: pa.Table, stages: Sequence[str]) -> Block:
+    columns = {name: table.column(name).combine_chunks() for name in COLUMNS}
+    ids = columns["question_id"]
+    begins = np.concatenate([[0], 1 + np.flatnonzero(pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False))])
+    question = np.repeat(np.arange(len(begins)), np.diff([*begins, len(ids)]))
+    is_sentence = pc.equal(columns["unit"], "sentence").to_numpy(zero_copy_only=False)
+    is_kept = columns["rank"].is_valid().to_numpy(zero_copy_only=False)  # a list's first row, where any is
+    ends_in_sentences = (is_sentence | ~is_kept)[begins]  # as `answer_unit`
+    score, stage_rank = _stage_columns(columns["stages"], stages)
+    return Block(
+        part=part,
+        first_row=first_row,
+        question_ids=ids.take(pa.array(begins)).to_pylist(),
+        begins=np.concatenate([begins, [len(ids)]]).astype(np.int64),
+        question=question.astype(np.int64),
+        candidate_id=columns["candidate_id"],
+        is_answer_unit=np.asarray(is_sentence == ends_in_sentences[question]),
+        rank=_numbers(columns["rank"]),
+        is_grouped=pc.equal(columns["fate"], "grouped").to_numpy(zero_copy_only=False),
+        dropped_by=_stage_numbers(columns["dropped_by"], stages),
+        position=_numbers(columns["position"]),
+        retrieved_rank=_numbers(columns["retrieved_rank"]),
+        bm25_rank=_numbers(columns["bm25_rank"]),
+        dense_rank=_numbers(columns["dense_rank"]),
+        score=score,
+        stage_rank=stage_rank,
+    )
+
+
+def _numbers(column: pa.Array) -> Ints:
+    return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False), np.int64)
+
+
+def _stage_numbers(names: pa.Array, stages: Sequence[str]) -> Ints:
+    """The place of each name in the plan; -1 for null."""
+    return np.asarray(pc.index_in(names, value_set=pa.array(stages, pa.string())).fill_null(-1).to_numpy(), np.int64)
+
+
+def _stage_columns(column: pa.ListArray, stages: Sequence[str]) -> tuple[Floats, Ints]:
+    """The scores and the ranks of a column of lists of StageScores, [n, stages] each."""
+    row = np.repeat(np.arange(len(column)), pc.list_value_length(column).to_numpy(zero_copy_only=False))
+    name, value, place, _ = column.flatten().flatten()
+    stage = _stage_numbers(name, stages)
+    known = stage >= 0
+    score = np.full((len(column), len(stages)), np.nan)
+    score[row[known], stage[known]] = value.to_numpy(zero_copy_only=False)[known]
+    stage_rank = np.zeros((len(column), len(stages)), np.int64)
+    stage_rank[row[known], stage[known]] = _numbers(place)[known]
+    return score, stage_rank

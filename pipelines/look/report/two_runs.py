@@ -1,0 +1,171 @@
+"""What changed between two runs of the same questions, A and B: settings, counts, quality, and the first answers, one by one.
+
+Of each question that both runs have, a digest of its answer is held; texts are, of the changed answers that are shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from answermill.files.atomic_files import whole_text, write_text
+from answermill.files.remote import as_path
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
+from answermill.pipelines.look.report.changes import KINDS, Amounts, Changed, Kind, Side, TwoRuns
+from answermill.pipelines.look.report.correct_answers import QuestionValues
+from answermill.pipelines.look.report.figures import RunReport
+from answermill.pipelines.look.report.pages.two_runs_page import two_runs_page
+from answermill.pipelines.look.report.run_report import read_with_values
+from answermill.pipelines.runs.manifests.run_folder import differences
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.ranking.evaluation.significance import Comparison, compare
+from answermill.schemas.ranked import Answer
+
+PAGE, FIGURES = "compared.html", "compared.json"
+
+
+def write_comparison(
+    a: Path,
+    b: Path,
+    labels: Path | None = None,
+    price_per_hour: float | None = None,
+    show: int = 50,
+    out: Path | None = None,
+) -> str:
+    """Write the comparison into `out`, or B's folder; returns a line for people. Raises JobError as `read_comparison`."""
+    compared = read_comparison(as_path(a), as_path(b), labels, price_per_hour, show)
+    folder = out or as_path(b)
+    write_text(folder / FIGURES, json.dumps(asdict(compared), indent=1, ensure_ascii=False) + "\n")
+    with whole_text(folder / PAGE) as write:
+        for piece in two_runs_page(compared):
+            write(piece)
+    changed = sum(compared.changed.values())
+    kinds = f" ({compared.changed['lost']:,} lost, {compared.changed['gained']:,} gained)" if compared.metrics else ""
+    return f"report     {counted(compared.questions, 'question')}, {changed:,} first answers changed{kinds}; {folder / PAGE}"
+
+
+def read_comparison(
+    a: Path, b: Path, labels: Path | None = None, price_per_hour: float | None = None, show: int = 50
+) -> TwoRuns:
+    """What changed from A to B. `labels` and `price_per_hour` as of `read_report`, for both.
+
+    Raises JobError: 65 if the runs share no question, 66 if one has no answers, 2 if `show` is negative; else as `read_report`.
+    """
+    if show < 0:
+        raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
+    answers_a, answers_b = (Folder.open(run / "answers", Answer, "rerank") for run in (a, b))
+    (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in (a, b))
+    pairs = _Pairs(answers_a, values_a, values_b)
+    shown = pairs.compare_with(answers_b, show)
+    if not pairs.questions:
+        raise JobError(f"{a} and {b} have no question in common, by id and text; give two runs of the same questions", BAD_DATA)
+    shared = sorted(values_a.p1.keys() & values_b.p1.keys()) if values_a is not None and values_b is not None else []
+    return TwoRuns(
+        a=str(a),
+        b=str(b),
+        settings=tuple(_settings(report_a, report_b)),
+        counts=tuple(_paired(_counts(report_a), _counts(report_b))),
+        seconds=tuple(_paired(_seconds(report_a), _seconds(report_b))),
+        dollars=tuple(_paired(_dollars(report_a), _dollars(report_b))) if price_per_hour is not None else (),
+        questions=pairs.questions,
+        only_a=len(pairs.digests) - pairs.questions,
+        only_b=pairs.only_b,
+        unchanged=pairs.questions - pairs.changed.total(),
+        changed={kind: pairs.changed[kind] for kind in KINDS},
+        labelled=len(shared),
+        metrics=dict(_metrics(values_a, values_b, shared)) if values_a is not None and values_b is not None and shared else {},
+        shown=tuple(shown),
+    )
+
+
+class _Pairs:
+    """The questions of A, and what those of B's are to them."""
+
+    def __init__(self, a: Folder[Answer], values_a: QuestionValues | None, values_b: QuestionValues | None) -> None:
+        self._a, self._values = a, (values_a, values_b)
+        self.digests = {_digest(answer.question_id, answer.question): _digest(answer.answer or "") for answer in a.read()}
+        self.questions = self.only_b = 0
+        self.changed: Counter[Kind] = Counter()
+
+    def compare_with(self, b: Folder[Answer], show: int) -> Iterator[Changed]:
+        """Compare all answers, first; yields the first `show` changed ones of each kind, in the order of B's questions."""
+        chosen: dict[Kind, list[Answer]] = {kind: [] for kind in KINDS}
+        for answer in b.read():
+            former = self.digests.get(_digest(answer.question_id, answer.question))
+            if former is None:
+                self.only_b += 1
+                continue
+            self.questions += 1
+            if former != _digest(answer.answer or ""):
+                kind = self._kind(answer.question_id)
+                self.changed[kind] += 1
+                if len(chosen[kind]) < show:
+                    chosen[kind].append(answer)
+        ids = {answer.question_id for answers in chosen.values() for answer in answers}
+        of_a = {answer.question_id: answer for answer in self._a.where("question_id", ids)} if ids else {}
+        return (
+            Changed(answer.question_id, answer.question, kind, _side(of_a[answer.question_id]), _side(answer))
+            for kind, answers in chosen.items()
+            for answer in answers
+        )
+
+    def _kind(self, question_id: str) -> Kind:
+        a, b = (values.p1.get(question_id, 0.0) if values is not None else 0.0 for values in self._values)
+        return "lost" if b < a else "gained" if b > a else "other"
+
+
+def _side(answer: Answer) -> Side:
+    place = (answer.source_file or "", answer.source_offset)
+    return Side(answer.answer or "", answer.score, answer.title or "", answer.url or "", *place)
+
+
+def _digest(*texts: str) -> bytes:
+    return hashlib.sha256("\0".join(texts).encode()).digest()[:16]
+
+
+def _settings(a: RunReport, b: RunReport) -> Iterator[str]:
+    """Which settings, inputs and versions differ, step by step."""
+    sides = ("in A", "in B")
+    of_b = {step.step: step for step in b.steps}
+    for step in a.steps:
+        if (other := of_b.pop(step.step, None)) is None:
+            yield f"{step.step} is complete in A alone"
+            continue
+        yield from differences(step.settings, other.settings, step.step, sides)
+        yield from differences(step.inputs, other.inputs, f"{step.step}: input", sides)
+        yield from differences(step.version, other.version, f"{step.step}: version", sides)
+        yield from differences(step.revision, other.revision, f"{step.step}: revision", sides)
+    yield from (f"{step} is complete in B alone" for step in of_b)
+
+
+def _counts(report: RunReport) -> dict[str, float | None]:
+    counts: dict[str, float | None] = {amount.what: amount.count for amount in (*report.corpus, *report.candidates)}
+    if report.answers is not None:
+        counts |= {"questions": report.answers.questions, "answered questions": report.answers.answered}
+    return counts
+
+
+def _seconds(report: RunReport) -> dict[str, float | None]:
+    return {work.what: work.seconds for work in report.work} | {stage.name: stage.seconds for stage in report.stages}
+
+
+def _dollars(report: RunReport) -> dict[str, float | None]:
+    return {work.what: work.dollars for work in report.work} | {stage.name: stage.dollars for stage in report.stages}
+
+
+def _paired(a: Mapping[str, float | None], b: Mapping[str, float | None]) -> Iterator[Amounts]:
+    """Both, in A's order; what B alone has follows."""
+    for what in dict.fromkeys([*a, *b]):
+        yield Amounts(what, a.get(what), b.get(what))
+
+
+def _metrics(a: QuestionValues, b: QuestionValues, questions: list[str]) -> Iterator[tuple[str, Comparison]]:
+    for metric, of_a, of_b in (("P@1", a.p1, b.p1), ("MRR", a.mrr, b.mrr)):
+        values = [np.array([side[question_id] for question_id in questions]) for side in (of_a, of_b)]
+        yield metric, compare(values[0], values[1])

@@ -1,0 +1,126 @@
+"""What commands that were killed have left in a run, and nothing needs: half-written files, parts that no manifest and no
+unit's report names, work folders of complete steps, earlier folders that were replaced.
+
+What a manifest names is none, nor what a stopped step goes on with, nor a file that is none of ours, nor a vote: `collect`
+replaces its folders whole. In an object store, where a file is whole when it has a name, none is half-written.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from answermill.files.remote import Remote
+from answermill.files.store import is_temporary, remove_tree
+from answermill.pipelines.config.step_registry import folders
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
+from answermill.pipelines.look.verify.sums import missing
+from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
+from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.parquet_folder import is_written_by_a_unit
+from answermill.pipelines.runs.step import WORK, work_folders
+from answermill.pipelines.runs.watch.live import RUNNING, Running
+
+_FORMER = re.compile(r"\.(.+)\.[0-9a-f]{32}\.former")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file or folder of a run that nothing needs, why, and how many bytes it has."""
+
+    path: Path
+    why: str
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path, why: str) -> Self:
+        inside = path.rglob("*") if path.is_dir() else (path,)
+        return cls(path, why, sum(file.stat().st_size for file in inside if file.is_file()))
+
+    def remove(self) -> None:
+        remove_tree(self.path) if self.path.is_dir() else self.path.unlink(missing_ok=True)
+
+
+def leftovers(run: Path) -> list[Leftover]:
+    """What may be removed, in the order of the paths.
+
+    Raises JobError: 66 if there is no such folder, or no run in it, 73 if a command works on it, 65 if a manifest is damaged:
+    what it named is not known.
+    """
+    check_run(run)
+    running = Running.read(run)
+    if running is not None and not running.is_gone(time.time()):
+        raise JobError(f"{run}: a command works here ({running.who()}); nothing is removed until it ends", OUTPUT_EXISTS)
+    result = [*_of_command(run, running), *_temporary(run)]
+    for step, outputs in folders().items():
+        if step == "collect":
+            continue
+        manifests = {folder: read_manifest(run / folder, step) for folder in outputs}
+        begun = work_folders(run, step)
+        is_complete = not missing(step, {folder: each for folder, each in manifests.items() if each is not None})
+        if is_complete:
+            result += [Leftover.of(folder, f"{step} is complete") for folder in begun]
+        reports = [Reports(folder, run) for folder in begun] if not is_complete else []
+        for folder, manifest in manifests.items():
+            result += _unnamed(run / folder, folder, manifest, reports)
+    return sorted(result, key=lambda leftover: leftover.path)
+
+
+def clean(run: Path) -> Iterator[Leftover]:
+    """Remove them, each before it is yielded. Raises as `leftovers`, and JobError (73) if another process has the run."""
+    check_run(run)
+    with claimed(run):
+        for leftover in leftovers(run):
+            leftover.remove()
+            yield leftover
+
+
+def check_run(run: Path) -> None:
+    """Raises JobError (66) unless a step has begun in the folder: parts of other programs have the names of ours."""
+    if not run.is_dir():
+        raise JobError(f"no folder {run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
+    for step, outputs in folders().items():
+        if work_folders(run, step) or any((run / folder / MANIFEST).is_file() for folder in outputs):
+            return
+    if Running.read(run) is None:
+        raise JobError(
+            f"no run in {run}: no step of one has begun there, so nothing in it is known to be left over", INPUT_MISSING
+        )
+
+
+def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
+    if running is not None:
+        yield Leftover.of(run / RUNNING, f"its process, {running.pid} on {running.host}, is gone")
+    work = run / WORK / "collect"
+    if work.is_dir():
+        yield Leftover.of(work, "a collect that was stopped begins anew")
+
+
+def _temporary(run: Path) -> Iterator[Leftover]:
+    """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders of steps."""
+    if isinstance(run, Remote):
+        return
+    places = [run, *(run / folder for outputs in folders().values() for folder in outputs), run / "collected", run / "packs"]
+    places += [path for path in (run / WORK).glob("*") if path.is_dir()] if (run / WORK).is_dir() else []
+    for place in dict.fromkeys(places):
+        for path in place.iterdir() if place.is_dir() else ():
+            if is_temporary(path.name):
+                yield Leftover.of(path, "half-written")
+            elif (former := _FORMER.fullmatch(path.name)) and path.with_name(former[1]).exists():
+                yield Leftover.of(path, f"{former[1]} has taken its place")
+
+
+def _unnamed(folder: Path, name: str, manifest: Manifest | None, reports: list[Reports]) -> Iterator[Leftover]:
+    """Parts and shards that neither the manifest names nor, if there is none, a unit that may still be committed."""
+    if not folder.is_dir():
+        return
+    named = {part.file for part in (*manifest.parts, *manifest.tables.values())} if manifest else set[str]()
+    named |= {part.file for each in reports for report in each.each() for part in report.parts.get(name, ())}
+    for path in sorted(folder.iterdir()):
+        if is_written_by_a_unit(path.name) and path.name not in named:
+            yield Leftover.of(path, "no manifest names it" if manifest else "no unit has reported it")

@@ -1,0 +1,97 @@
+"""What makes a damaged run right again: files that are removed, steps that then run, and the commands to type.
+
+The rows that come are those that were there, so what later steps have made of them stays, unless it was made of something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from answermill.pipelines.config.step_registry import STEPS, folders
+from answermill.pipelines.look.verify.finding import Finding, Remedy
+from answermill.pipelines.runs.manifests.manifest import SHARD_FILE, repair
+from answermill.pipelines.runs.manifests.run_folder import following
+
+_OF_PEOPLE = ("packs", "collected")
+"""Folders of which nothing is removed, whatever is wrong there: people judge what is in them."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """`removed`: paths below the run; `again` and `redo`: steps that run again, for what is missing or wholly."""
+
+    run: Path
+    findings: Sequence[Finding]
+
+    def of(self, *remedies: Remedy) -> list[Finding]:
+        """The findings with one of these remedies."""
+        return [finding for finding in self.findings if _remedy(finding) in remedies]
+
+    @cached_property
+    def removed(self) -> list[str]:
+        """Files that are damaged, or nobody's. Of a damaged shard its shard.json, without which it is built again."""
+        damaged = [_listing(finding.path) for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)]
+        return list(dict.fromkeys([*damaged, *(finding.path for finding in self.of(Remedy.STRAY))]))
+
+    @cached_property
+    def again(self) -> list[str]:
+        """Steps that make again what is then missing; and `collect`, which replaces what is damaged."""
+        damaged = self.of(Remedy.AGAIN, Remedy.REWRITE)
+        return _steps([*damaged, *(finding for finding in self.of(Remedy.PEOPLE) if finding.step == "collect")])
+
+    @cached_property
+    def redo(self) -> list[str]:
+        """Steps whose whole output, and what was made of it, is removed and made again; none that follows from one before."""
+        first: list[str] = []
+        followers: set[str] = set()
+        for step in _steps(self.of(Remedy.REDO)):
+            if step not in followers:
+                first.append(step)
+                followers |= {manifest.step for manifest in following(self.run, folders().get(step, ())).values()}
+        return first
+
+    def lines(self) -> Iterator[str]:
+        """The plan, for people."""
+        for remedy in Remedy:
+            for path in dict.fromkeys(finding.path for finding in self.of(remedy)):
+                yield f"repair     {path} {remedy.value}"
+        if steps := [*dict.fromkeys([*self.again, *self.redo])]:
+            yield f"steps      {', '.join(steps)}"
+        for command in self.commands():
+            yield f"then       {command}"
+
+    def commands(self) -> list[str]:
+        """What to type when the files are removed, in order."""
+        by_hand = [
+            repair(step, self.run, option="").removesuffix(" makes it again") for step in self.again if step not in STEPS
+        ]
+        redo = [repair(step, self.run, option="redo").removesuffix(" makes it again") for step in self.redo]
+        runs = {finding.step for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)}
+        again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*STEPS, ""} and not redo else []
+        return [*redo, *again, *by_hand]
+
+    def carry_out(self) -> Iterator[str]:
+        """Remove the files; yields a line for each. Needs the run locked since before it was looked at."""
+        for path in self.removed:
+            if (self.run / path).is_file():  # a folder that lacks its manifest is in nobody's way
+                (self.run / path).unlink()
+                yield f"removed    {path}"
+
+
+def _remedy(finding: Finding) -> Remedy:
+    return Remedy.PEOPLE if finding.path.partition("/")[0] in _OF_PEOPLE else finding.remedy
+
+
+def _steps(findings: Sequence[Finding]) -> list[str]:
+    """The steps that wrote what they are about, in the order in which they run."""
+    wanted = {finding.step for finding in findings}
+    return [step for step in (*STEPS, "collect", "candidates") if step in wanted]
+
+
+def _listing(path: str) -> str:
+    """Of a file in a shard the shard's listing."""
+    first, *inside = path.split("/")
+    return f"{first}/{inside[0]}/{SHARD_FILE}" if first == "shards" and len(inside) > 1 and inside[-1] else path

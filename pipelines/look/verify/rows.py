@@ -1,0 +1,219 @@
+"""The rows of a run: schemas, ids that are there once and lead somewhere, texts cut where they say, ranks from 1 to n.
+
+Rows are read a few hundred at a time; of ids the hashes are kept in files (id_sets.py); of a question its list.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from answermill.files.store import fetch
+from answermill.indexing.labels.hash_join import hashes
+from answermill.pipelines.config.step_registry import folders
+from answermill.pipelines.look.verify.finding import Finding, Remedy
+from answermill.pipelines.look.verify.id_sets import IdSet, files_for
+from answermill.pipelines.runs.manifests.manifest import Manifest, Part
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "documents": ("doc_id",),
+    "passages": ("passage_id",),
+    "questions": ("question_id",),
+    "answers": ("question_id",),
+    "tasks": ("task_id",),
+    "collected/annotations": ("task_id", "annotator"),
+    "collected/labels": ("question_id", "sentence_id"),
+    "labels/sentences": ("question_id", "sentence_id"),
+    "labels/passages": ("question_id", "passage_id"),
+    "labels/documents": ("question_id", "doc_id"),
+}
+"""Folder → the columns whose values together no two rows share. Of lists of a question, see `_lists`."""
+LINKS: tuple[tuple[str, str, str], ...] = (
+    ("passages", "doc_id", "documents"),
+    ("retrieved", "question_id", "questions"),
+    ("retrieved", "passage.passage_id", "passages"),
+    ("scored", "question_id", "questions"),
+    ("scored", "passage_id", "passages"),
+    ("answers", "question_id", "questions"),
+    ("tasks", "question_id", "questions"),
+    ("tasks", "passage_id", "passages"),
+    ("collected/annotations", "task_id", "tasks"),
+    ("collected/conflicts", "task_id", "tasks"),
+    ("labels/sentences", "doc_id", "documents"),
+    ("labels/passages", "passage_id", "passages"),
+    ("labels/documents", "doc_id", "documents"),
+    ("labels/windows", "doc_id", "documents"),
+)
+"""(folder, its column, the folder that has each of its values as its first key)."""
+BATCH = 512
+_BETWEEN = "\x1f"
+Read = Callable[[int], object]
+"""Hears how many rows were read."""
+Column = list[Any]
+
+
+class RunRows:
+    """The committed folders of `run` whose files are sound. `scratch`: an empty folder of this machine for hashes."""
+
+    def __init__(self, run: Path, manifests: Mapping[str, Manifest], scratch: Path) -> None:
+        self._run, self._manifests, self._scratch = run, manifests, scratch
+        self._records = {folder: record for outputs in folders().values() for folder, record in outputs.items()}
+        self._files = files_for(max((manifest.rows for manifest in manifests.values()), default=0))
+
+    def check(self, tell: Read) -> Iterator[Finding]:
+        """Everything that is wrong with the rows; the texts are read once, the columns of ids twice."""
+        sound = []
+        for folder, manifest in self._manifests.items():
+            wrong = list(self._schemas(folder, manifest))
+            yield from wrong
+            sound += [] if wrong else [folder]
+        keys = {folder: self._ids(folder, KEYS[folder], f"keys-{folder}") for folder in sound if folder in KEYS}
+        for folder, ids in keys.items():
+            for key in self._named(folder, KEYS[folder], set(ids.repeated()), more_than_once=True):
+                yield self._wrong(folder, f"has two rows of {' and '.join(KEYS[folder])} {key}")
+        for folder, column, there in LINKS:
+            if folder in sound and there in keys and self._manifests[there].rows:
+                ids = self._ids(folder, (column,), f"{folder}-{column}")
+                for key in self._named(folder, (column,), set(ids.absent_from(keys[there]))):
+                    yield self._wrong(folder, f"has {column} {key}, which is not in {there}/")
+        for folder in sound:
+            checks = {"passages": self._texts, "shards": self._shards, "retrieved": self._lists, "scored": self._lists}
+            if folder in checks and not (folder == "passages" and "documents" not in sound):
+                yield from (self._wrong(folder, wrong) for wrong in checks[folder](folder))
+            tell(self._manifests[folder].rows)
+
+    def _wrong(self, folder: str, what: str) -> Finding:
+        return Finding(folder, what, self._manifests[folder].step, Remedy.REDO)
+
+    def _schemas(self, folder: str, manifest: Manifest) -> Iterator[Finding]:
+        """What is wrong with the parts' schemas, and with their numbers of rows."""
+        record = self._records[folder]
+        if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
+            yield self._wrong(
+                folder, f"holds {manifest.record} {manifest.schema}, this version {record.__name__} {record.fingerprint()}"
+            )
+            return
+        for part in manifest.parts:
+            with pq.ParquetFile(self._file(folder, part)) as file:
+                if not file.schema_arrow.equals(record.schema()):
+                    yield self._wrong(f"{folder}", f"has {part.file}, whose columns are not those of {record.__name__}")
+                if file.metadata.num_rows != part.rows:
+                    yield self._wrong(
+                        f"{folder}", f"has {part.file} of {file.metadata.num_rows:,} rows, {part.rows:,} were written"
+                    )
+
+    def _file(self, folder: str, part: Part) -> Path:
+        if self._manifests[folder].step == "index":
+            place = self._run / folder / part.file / "passages.parquet"
+            return fetch(place)
+        return fetch(self._run / folder / part.file, part.sha256)
+
+    def _batches(self, folder: str, columns: Sequence[str] | None = None) -> Iterator[tuple[Part, pa.RecordBatch]]:
+        for part in self._manifests[folder].parts:
+            with pq.ParquetFile(self._file(folder, part)) as file:
+                for batch in file.iter_batches(BATCH, columns=list(columns) if columns else None):
+                    yield part, batch
+
+    def _keys(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Array]:
+        """The values of one column, or those of several put together, batch by batch."""
+        for _, batch in self._batches(folder, columns):
+            arrays = [_column(batch, name) for name in columns]
+            yield arrays[0] if len(arrays) == 1 else pc.binary_join_element_wise(*arrays, _BETWEEN)
+
+    def _ids(self, folder: str, columns: Sequence[str], name: str) -> IdSet:
+        ids = IdSet(self._scratch / name.replace("/", "-"), self._files)
+        for keys in self._keys(folder, columns):
+            ids.add(keys)
+        return ids
+
+    def _named(self, folder: str, columns: Sequence[str], wanted: set[int], more_than_once: bool = False) -> list[str]:
+        """The keys with these hashes, quoted: those that are there, or are there more than once."""
+        if not wanted:
+            return []
+        counts: Counter[str] = Counter()
+        for keys in self._keys(folder, columns):
+            counts.update(key for key, digest in zip(keys.to_pylist(), hashes(keys).tolist(), strict=True) if digest in wanted)
+        return [repr(key.replace(_BETWEEN, ", ")) for key, n in counts.items() if n > more_than_once]
+
+    def _texts(self, folder: str) -> Iterator[str]:
+        """Passages and sentences that are not what their documents have at their places; ids that are not those places'."""
+        documents = chain.from_iterable(
+            zip(batch["doc_id"].to_pylist(), batch["text"].to_pylist(), strict=True)
+            for _, batch in self._batches("documents", ["doc_id", "text"])
+        )
+        doc_id, text, number = None, "", 0
+        for _, batch in self._batches(folder, ["passage_id", "doc_id", "start", "end", "text", "sentences"]):
+            for row in batch.to_pylist():
+                number += 1
+                if row["doc_id"] != doc_id:
+                    doc_id, text = next((each for each in documents if each[0] == row["doc_id"]), (None, ""))
+                    number = 0
+                if doc_id is None:
+                    yield f"has {row['passage_id']!r} out of the documents' order"
+                    return
+                if row["passage_id"] != f"{doc_id}#{number}" or text[row["start"] : row["end"]] != row["text"]:
+                    yield f"has {row['passage_id']!r}, whose text is not its document's there"
+                for each in row["sentences"]:
+                    if each["sentence_id"] != f"{doc_id}@{each['start']}" or text[each["start"] : each["end"]] != each["text"]:
+                        yield f"has sentence {each['sentence_id']!r}, whose text is not its document's there"
+
+    def _shards(self, folder: str) -> Iterator[str]:
+        """Where the passages of the shards, one after the other, are not those of passages/."""
+        if "passages" not in self._manifests:
+            return
+        waiting = pa.Table.from_batches([], self._records[folder].schema())
+        rows = (batch for _, batch in self._batches("passages"))
+        for part, batch in self._batches(folder):
+            while len(waiting) < len(batch) and (more := next(rows, None)) is not None:
+                waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
+            if not pa.Table.from_batches([batch]).equals(waiting.slice(0, len(batch)).combine_chunks()):
+                yield f"has other passages in {part.file} than passages/ has there"
+                return
+            waiting = waiting.slice(len(batch))
+
+    def _lists(self, folder: str) -> Iterator[str]:
+        """What is wrong with the lists of questions: ranks, candidates that are there twice, fates that do not add up."""
+        is_scored = folder == "scored"
+        columns = [
+            "question_id",
+            "rank",
+            *(["unit", "candidate_id", "fate", "dropped_by"] if is_scored else ["passage.passage_id"]),
+        ]
+        rows = chain.from_iterable(
+            zip(*(_column(batch, name).to_pylist() for name in columns), strict=True)
+            for _, batch in self._batches(folder, columns)
+        )
+        fates: Counter[str] = Counter()
+        asked = IdSet(self._scratch / f"lists-{folder}", self._files)
+        for question, group in groupby(rows, key=lambda row: row[0]):
+            each = list(group)
+            asked.add(pa.array([question]))
+            ranks = sorted(row[1] for row in each if row[1] is not None)
+            if ranks != list(range(1, len(ranks) + 1)) or (not is_scored and len(ranks) < len(each)):
+                yield f"has other ranks than 1 to {len(ranks)} for question {question!r}"
+            if len({row[2:4] for row in each}) < len(each):
+                yield f"has a candidate twice for question {question!r}"
+            if is_scored:
+                fates.update(row[4] for row in each)
+                if any(
+                    (row[1] is not None) != (row[4] == "kept") or (row[5] is not None) != (row[4] == "dropped") for row in each
+                ):
+                    yield f"has a fate that is not that of its rank for question {question!r}"
+        if next(asked.repeated(), None) is not None:
+            yield "has two lists of one question"
+        counts = self._manifests[folder].counts
+        if is_scored and any(fates[fate] != counts.get(fate, 0) for fate in ("kept", "grouped", "dropped")):
+            yield f"has {dict(sorted(fates.items()))}, other fates than were counted"
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column, or one of a struct, 'passage.passage_id'."""
+    outer, _, inner = name.partition(".")
+    return pc.struct_field(batch[outer], inner) if inner else batch[outer]

@@ -1,0 +1,68 @@
+"""Everything that is wrong with a run: first the bytes of its files, then its manifests against each other, then its rows."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from answermill.pipelines.errors import INPUT_MISSING, JobError, counted
+from answermill.pipelines.look.verify import sums
+from answermill.pipelines.look.verify.files import RunFiles
+from answermill.pipelines.look.verify.finding import Finding
+from answermill.pipelines.look.verify.rows import RunRows
+from answermill.pipelines.runs.step import WORK
+from answermill.pipelines.runs.watch.progress import progress
+
+
+@dataclass
+class Verification:
+    """A run that is looked at. `findings` yields what is wrong; after that the numbers say what was looked at."""
+
+    run: Path
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    unfinished: tuple[str, ...] = field(default=())
+    """Work folders of steps that are not complete: of these nothing is said."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Raises JobError (66) if there is no such folder, or no run in it; OSError if a file cannot be read."""
+        if not self.run.is_dir():
+            raise JobError(f"no folder {self.run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
+        files = RunFiles.of(self.run)
+        if not files.manifests and not files.unreadable:
+            advice = (
+                f"`answermill status {self.run}` shows how far it is" if (self.run / WORK).is_dir() else "there is no manifest"
+            )
+            raise JobError(f"no complete step of a run in {self.run}; {advice}", INPUT_MISSING)
+        read = 0
+
+        def tell(size: int) -> None:
+            nonlocal read
+            read += size
+
+        with progress("verify files", files.bytes, lambda: read, what="bytes"):
+            yield from files.check(tell)
+        unreadable = {finding.path.rpartition("/")[0] for finding in files.unreadable}
+        yield from sums.check(files.manifests, unreadable)
+        sound = {name: manifest for name, manifest in files.manifests.items() if name not in files.damaged}
+        rows = sum(manifest.rows for manifest in sound.values())
+        seen = 0
+
+        def see(number: int) -> None:
+            nonlocal seen
+            seen += number
+
+        with tempfile.TemporaryDirectory() as scratch, progress("verify rows", rows, lambda: seen, what="rows"):
+            yield from RunRows(self.run, sound, Path(scratch)).check(see)
+        self.files, self.bytes, self.rows = len(files.named), read, rows
+        work = self.run / WORK
+        self.unfinished = tuple(sorted(path.name for path in work.iterdir())) if work.is_dir() else ()
+
+    def summary(self) -> str:
+        """One line for people, of a run in which nothing is wrong."""
+        what = f"{counted(self.files, 'file')}, {self.bytes / 1e6:,.1f} MB, {counted(self.rows, 'row')}"
+        begun = f"; not complete, and not looked at: {', '.join(self.unfinished)}" if self.unfinished else ""
+        return f"verified   {what}: all as they were written{begun}"

@@ -1,0 +1,276 @@
+"""What a folder's manifest says, and whether the folder's files are still what it says.
+
+The manifest, written last, names the folder's parts with rows, bytes and SHA-256, and carries its own. Sizes are quick to
+compare, and every run does; the SHA-256 of a part is compared by who reads it. A part is a file, or a shard: a folder, whose
+`shard.json` lists its files in the same way. What grows with the parts, once there are thousands, is in Parquet files beside
+the manifest, which names them; their names do not end in .parquet, so that nobody takes them for parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache, partial
+from pathlib import Path, PurePath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from answermill.files.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256
+from answermill.files.remote import Remote
+from answermill.files.sealed_json import read_sealed, write_sealed
+from answermill.files.store import Changed, fetch, fetch_tree
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
+from answermill.pipelines.runs.manifests.arrow_columns import COUNTS, NAMES, PARTS, Named, Parts
+from answermill.pipelines.runs.manifests.part import Part as Part
+
+FORMAT = 4
+MANIFEST = "_manifest.json"
+SHARD_FILE = "shard.json"
+IN_JSON = 4_096
+"""Rows of the longest table that the manifest itself holds; with more all tables are files beside it."""
+TABLE = re.compile(r"_manifest-[a-z]+-[0-9a-f]{8}")
+"""Their names."""
+_SCHEMAS = {"parts": PARTS, "inputs": NAMES, "digests": NAMES, "units": COUNTS}
+"""The fields that grow with the parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content; see `execution/step.py`."""
+
+    step: str
+    record: str
+    schema: str
+    fingerprint: str
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    version: str
+    rows: int
+    counts: Mapping[str, int]
+    parts: Sequence[Part]
+    revision: int = 1
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of the input files that workers have read, by name."""
+    format: int = FORMAT
+    folder: str = ""
+    """Its path below the run folder, e.g. 'labels/windows'."""
+    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Unit number → its counts, so that a unit whose part is lost can be done again alone; empty if it cannot."""
+    beside: tuple[Part, ...] = ()
+    """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
+    tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
+    """Of a manifest with thousands of parts: field → the file beside it that has the field's rows."""
+    environment: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The machine of the command that committed the folder, and the versions of its libraries; decides nothing."""
+
+    def write(self, folder: Path) -> None:
+        """Commit the folder. Raises JobError (73) if another manifest came first."""
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        values["beside"] = [asdict(part) for part in self.beside]
+        values["parts"] = []
+        if max(len(getattr(self, name)) for name in _SCHEMAS) > IN_JSON:
+            values |= {name: {} for name in _SCHEMAS if name != "parts"}
+            values["tables"] = {name: asdict(_write_table(folder, name, getattr(self, name))) for name in _SCHEMAS}
+        else:
+            values["parts"] = [asdict(part) for part in self.parts]
+            values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
+        created = write_sealed(folder / MANIFEST, values, replace=False)
+        if not created and read_manifest(folder) != self:
+            raise JobError(f"{folder}: another job has just written this folder; give this one another --out", OUTPUT_EXISTS)
+
+    def run_of(self, folder: Path) -> Path:
+        """The run folder, of which `folder`, with this manifest, is a folder."""
+        return folder.parents[max(0, len(PurePath(self.folder).parts) - 1)]
+
+    def damage(self, folder: Path, checksums: bool = False) -> Iterator[str]:
+        """What is wrong with `folder`, whose manifest this is: a clause for each part and file beside it, 'PATH is missing'.
+
+        Compares sizes and, with `checksums`, every byte.
+        """
+        for place, part in self._placed_parts(folder):
+            if (wrong := damage_of(place, part, checksums)) is not None:
+                yield wrong
+
+    def remove_changed(self, folder: Path) -> Iterator[str]:
+        """Remove each part and file beside it whose bytes are not those that were written; yields what was wrong with it.
+
+        Of a shard its shard.json goes. What is missing is made again by the step, for a part alone where units stand alone.
+        """
+        for place, part in self._placed_parts(folder):
+            if (wrong := damage_of(place, part, checksums=True)) is not None:
+                path = place / part.file
+                (path / SHARD_FILE if path.is_dir() else path).unlink(missing_ok=True)
+                yield wrong
+
+    def _placed_parts(self, folder: Path) -> Iterator[tuple[Path, Part]]:
+        """Its parts and the files beside it, each with the folder in which it is."""
+        yield from ((folder, part) for part in self.parts)
+        yield from ((self.run_of(folder), part) for part in self.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    format: object
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    files: dict[str, ListedFile]
+
+
+_STEP_OF = {
+    **dict.fromkeys(("documents", "passages", "rejects"), "ingest"),
+    "shards": "index",
+    **dict.fromkeys(("questions", "retrieved", "questions_rejects"), "retrieve"),
+    **dict.fromkeys(("scored", "answers", "scored_rejects"), "rerank"),
+    "tasks": "annotate",
+    "collected": "collect",
+    "labels": "propagate",
+}
+"""Name of a folder directly in a run → the step that writes it, or what is in it."""
+
+
+def writer_of(folder: Path) -> tuple[str, Path]:
+    """(the step that writes a folder of this name, the run in which it is); the step is '' if none does."""
+    top = folder.parent if folder.parent.name in ("collected", "labels") else folder
+    return _STEP_OF.get(top.name, ""), top.parent
+
+
+def read_manifest(folder: Path, step: str | None = None) -> Manifest | None:
+    """The manifest of a folder; None if it has none, so that the folder counts as not written.
+
+    Raises JobError (65) if it is not one that this version wrote; its advice is about `step`, which is that of the folder's
+    name unless another is named.
+    """
+    path = folder / MANIFEST
+    name, run = writer_of(folder)
+    try:
+        written = read_json(path, _Format).format
+        if written != FORMAT:
+            wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
+            raise JobError(f"{wrong}; {repair(step or name, run)}", BAD_DATA)
+        manifest = read_sealed(path, Manifest)
+    except FileNotFoundError:
+        return None
+    except WrongShape as e:
+        raise JobError(f"not a manifest: {e}; {repair(step or name, run)}", BAD_DATA) from None
+    for table in manifest.tables.values():
+        if (damage := damage_of(folder, table)) is not None:
+            raise JobError(f"{damage}; {repair(step or name, run)}", BAD_DATA)
+    stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
+    for field_name, table in manifest.tables.items():
+        read = partial(_read_table, folder, table, repair(step or name, run))
+        stored[field_name] = Parts(read) if field_name == "parts" else Named(read)
+    return replace(manifest, **stored)
+
+
+def _write_table(folder: Path, name: str, value: Any) -> Part:
+    """Write a field of a manifest as a file beside it, whose name has its content's hash."""
+    if isinstance(value, Parts | Named):
+        table = value.table
+    else:
+        table = (Parts.of(value) if name == "parts" else Named.of(value, _SCHEMAS[name])).table
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    content = sink.getvalue().to_pybytes()
+    digest = hashlib.sha256(content).hexdigest()
+    path = folder / f"_manifest-{name}-{digest[:8]}"
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return Part(path.name, len(table), len(content), digest)
+
+
+def _read_table(folder: Path, table: Part, advice: str) -> pa.Table:
+    """Raises JobError (65) if the file is not as it was written."""
+    try:
+        path = fetch(folder / table.file, table.sha256)
+    except (FileNotFoundError, Changed) as e:
+        raise JobError(f"{e}; {advice}", BAD_DATA) from None
+    if (wrong := damage_of(path.parent, table, checksums=True)) is not None:
+        raise JobError(f"{wrong}; {advice}", BAD_DATA)
+    return pq.ParquetFile(path).read()
+
+
+def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
+    """What is wrong with a part, e.g. 'PATH is missing'; None if nothing is.
+
+    Compares sizes and, with `checksums`, every byte. The bytes of a shard.json are always compared.
+    """
+    path = folder / part.file
+    if not path.is_dir():
+        return next(changes(folder, {part.file: ListedFile(part.bytes, part.sha256)}, checksums), None)
+    listing = path / SHARD_FILE
+    if not listing.is_file():
+        return f"{listing} is missing"
+    if sha256(listing) != part.sha256:
+        return f"{listing} was changed since it was written (SHA-256)"
+    return next(changes(path, read_json(listing, _Listing).files, checksums), None)
+
+
+def check_part(folder: Path, part: Part) -> Path:
+    """The file of a part on this machine, compared with its checksum: of a store when its copy comes here.
+
+    Raises JobError (65), with what to type, if it is not as it was written."""
+    wrong = None
+    if isinstance(folder, Remote):
+        try:
+            return fetch(folder / part.file, part.sha256)
+        except FileNotFoundError:
+            wrong = f"{folder / part.file} is missing"
+        except Changed as e:
+            wrong = str(e)
+    wrong = wrong or damage_of(folder, part, checksums=True)
+    if wrong is not None:
+        manifest = read_manifest(folder)
+        step, run = (manifest.step, manifest.run_of(folder)) if manifest else writer_of(folder)
+        is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
+        raise JobError(f"{wrong}; {repair(step, run, option='' if is_noticed else 'verify')}", BAD_DATA)
+    return folder / part.file
+
+
+def checked_once(folder: Path, part: Part) -> Path:
+    """As `check_part`, but the bytes of a part are read once in a process, unless its size or time changes."""
+    path = folder / part.file
+    if isinstance(path, Remote) or not path.is_file():
+        return check_part(folder, part)
+    stat = path.stat()
+    return _check(folder, part, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4_096)
+def _check(folder: Path, part: Part, size: int, time: int) -> Path:
+    return check_part(folder, part)
+
+
+def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:
+    """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for. `digest`: SHA-256 of
+    its shard.json. Each file of a copy is compared with its checksum when it comes here."""
+    if not isinstance(folder, Remote):
+        return folder
+    listing = shard_listing(folder, digest)
+    return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)})
+
+
+def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:
+    """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no listing."""
+    return read_json(fetch(folder / SHARD_FILE, digest), _Listing).files
+
+
+def repair(step: str, run: Path, option: str = "redo") -> str:
+    """The end of a message: the command that makes the output of a step again.
+
+    `option`: 'redo' is for the whole output and what follows from it; 'verify' for the files of it whose bytes were changed;
+    '' for what every run notices, sizes and files that are missing. A step '' is none of a run's.
+    """
+    if step == "collect":
+        return f"`answermill collect {run} EXPORT` makes it again"
+    if step == "candidates":
+        first = "" if option != "redo" else f"delete {run / 'documents'}, {run / 'questions'} and {run / 'retrieved'}, then "
+        return f"{first}`answermill candidates FILE --out {run}` makes it again"
+    if not step:
+        return "the command that wrote it makes it again"
+    return f"`answermill run JOB.toml --out {run}{f' --{option} {step}' if option else ''}` makes it again"

@@ -1,0 +1,84 @@
+"""The committed folders of a run: what was made of which, and in what two of them differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
+
+SHOWN = 3
+"""Clauses, or damaged files, that a message lists; of more it has the number."""
+
+
+def check_run(run: Path) -> None:
+    """Raises JobError (66) if there is no such folder."""
+    if not run.is_dir():
+        raise JobError(f"no folder {run}; `answermill run JOB.toml --out {run}` makes it", INPUT_MISSING)
+
+
+def committed(run: Path) -> dict[str, Manifest]:
+    """Folder below the run folder → its manifest, for all that are committed; unreadable ones are left out."""
+    manifests = {}
+    for path in sorted(path for pattern in ("*", "*/*") for path in run.glob(f"{pattern}/{MANIFEST}")):
+        folder = path.parent.relative_to(run)
+        if not folder.parts[0].startswith(("_", ".")):
+            with suppress(JobError):
+                manifests[folder.as_posix()] = read_manifest(path.parent)
+    return {name: manifest for name, manifest in manifests.items() if manifest is not None}
+
+
+def following(run: Path, folders: Collection[str]) -> dict[str, Manifest]:
+    """The committed folders that were made of these folders, or of what was made of them."""
+    manifests, sources = committed(run), set(folders)
+    followers: dict[str, Manifest] = {}
+    while new := {
+        name: manifest
+        for name, manifest in manifests.items()
+        if name not in followers and name not in folders and sources & manifest.inputs.keys()
+    }:
+        followers |= new
+        sources |= new.keys()
+    return followers
+
+
+def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("there", "here")) -> Iterator[str]:
+    """What differs between two settings, as JSON has them: a clause for each key, 'stages.cascade.keep = 3 there, 5 here'.
+
+    `sides`: what the two are called.
+    """
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for name in sorted({*there, *here}):
+            yield from differences(there.get(name), here.get(name), f"{key}.{name}" if key else name, sides)
+    elif _are_stages(there) and _are_stages(here) and list(map(_stage, there)) == list(map(_stage, here)):
+        for former, new in zip(there, here, strict=True):
+            yield from differences(former, new, f"{key}.{_stage(new)}", sides)
+    elif there != here:
+        if all(isinstance(value, str) and re.fullmatch("[0-9a-f]{32,64}", value) for value in (there, here)):
+            yield f"{key} has other content"
+        else:
+            yield f"{key} = {_short(there)} {sides[0]}, {_short(here)} {sides[1]}"
+
+
+def shortened(clauses: Sequence[str]) -> str:
+    """The clauses in a line, of many the first ones and how many more there are."""
+    return ", ".join(clauses[:SHOWN]) + (f" and {len(clauses) - SHOWN} more" if len(clauses) > SHOWN else "")
+
+
+def _are_stages(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, Mapping) and "reranker" in each for each in value)
+
+
+def _stage(stage: Mapping[str, Any]) -> str:
+    return str(stage.get("name") or stage["reranker"])
+
+
+def _short(value: Any) -> str:
+    if value and _are_stages(value):
+        return ", ".join(map(_stage, value))
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"

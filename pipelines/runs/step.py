@@ -1,0 +1,295 @@
+"""A step of a run: its units of work, which of them are done, and the commit of its folders.
+
+A unit writes its parts and then a report, `_work/<step>-<fingerprint>/unit-<n>.json`; a unit with a report is skipped when
+the step runs again, so a run that was killed continues where it stopped. When all units have reported, the manifests are
+written and the reports removed. All that decides the content is in the fingerprint: settings, inputs, schemas, and the
+revision of the step's code. A folder committed under another fingerprint is never touched.
+
+Workers delete nothing but what they have written themselves; only the command, which holds the run's lock, sweeps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from answermill.files.atomic_files import write_text
+from answermill.files.remote import Remote, listed
+from answermill.files.store import remove_tree
+from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError, counted
+from answermill.pipelines.revision import code_version
+from answermill.pipelines.runs.manifests.environment import environment
+from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.manifests.run_folder import SHOWN, differences, following, shortened
+from answermill.pipelines.runs.parquet_folder import sweep
+from answermill.pipelines.runs.watch.progress import print_line
+from answermill.schemas.record import Record
+
+WORK = "_work"
+MARK = "fingerprint"
+"""The file in a step's work folder that says whose it is; a worker that does not see it sees another run folder, or none."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the run in `run`; `outputs` are its folders (path below `run` → record).
+
+    `revision` is a number in the step's code, raised when the code changes so that the same input gives another output.
+    """
+
+    run: Path
+    name: str
+    outputs: Mapping[str, type[Record]]
+    settings: Mapping[str, Any]
+    inputs: Mapping[str, str]
+    revision: int = 1
+    units_stand_alone: bool = False
+    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in `work`."""
+    if_failed: str = ""
+    """The output, if there is one, that is written only if units have failed."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers are sent: all but settings and inputs, which grow with the input; the fingerprint stands for them."""
+        return {**self.__dict__, "_fingerprint": self._fingerprint, "settings": {}, "inputs": {}}
+
+    @property
+    def work(self) -> Path:
+        """Where its units report and keep what only the step itself reads; gone when the step is complete. No job with other
+        settings or inputs has the same, so workers that another job left behind do not come across this one's."""
+        return self.run / WORK / f"{self.name}-{self.fingerprint()[:8]}"
+
+    @property
+    def reports(self) -> Reports:
+        return Reports(self.work, self.run)
+
+    def fingerprint(self) -> str:
+        """32 hex digits that stand for all that decides the step's output."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        decisive = {
+            "step": self.name,
+            "revision": self.revision,
+            "settings": self.settings,
+            "inputs": self.inputs,
+            "schemas": {name: record.fingerprint() for name, record in self.outputs.items()},
+        }
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+
+    def is_complete(self, checksums: bool = False) -> bool:
+        """Whether all folders are committed under this fingerprint, and their parts there in the sizes they were written in.
+
+        With `checksums` every byte is compared. Raises JobError (73) if another job's folders are in the way.
+        """
+        manifests = self._manifests()
+        damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name, checksums))
+        if not self._are_all(manifests):
+            return False
+        with listed(self.run):
+            return next(damage, None) is None
+
+    def _are_all(self, manifests: Mapping[str, Manifest]) -> bool:
+        """Whether these are all that the step commits."""
+        absent = self.outputs.keys() - manifests.keys()
+        failed = any(FAILED_UNITS in manifest.counts for manifest in manifests.values())
+        return not absent or (absent == {self.if_failed} and not failed)
+
+    def begin(self, limits: HasLimits | None = None) -> None:
+        """Prepare for the units: keep what the same run left, and sweep the output folders of all that its reports do not name.
+
+        Units that had failed are tried again; `limits` says how often each is tried, and how many may fail.
+
+        Folders that are committed, but damaged, are opened again, and a unit whose parts are not as they were written is not
+        done; stderr says which. Raises JobError (73) if another job's folders are in the way.
+        """
+        manifests = self._manifests()
+        mark = self.work / MARK
+        if not mark.is_file() or mark.read_text(encoding="utf-8").strip() != self.fingerprint():
+            remove_tree(self.work)
+            write_text(mark, self.fingerprint() + "\n", replace=False)
+        limits = limits or Limits()
+        Limits(limits.tries, limits.max_failed_units, limits.cache_gb).write(self.work)
+        damage = self._reopen(manifests)
+        failed, named = list[int](), {name: set[str]() for name in self.outputs}
+        with listed(self.run):
+            for report in self.reports.sound(damage):
+                if FAILED_UNITS in report.counts:
+                    failed.append(report.unit)
+                    continue
+                for name, parts in report.parts.items():
+                    named[name].update(part.file for part in parts)
+        for wrong in list(dict.fromkeys(damage))[:SHOWN]:
+            print_line(f"{wrong}; {self.name} makes it again")
+        if len(damage) > SHOWN:
+            print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
+        Failures(self.work).forget()
+        self.reports.forget(failed)
+        for name, files in named.items() if not isinstance(self.run, Remote) else ():  # where another command may work as well
+            sweep(self.run / name, files)
+
+    def refuse_other_job(self) -> None:
+        """Raises JobError (73) if a folder has been committed by a job with other settings or inputs."""
+        self._manifests()
+
+    def _manifests(self) -> dict[str, Manifest]:
+        """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
+        read = {name: read_manifest(self.run / name, self.name) for name in self.outputs}
+        manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
+        if others := {name: it for name, it in manifests.items() if it.fingerprint != self.fingerprint()}:
+            raise JobError(self._conflict(others), OUTPUT_EXISTS)
+        return manifests
+
+    def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
+        """Make reports of the manifests again, as far as these hold the units' counts, and remove them; returns the damage."""
+        with listed(self.run):
+            damage = [wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name)]
+        parts: dict[int, dict[str, list[Part]]] = {}
+        for name, manifest in manifests.items():
+            for part in manifest.parts:
+                parts.setdefault(part.unit, {}).setdefault(name, []).append(part)
+        if manifests and self._are_all(manifests):
+            for unit, counts in manifests[next(iter(self.outputs))].units.items():
+                self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
+        for name in manifests:
+            (self.run / name / MANIFEST).unlink()
+        return damage
+
+    def reported(self, units: int, reject: Callable[[Failure], Report] | None = None) -> Outcome:
+        """What all the step's units have reported, which are numbered from 0.
+
+        `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more have failed than
+        may. Raises JobError (74) if more have, or if the step has no `reject`; if a unit has not reported; or if a part that it
+        names is not here in its size: a worker may see another folder under the run's name.
+        """
+        done = self.reports.numbers()
+        failures = [failure for unit, failure in Failures(self.work).read().items() if unit not in done]
+        if failures and (reject is None or len(failures) > Limits.read(self.work).max_failed_units):
+            raise JobError(self._failed(failures, units, len(done), reject is not None), IO)
+        if reject is not None:
+            done |= {reject(failure).unit for failure in failures}
+        silent = [unit for unit in range(units) if unit not in done]
+        outcome, lost = Outcome(), list[int]()
+        with listed(self.run):
+            for report in self.reports.each() if not silent else ():
+                outcome.add(report)
+                if any(damage_of(self.run / name, part) for name, parts in report.parts.items() for part in parts):
+                    lost.append(report.unit)
+        for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
+            if numbers:
+                self.refuse_other_job()
+                raise JobError(f"{self.named(numbers)} {what}: do all workers see {self.run}?", IO)
+        return outcome
+
+    def named(self, units: Sequence[int]) -> str:
+        """'units 3, 4 of rerank', for messages."""
+        shown = ", ".join(map(str, units[:10])) + (f" and {len(units) - 10} more" if len(units) > 10 else "")
+        return f"unit{'s' if len(units) > 1 else ''} {shown} of {self.name}"
+
+    def _failed(self, failures: Sequence[Failure], units: int, done: int, may_fail: bool) -> str:
+        """What to say when too many units have failed."""
+        reasons = "; ".join(f"unit {failure.unit}: {failure.reason}" for failure in failures[:SHOWN])
+        more = f"; and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
+        instead = f", and workers.max_failed_units = {len(failures)} lets it end without them" if may_fail else ""
+        return (
+            f"{self.named([failure.unit for failure in failures])} failed, {done} of {units} are done: {reasons}{more}. The "
+            f"tracebacks are in {Failures(self.work).folder}. The same command tries again what failed{instead}"
+        )
+
+    def finish(self, outcome: Outcome, counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
+        """Commit all folders from what the units have reported, and remove the step's work folder.
+
+        Those of other settings go as well: their folders can no longer be committed here, and a worker that an engine still
+        runs for them ends with 74 at its next unit.
+
+        `beside`: files of the run folder that were written with them, and are compared with them.
+        """
+        if not isinstance(self.run, Remote):  # where nobody else is working: this command holds the lock
+            self._sweep(outcome)
+        for name, record in self.outputs.items():
+            parts = outcome.parts(name)
+            if name == self.if_failed and not parts:
+                continue
+            (self.run / name).mkdir(parents=True, exist_ok=True)
+            first = name == next(iter(self.outputs))
+            Manifest(
+                step=self.name,
+                record=record.__name__,
+                schema=record.fingerprint(),
+                fingerprint=self.fingerprint(),
+                settings=self.settings,
+                inputs=self.inputs,
+                version=code_version(),
+                rows=sum(part.rows for part in parts),
+                counts=dict(counts),
+                digests=outcome.digests,
+                parts=parts,
+                revision=self.revision,
+                folder=name,
+                units=outcome.units if first and self.units_stand_alone else {},
+                beside=tuple(beside) if first else (),
+                environment=environment(),
+            ).write(self.run / name)
+        if isinstance(self.run, Remote):  # only now are the folders this job's, and no other's
+            self._sweep(outcome)
+        for folder in work_folders(self.run, self.name):
+            remove_tree(folder)
+        if not isinstance(self.run, Remote) and not any((self.run / WORK).iterdir()):
+            (self.run / WORK).rmdir()
+
+    def _sweep(self, outcome: Outcome) -> None:
+        """Remove the parts of the output folders that no unit has reported."""
+        for name in self.outputs:
+            sweep(self.run / name, {part.file for part in outcome.parts(name)})
+
+    def _conflict(self, others: Mapping[str, Manifest]) -> str:
+        """What to say of folders of this step that are committed under another fingerprint, and of what was made of them."""
+        name, other = next(iter(others.items()))
+        made_of_them = [
+            f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
+            for followers in [following(self.run, others)]
+            for follower, manifest in followers.items()
+            if manifest.step not in (self.name, "collect")
+        ]
+        in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
+        remedy = f"{repair(self.name, self.run)}; or give another --out"
+        return f"{self.run / name} holds the output of another job: {self._difference(other)}; {in_the_way}. {remedy}"
+
+    def _difference(self, manifest: Manifest) -> str:
+        """In what the step of a manifest was another one."""
+        if manifest.step != self.name:
+            return f"{manifest.step} wrote it"
+        if manifest.revision != self.revision:
+            return (
+                f"the code of {self.name} gives another output since (revision {manifest.revision} there, {self.revision} here)"
+            )
+        settings = json.loads(json.dumps(self.settings))
+        clauses = [f"settings {clause}" for clause in differences(manifest.settings, settings, "")]
+        clauses += [f"input {clause}" for clause in differences(manifest.inputs, self.inputs, "")]
+        if not clauses:
+            return "written with another version's records"
+        return shortened(clauses)
+
+
+def work_folders(run: Path, step: str) -> list[Path]:
+    """The work folders of a step, whatever the settings; the one that was used last comes first."""
+    folders = (run / WORK).glob(f"{step}-{'[0-9a-f]' * 8}")
+    return sorted(folders, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+
+
+def state_of(run: Path, step: str) -> str:
+    """What a step that is not complete does, for people: 'has not run', 'is running or was stopped, with 3 units done'."""
+    begun = work_folders(run, step)
+    if not begun:
+        return "has not run"
+    failed = len(Failures(begun[0]).read())
+    done = f"is running or was stopped, with {counted(Reports(begun[0]).count(), 'unit')} done"
+    return f"{done}, {failed} failed" if failed else done

@@ -1,0 +1,60 @@
+"""A command that is to stop begins no unit of work any more; the units at work are done, and reported, first.
+
+The command and its worker processes share a pipe, which nobody reads: when the command is to stop a byte is written, and all of
+them see it at the same moment, so that none begins what another has left out. Loads next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from answermill.pipelines.errors import Stopped
+
+_ends: dict[str, int] = {}
+"""'read' → the descriptor that can be read when the command is to stop; 'write', in the command itself → that of the byte."""
+
+
+@contextmanager
+def at_work() -> Iterator[None]:
+    """Units are done in the block, here or in worker processes. Raises Stopped at its end if `ask` was called meanwhile."""
+    ends = os.pipe()
+    _ends["read"], _ends["write"] = ends
+    try:
+        yield
+    finally:
+        asked = is_asked()
+        _ends.clear()
+        for end in ends:
+            os.close(end)
+    if asked:
+        raise Stopped("between two units")
+
+
+def ask() -> bool:
+    """Let no unit begin any more; False if none are at work, so that there is nothing to wait for."""
+    if "write" not in _ends:
+        return False
+    os.write(_ends["write"], b".")
+    return True
+
+
+def is_asked() -> bool:
+    """Whether the command is to stop."""
+    if "read" not in _ends:
+        return False
+    pipe = select.poll()
+    pipe.register(_ends["read"], select.POLLIN)
+    return bool(pipe.poll(0))
+
+
+def descriptor() -> int | None:
+    """What a worker process has to inherit, and to `follow`; None where the command waits for no unit."""
+    return _ends.get("read")
+
+
+def follow(read: int) -> None:
+    """This is a worker process of the command whose `descriptor` this is."""
+    _ends["read"] = read

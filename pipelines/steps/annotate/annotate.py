@@ -1,0 +1,229 @@
+"""Annotate: scored sentences in; the tasks that people judge, and packs of them for annotation tools, out (WQA §3.2, §3.3).
+
+A part of scored/ is one unit of work: whole lists of some questions, whose passages are in the part of retrieved/ with the
+same number. tasks/ has each question's tasks together, in the order in which packs show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from answermill.files.atomic_files import sha256
+from answermill.pipelines.config.job_file import Annotate, Job
+from answermill.pipelines.config.outputs import ANNOTATE as OUTPUTS
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter, read_batches
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.annotate import packs
+from answermill.pipelines.steps.annotate.known_labels import KnownLabels
+from answermill.pipelines.steps.annotate.run_packs import PACKS, read_guidelines, text_digest, write_packs
+from answermill.pipelines.steps.annotate.sampling import SampledSentence, SamplingRules, choose, draw
+from answermill.ranking.rerankers.registry import find
+from answermill.schemas.annotation import Task
+from answermill.schemas.ranked import Hit, ScoredCandidate
+
+REVISION = 2
+"""Raised when the step's code changes so that the same input gives another output."""
+STRATA = ("top", "random", "control")
+
+
+def settings_of(job: Job) -> Annotate:
+    """The job's [annotate]; its defaults if the job has none."""
+    return job.annotate or Annotate()
+
+
+def controls_file(job: Job) -> Path | None:
+    path = settings_of(job).controls
+    return None if path is None else job.path(path)
+
+
+def check(job: Job) -> None:
+    """Raises JobError: 78 if the plan ends in passages, 65 or 66 if a file that [annotate] names is missing or unusable."""
+    if job.rerank is not None and find(job.rerank.stages[-1].reranker).reranker.writes != "sentence":
+        raise JobError(
+            f"rerank.stages: the plan ends in passages ({job.rerank.stages[-1].reranker}), people judge sentences; "
+            "let it end with a reranker of sentences, or with peasi.easi",
+            SETTINGS,
+        )
+    settings = settings_of(job)
+    KnownLabels(controls_file(job))
+    read_guidelines(job, settings)
+    if settings.since is not None:
+        Folder.open(job.path(settings.since) / "tasks", Task, "annotate")
+
+
+def annotate_step(job: Job, run: Path) -> Step:
+    """The annotate step of a run. Raises JobError if scored/, retrieved/ or the controls are missing."""
+    inputs = {
+        "scored": Folder.open(run / "scored", ScoredCandidate, "rerank").digest(),
+        "retrieved": Folder.open(run / "retrieved", Hit, "retrieve").digest(),
+    }
+    decisive = {"top", "random", "annotators", "overlap_share", "seed"}
+    if (controls := controls_file(job)) is not None:
+        KnownLabels(controls)
+        inputs["controls"] = sha256(controls)
+        decisive.add("control_share")
+    return Step(run, "annotate", OUTPUTS, settings_of(job).model_dump(include=decisive), inputs, REVISION)
+
+
+def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Make the tasks and their packs, unless they exist; returns the summary line.
+
+    Raises JobError (73) if packs/ holds those of other tasks or settings: people may have filled them in.
+    """
+    check(job)
+    step = annotate_step(job, run)
+    if not (complete := step.is_complete()):
+        make_tasks(job, step, beam_options)
+    new_packs = write_packs(job, settings_of(job), run)
+    return summary(run) + (" (complete)" if complete and not new_packs else "")
+
+
+def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
+    """tasks/, from all parts of scored/."""
+    step.begin(job.workers)
+    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
+    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    if len(scored.parts) != len(retrieved.parts):
+        raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
+    work = TaskPart(job, scored, retrieved, step)
+    outcome = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
+    counts = outcome.counts
+    if counts["tasks"] != sum(counts[name] for name in STRATA) or scored.rows != counts["sentences"] + counts["passages"]:
+        raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
+    if not counts["tasks"]:
+        raise JobError(f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA)
+    if (controls := controls_file(job)) is not None:
+        counts["controls_given"] = KnownLabels(controls).count
+        counts["controls_not_found"] = counts["controls_given"] - counts["controls_found"]
+        if not counts["controls_found"]:
+            problem = f"none of its {counts['controls_given']} labels is of a sentence that was scored for its question"
+            raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
+    step.finish(outcome, counts)
+
+
+class TaskPart(UnitDoFn):
+    """A part of scored candidates, and the part of hits they come from → a part of tasks."""
+
+    def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step) -> None:
+        super().__init__(step.name, step.work)
+        self._job, self._scored, self._retrieved, self._step = job, scored, retrieved, step
+
+    def load(self) -> None:
+        self._known = KnownLabels(controls_file(self._job))
+
+    def work(self, unit: int) -> None:
+        write_part(unit, self._scored.parts[unit], self._retrieved.parts[unit], settings_of(self._job), self._known, self._step)
+
+
+def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: KnownLabels, step: Step) -> None:
+    """Choose the tasks of one part's questions, show each in its passage, write them, report."""
+    counted = ("questions", "sentences", "passages", "tasks", *STRATA, "known", "controls_found", "scores_beyond_0_1")
+    counts = dict.fromkeys(counted, 0)
+    rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
+    chosen: list[tuple[dict[str, Any], SampledSentence]] = []
+    for question_id, rows in groupby(_scored_rows(step.run / "scored", scored), key=itemgetter("question_id")):
+        candidates = list(rows)
+        sentences = [row for row in candidates if row["unit"] == "sentence"]
+        counts["questions"] += 1
+        counts["passages"] += len(candidates) - len(sentences)
+        counts["sentences"] += len(sentences)
+        labels = known.find(question_id, {row["candidate_id"]: row["text"] for row in sentences})
+        counts["controls_found"] += len({label.number for label in labels.values()})
+        expected = {sentence_id: label.label for sentence_id, label in labels.items()}
+        selection = choose(question_id, [row["candidate_id"] for row in sentences], expected, rules)
+        chosen += [(sentences[each.number], each) for each in selection]
+    shown = _passages(step.run / "retrieved", hits, {(row["question_id"], row["passage_id"]) for row, _ in chosen})
+    writer = PartWriter(step.run / "tasks", Task, unit)
+    with writer:
+        for row, each in chosen:
+            counts[each.stratum] += 1
+            counts["known"] += each.expected is not None
+            task = make_task(row, each, *shown[row["question_id"], row["passage_id"]], settings)
+            counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
+            writer.write([task])
+    counts["tasks"] = writer.part.rows
+    step.reports.write(Report(unit, {"tasks": writer.parts}, counts))
+
+
+def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:
+    """The task of a row of scored/, shown in the passage with this text, which starts at `start` of its document.
+
+    In 'dpr' mode a sentence may run over the end of the passage that it starts in, which is then shown with all of it.
+    """
+    first, last = row["start"] - start, row["end"] - start
+    if not 0 <= first < len(text) or text[first:last] != row["text"][: len(text) - first]:
+        raise RuntimeError(f"{row['candidate_id']} does not stand at {first} of passage {row['passage_id']}")
+    task_id = text_digest(row["question_id"], row["candidate_id"])
+    overlaps = draw(settings.seed, "annotators", task_id) < settings.overlap_share
+    return Task(
+        task_id=task_id,
+        question_id=row["question_id"],
+        question=row["question"],
+        sentence_id=row["candidate_id"],
+        sentence=row["text"],
+        doc_id=row["doc_id"],
+        passage_id=row["passage_id"],
+        passage=text[:first] + row["text"] + text[last:],
+        start=first,
+        end=last,
+        title=row["title"],
+        url=row["url"],
+        text_hash=text_digest(row["question"], row["text"]),
+        score=row["stages"][-1]["score"] if row["stages"] else row["fused_score"],
+        rank=row["rank"],
+        stratum=chosen.stratum,
+        probability=chosen.probability,
+        expected=chosen.expected,
+        annotators=settings.annotators if overlaps else 1,
+    )
+
+
+def _scored_rows(folder: Path, part: Part) -> Iterator[dict[str, Any]]:
+    """The rows of a part of scored/ with what tasks need, in its order: best first, then the last to leave first."""
+    columns = ["question_id", "question", "unit", "candidate_id", "passage_id", "doc_id", "url", "title"]
+    columns += ["start", "end", "text", "rank", "fused_score", "stages"]
+    for batch in read_batches(folder, part, columns, rows=8_192):
+        yield from batch.to_pylist()
+
+
+def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, str]]:
+    """(question_id, passage_id) → start in its document, and text, of a part of retrieved/."""
+    passages = {}
+    for batch in read_batches(folder, part, ["question_id", "passage.passage_id", "passage.start", "passage.text"]):
+        ids = pc.struct_field(batch["passage"], "passage_id").to_pylist()
+        for row, key in enumerate(zip(batch["question_id"].to_pylist(), ids, strict=True)):
+            if key in keys:
+                passage = batch["passage"][row].as_py()
+                passages[key] = passage["start"], passage["text"]
+    if missing := keys - passages.keys():
+        raise RuntimeError(f"{folder / part.file} lacks {len(missing)} passages of scored/, e.g. {min(missing)}")
+    return passages
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifests of tasks and packs."""
+    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    written = packs.read_summary(run / PACKS)
+    strata = " + ".join(f"{counts[name]:,} {name}" for name in STRATA)
+    known = f", {counts['known']:,} of them of known labels" if counts["known"] else ""
+    not_found = counts.get("controls_not_found")
+    lost = f" ({not_found:,} known labels are of no scored sentence)" if not_found else ""
+    new = f"; {written.tasks:,} of them new" if written.settings.get("since") else ""
+    return (
+        f"annotate   {counts['questions']:,} questions, {counts['sentences']:,} sentences; {counts['tasks']:,} tasks = "
+        f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written.settings.get('tools', ()))}"
+    )
+
+
+STEP = StepCode(OUTPUTS, annotate, check=lambda job, run: check(job))

@@ -1,0 +1,113 @@
+"""Collect: exports of annotation tools in; annotations, labels, conflicts and agreement out (WQA §3.2).
+
+The exports that are named are all that counts: collect reads every one and replaces RUN/collected.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from answermill.files.atomic_files import recover_folder, sha256
+from answermill.pipelines.config.outputs import AGREEMENT, OPEN_TASKS
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
+from answermill.pipelines.runs.lock import claimed
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
+from answermill.pipelines.steps.collect.exports import Export
+from answermill.pipelines.steps.collect.resolution import ResolutionRules
+from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
+from answermill.schemas.annotation import Task
+
+
+def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None) -> Iterator[str]:
+    """Read the exports and replace RUN/collected; yields lines of figures for people.
+
+    Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations can be used, or
+    two without annotators have one name, 73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if
+    another process writes into the run.
+    """
+    rules = rules or ResolutionRules()
+    tasks = Folder.open(run / "tasks", Task, "annotate")
+    recover_folder(run / "collected")
+    check_replaceable(run, files)
+    exports = [Export(file, form) for file in files]
+    votes = CollectedVotes(tasks, files)
+    size = sum(each.file.size for each in exports)
+    with progress("collect", size, lambda: sum(each.file.position for each in exports), what="bytes"):
+        used = [_read(export, n, votes) for n, export in enumerate(exports)]
+    _check_names([export for export in exports if export.unnamed])
+    if not votes.votes:
+        if not sum(used):
+            records = counted(sum(export.records for export in exports), "record")
+            names = ", ".join(map(str, files))
+            raise JobError(f"{names}: no label is filled in, in {records}; judge them, then collect", BAD_DATA)
+        reasons = json.dumps(dict(Counter(reject.reason for _, reject in votes.rejects)))
+        raise JobError(f"none of {sum(used)} annotations is a label of a task in {tasks.path}: {reasons}", BAD_DATA)
+    if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
+        raise JobError(f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA)
+    agreement = AnnotatorAgreement.among(votes, rules.adjudicator)
+    sources = [
+        {"file": str(e.path), "form": e.form, "sha256": sha256(e.path), "records": e.records, "unanswered": e.unanswered}
+        | {"annotations": count}
+        for e, count in zip(exports, used, strict=True)
+    ]
+    settings = {"resolve": rules.method, "min_votes": rules.min_votes, "adjudicator": rules.adjudicator, "form": form}
+    with claimed(run):
+        counts = replace(run, tasks, votes, rules, agreement, settings, sources)
+    yield from _summary(run, counts, agreement, len(files))
+
+
+def _check_names(unnamed: Sequence[Export]) -> None:
+    """Raises JobError (65) if two of these exports, whose labels name no annotator, are of one name in different folders."""
+    first: dict[str, Export] = {}
+    for export in unnamed:
+        if (other := first.setdefault(export.path.name, export)) is not export:
+            raise JobError(
+                f"{other.path} and {export.path} name no annotator, and both would stand for one, {export.stem!r}; call each "
+                "by its annotator, as anna.csv, or fill in the annotators",
+                BAD_DATA,
+            )
+
+
+def _read(export: Export, number: int, votes: CollectedVotes) -> int:
+    """Add the annotations of export `number`; returns how many there are."""
+    before = votes.counts["annotations"]
+    for label in export.read():
+        votes.add(number, label)
+    return votes.counts["annotations"] - before
+
+
+def _summary(run: Path, counts: Mapping[str, int], agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
+    """What was collected, for people."""
+    annotations = f"{counts['annotations']:,} annotations = {counts['votes']:,} used + {counts['rejects']:,} rejects"
+    if counts["rejects"]:
+        prefix = "rejects_"
+        reasons = [(n, name.removeprefix(prefix)) for name, n in counts.items() if name.startswith(prefix) and n]
+        listed = sorted(reasons, key=lambda reason: (-reason[0], reason[1]))
+        annotations += f" ({', '.join(f'{n:,} {name}' for n, name in listed)})"
+    yield f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts['unanswered']:,} records unanswered"
+    fates = ("labelled", "open", "control", "too_few_votes", "not_judged")
+    tasks = " + ".join(f"{counts.get(f'tasks_{fate}', 0):,} {fate.replace('_', ' ')}" for fate in fates)
+    yield f"           {counts['tasks']:,} tasks = {tasks}; {counts['conflicts']:,} conflicts"
+    for stratum in ("top", "random"):
+        if labels := counts.get(f"labels_{stratum}", 0):
+            correct = counts[f"labels_{stratum}_correct"]
+            yield f"           {stratum}: {labels:,} labels, {correct:,} correct ({correct / labels:.1%})"
+    if counts["unchecked_text"]:
+        yield f"note: {counts['unchecked_text']:,} annotations came without text_hash: nobody knows whether the text changed"
+    if counts["unknown_status"]:
+        yield (
+            f"note: {counts['unknown_status']:,} responses came without a status, so drafts may be among them: "
+            "Argilla's records.to_list(flatten=True) has it, to_json does not"
+        )
+    yield ""
+    yield from agreement.lines()
+    yield ""
+    if open_tasks := counts.get("tasks_open", 0):
+        pack = run / "collected" / OPEN_TASKS
+        yield f"{open_tasks:,} open: {pack} is a pack of them; a judged copy comes back with --adjudicator"
+    yield f"in {run / 'collected'}: annotations, labels, conflicts, rejects, {AGREEMENT}"

@@ -1,0 +1,187 @@
+"""Export files as rows with their places: a JSON list, JSON lines or CSV, plain or gzip, one row in memory at a time.
+
+UTF-8 with or without its mark, or UTF-16 with it. A file that was cut off is an error with the place, never fewer rows.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+import ijson
+
+from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
+from answermill.pipelines.data.annotation_tools.tool import FileKind
+from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+
+Row: TypeAlias = tuple[int, Mapping[str, Any]]
+"""Where it stands, and its values: the line of JSON lines and CSV, the number of the record in a JSON list; from 1."""
+AGAIN = "export it again, whole"
+CHUNK = 1 << 16
+DEEPEST = 100
+"""Levels of lists and objects in a record; no tool writes more than ten."""
+
+
+class ExportFile:
+    """A file of rows. `position` is how many of its `size` bytes have been read."""
+
+    def __init__(self, path: Path) -> None:
+        """Looks what kind of file it is. Raises JobError: 66 where it is missing, 65 where it is not to be read."""
+        if path.is_dir():
+            raise JobError(f"{path} is a folder; name the files in it", INPUT_MISSING)
+        if not path.is_file():
+            raise JobError(f"{path}: no such file", INPUT_MISSING)
+        self.path, self.size, self.position = path, path.stat().st_size, 0
+        self._where, self._unit = 0, "line"
+        with self._text("") as text:
+            first = ""
+            while not first and (chunk := text.read(CHUNK)):
+                first = chunk.lstrip()[:1]
+        self.kind: FileKind = "list" if first == "[" else "lines" if first == "{" else "csv"
+
+    def rows(self) -> Iterator[Row]:
+        """All rows. Raises JobError (65) with the place where one is broken or the file is cut off."""
+        rows = {"list": self._list, "lines": self._lines, "csv": self._csv}[self.kind]
+        self._where, self._unit = 0, "record" if self.kind == "list" else "line"
+        with self._text("" if self.kind == "csv" else "\n") as text:
+            yield from rows(text)
+
+    @contextmanager
+    def _text(self, newline: str) -> Iterator[IO[str]]:
+        with self.path.open("rb") as raw:
+            self._raw = raw
+            packed = raw.peek(2)[:2] == b"\x1f\x8b"
+            try:
+                binary = gzip.GzipFile(fileobj=raw) if packed else raw
+                marked = binary.peek(2)[:2] in (b"\xff\xfe", b"\xfe\xff")
+                yield io.TextIOWrapper(binary, "utf-16" if marked else "utf-8-sig", newline=newline)
+            except UnicodeDecodeError as e:
+                problem = "it is not UTF-8, or ends within a character; a spreadsheet saves it as 'CSV UTF-8'"
+                raise self._bad(f"{problem}; {AGAIN} ({e.reason})") from e
+            except (EOFError, gzip.BadGzipFile, zlib.error) as e:
+                raise self._bad(f"the gzip breaks off here or is damaged; {AGAIN} ({e})") from e
+
+    def bad(self, where: int, what: str) -> JobError:
+        """An error about the row that stands there."""
+        return (
+            bad(self.path, where, what) if self._unit == "line" else JobError(f"{self.path}: record {where}: {what}", BAD_DATA)
+        )
+
+    def _bad(self, what: str) -> JobError:
+        """An error about what comes after the last row that was whole."""
+        return self.bad(self._where + 1, what)
+
+    def _at(self, where: int) -> None:
+        self._where, self.position = where, self._raw.tell()
+
+    def _lines(self, text: IO[str]) -> Iterator[Row]:
+        for line, each in enumerate(text, 1):
+            if each.strip():
+                try:
+                    row = json.loads(each)
+                except (ValueError, RecursionError) as e:
+                    raise bad(self.path, line, f"no whole JSON object; is the file cut off here? {AGAIN} ({e})") from e
+                refuse_half_pairs(self.path, line, each, row)
+                yield line, self._object(row)
+            self._at(line)
+
+    def _list(self, text: IO[str]) -> Iterator[Row]:
+        characters = _Utf8(text)
+        try:
+            events = self._shallow(ijson.basic_parse(characters, buf_size=CHUNK))
+            for number, row in enumerate(ijson.items(ijson.parse(events), "item"), 1):
+                yield number, self._object(row)
+                self._at(number)
+        except ijson.JSONError as e:
+            problem, _, excerpt = str(e).partition("\n")
+            near = f", near {line!r}" if (line := excerpt.partition("\n")[0].strip()) else ""
+            place = f"before character {characters.count:,}"
+            raise self._bad(f"{place}: {problem}{near}; is the file cut off here? {AGAIN}") from e
+
+    def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+        """The same events. Raises JobError (65) where they go deeper than DEEPEST: memory grows with the square of that."""
+        depth = 0
+        for event in events:
+            if event[0] in ("start_array", "start_map"):
+                depth += 1
+                if depth > DEEPEST:
+                    raise self._bad(f"lists or objects {DEEPEST} deep in each other; no export that is known")
+            elif event[0] in ("end_array", "end_map"):
+                depth -= 1
+            yield event
+
+    def _object(self, row: Any) -> Mapping[str, Any]:
+        if not isinstance(row, dict):
+            raise self._bad(f"not a JSON object: {str(row)[:60]}; no export that is known")
+        return row
+
+    def _csv(self, text: IO[str]) -> Iterator[Row]:
+        lines = _Lines(text)
+        names, delimiter = self._header(next(lines, ""))
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        began = 2
+        try:
+            for cells in reader:
+                if any(cells):
+                    yield began, self._cells(names, cells, began, lines)
+                self._at(reader.line_num + 1)
+                began = reader.line_num + 2
+        except csv.Error as e:
+            raise bad(self.path, began, f"this row has no end, or its quotes are wrong ({e}); {AGAIN}") from e
+
+    def _header(self, line: str) -> tuple[list[str], str]:
+        """The columns' names, in small letters, and what separates cells: a comma, a spreadsheet's semicolon or a tab."""
+        for delimiter in ",;\t":
+            names = [unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])]
+            if "task_id" in names:
+                if len(set(names)) < len(names):
+                    raise bad(self.path, 1, f"a column comes twice: {', '.join(names)}")
+                return names, delimiter
+        if not line.strip():
+            raise JobError(f"{self.path}: no record in it; leave it out, or export again", BAD_DATA)
+        raise bad(self.path, 1, f"no column task_id in the header, and no JSON: {line.strip()[:80]}")
+
+    def _cells(self, names: list[str], cells: list[str], line: int, lines: _Lines) -> Mapping[str, str]:
+        """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle of them."""
+        if len(cells) > len(names) and any(cells[len(names) :]):
+            raise bad(self.path, line, f"{len(cells)} cells where the header has {len(names)}; {AGAIN}")
+        if len(cells) < len(names) and not lines.ended:
+            raise bad(self.path, line, f"the file ends after {len(cells)} of {len(names)} cells; {AGAIN}")
+        return {name: unquote(cell) for name, cell in zip(names, cells + [""] * (len(names) - len(cells)), strict=False)}
+
+
+class _Utf8:
+    """A text as the file of bytes that ijson reads; `count` is the number of characters read so far."""
+
+    def __init__(self, text: IO[str]) -> None:
+        self._text, self.count = text, 0
+
+    def read(self, size: int) -> bytes:
+        characters = self._text.read(size)
+        self.count += len(characters)
+        return characters.encode()
+
+
+class _Lines:
+    """A text's lines; `ended` says whether the last one had its line end."""
+
+    def __init__(self, text: IO[str]) -> None:
+        self._text, self.ended = text, True
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline()
+        if not line:
+            raise StopIteration
+        self.ended = line.endswith(("\n", "\r"))
+        return line

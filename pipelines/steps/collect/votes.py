@@ -1,0 +1,186 @@
+"""Annotations of all exports → votes and rejects, and how far the annotators agree."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from answermill.pipelines.data.annotation_tools.tool import ExportedLabel
+from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.steps.collect import annotator_agreement
+from answermill.pipelines.steps.collect.annotator_agreement import Figure, Share, Votes
+from answermill.schemas.annotation import Task
+from answermill.schemas.corpus import Rejected
+
+SHOWN_PAIRS = 20
+
+
+class Vote(NamedTuple):
+    """An annotator's latest label of a task so far, and where it was read."""
+
+    file: int
+    record: int
+    label: int
+    changed_at: float | None
+
+
+class CollectedVotes:
+    """The annotations of all exports, each either one annotator's vote on a task of the run, or a reject."""
+
+    def __init__(self, tasks: Folder[Task], files: Sequence[Path]) -> None:
+        self._files = files
+        self.number: dict[str, int] = {}
+        """Task.task_id → its place in tasks/."""
+        self.expected: list[int] = []
+        """The known label of each task; -1 if there is none."""
+        self._hashes: list[str] = []
+        for part in tasks.parts:
+            for batch in read_batches(tasks.path, part, ["task_id", "text_hash", "expected"]):
+                for task_id, text_hash, expected in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    self.number[task_id] = len(self._hashes)
+                    self._hashes.append(text_hash)
+                    self.expected.append(-1 if expected is None else expected)
+        if len(self.number) != tasks.rows:
+            raise JobError(f"{tasks.path}: {tasks.rows} tasks have {len(self.number)} ids; make them again", BAD_DATA)
+        self.votes: dict[tuple[int, str], Vote] = {}
+        """(task, annotator) → the vote."""
+        self.rejects: list[tuple[int, Rejected]] = []
+        """(file, reject)."""
+        self.counts = Counter(annotations=0, unchecked_text=0, unknown_status=0)
+
+    def add(self, file: int, exported: ExportedLabel) -> None:
+        """Add an annotation of file number `file`. The later of two by one annotator on one task holds."""
+        self.counts["annotations"] += 1
+        task_id, annotator = exported.task_id, exported.annotator
+        if (refusal := self._refusal(exported)) is not None:
+            self._reject(file, exported.record, task_id, annotator, *refusal)
+            return
+        assert exported.label is not None
+        key, new = (self.number[task_id], annotator), Vote(file, exported.record, exported.label, exported.changed_at)
+        self.counts["unchecked_text"] += not exported.text_hash
+        self.counts["unknown_status"] += not exported.submitted
+        old = self.votes.setdefault(key, new)
+        if old is not new:
+            timed = old.changed_at is not None and new.changed_at is not None and old.changed_at != new.changed_at
+            later, earlier = (new, old) if not timed or (new.changed_at or 0) > (old.changed_at or 0) else (old, new)
+            self.votes[key] = later
+            detail = f"label {earlier.label}; {self._files[later.file]}, record {later.record}, says {later.label} later"
+            self._reject(earlier.file, earlier.record, task_id, annotator, "duplicate", detail)
+
+    def _refusal(self, exported: ExportedLabel) -> tuple[str, str] | None:
+        """Why an annotation is no vote: the reason, and the values that decided."""
+        number = self.number.get(exported.task_id)
+        if number is None:
+            rounded = re.fullmatch(r"\d+([.,]\d+)?E\+?\d+", exported.task_id, re.IGNORECASE)
+            remedy = "a spreadsheet made a number of the id: open the file with this column as text"
+            return "unknown_task", f"task {exported.task_id[:40]!r}: {remedy if rounded else 'not in tasks/'}"
+        if exported.text_hash and exported.text_hash != self._hashes[number]:
+            return "text_changed", f"text_hash {exported.text_hash[:40]!r}, {self._hashes[number]!r} in tasks/"
+        return (exported.reason, exported.detail) if exported.label is None else None
+
+    def _reject(self, file: int, record: int, task_id: str, annotator: str, reason: str, detail: str) -> None:
+        self.rejects.append((file, Rejected(str(self._files[file]), record, task_id, "", reason, f"by {annotator}: {detail}")))
+
+    def annotators(self) -> list[str]:
+        return sorted({annotator for _, annotator in self.votes})
+
+    def by_task(self) -> dict[int, dict[str, int]]:
+        """Task → annotator → label, annotators in order."""
+        votes: dict[int, dict[str, int]] = {}
+        for (task, annotator), vote in sorted(self.votes.items()):
+            votes.setdefault(task, {})[annotator] = vote.label
+        return votes
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorAgreement:
+    """How far annotators agree, the adjudicator left out."""
+
+    krippendorff: Figure
+    fleiss: Figure
+    fleiss_votes: int
+    """Votes on each of the tasks that Fleiss' kappa is computed from."""
+    annotators: Mapping[str, annotator_agreement.Annotator]
+    weights: Mapping[str, float]
+    pairs: Mapping[tuple[str, str], Figure]
+
+    @classmethod
+    def among(cls, collected: CollectedVotes, adjudicator: str | None) -> AnnotatorAgreement:
+        names = [name for name in collected.annotators() if name != adjudicator]
+        place = {name: n for n, name in enumerate(names)}
+        without_adjudicator = (
+            (task, place[name], vote.label) for (task, name), vote in collected.votes.items() if name != adjudicator
+        )
+        votes = Votes.of(without_adjudicator)
+        table = votes.table()
+        expected = np.array(collected.expected, np.int64)[votes.items]
+        figures = annotator_agreement.annotators(votes, expected)
+        votes_per_task, same = annotator_agreement.same_votes(table)
+        weights = annotator_agreement.weights([figures[n].controls for n in range(len(names))])
+        return cls(
+            krippendorff=annotator_agreement.krippendorff(table),
+            fleiss=annotator_agreement.fleiss(same),
+            fleiss_votes=votes_per_task,
+            annotators={names[n]: each for n, each in figures.items()},
+            weights=dict(zip(names, weights, strict=True)),
+            pairs={(names[a], names[b]): kappa for (a, b), kappa in annotator_agreement.pairs(votes).items()},
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "krippendorff_alpha": _figure_json(self.krippendorff),
+            "fleiss_kappa": {**_figure_json(self.fleiss), "votes_per_task": self.fleiss_votes or None},
+            "annotators": {
+                name: {
+                    "tasks": each.items,
+                    "positive": each.positive / each.items,
+                    "with_majority_of_others": _share_json(each.with_others),
+                    "controls": _share_json(each.controls),
+                    "weight": self.weights[name],
+                }
+                for name, each in self.annotators.items()
+            },
+            "cohen_kappa": [{"annotators": pair, **_figure_json(kappa)} for pair, kappa in self.pairs.items()],
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The figures as tables for people."""
+        votes_each = f" of {self.fleiss_votes} each" if self.fleiss_votes else ""
+        yield f"Krippendorff's alpha {_figure_text(self.krippendorff)}"
+        yield f"Fleiss' kappa        {_figure_text(self.fleiss)}{votes_each}"
+        width = max(map(len, ("annotator", *self.annotators)))
+        yield ""
+        yield f"{'annotator':<{width}}  tasks  correct  as the others  controls  right (95 % interval)    weight"
+        for name, each in self.annotators.items():
+            others = "-" if each.with_others.value is None else f"{each.with_others.value:.1%}"
+            controls = f"{each.controls.right}/{each.controls.total}" if each.controls.total else "-"
+            interval = each.controls.interval
+            right = f"{each.controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
+            shares = f"{each.items:>5,}  {each.positive / each.items:>7.1%}  {others:>13}"
+            yield f"{name:<{width}}  {shares}  {controls:>8}  {right:<23}  {self.weights[name]:>6.2f}"
+        if self.pairs:
+            yield ""
+            shown = sorted(self.pairs.items(), key=lambda item: (-item[1].items, item[0]))[:SHOWN_PAIRS]
+            yield "Cohen's kappa" + (f", the {SHOWN_PAIRS} pairs of most tasks" if len(self.pairs) > SHOWN_PAIRS else "")
+            yield from (f"{a} and {b}: {_figure_text(kappa)}" for (a, b), kappa in shown)
+
+
+def _figure_json(figure: Figure) -> dict[str, Any]:
+    return {"value": figure.value, "tasks": figure.items, "votes": figure.votes, "undefined": figure.reason or None}
+
+
+def _share_json(share: Share) -> dict[str, Any]:
+    return {"right": share.right, "of": share.total, "share": share.value, "interval_95": share.interval}
+
+
+def _figure_text(figure: Figure) -> str:
+    if figure.value is None:
+        return f"undefined: {figure.reason}" + (f" ({figure.items:,} tasks)" if figure.items else "")
+    return f"{figure.value:.3f}  {figure.items:,} task{'s'[: figure.items != 1]}, {figure.votes:,} votes"

@@ -1,0 +1,221 @@
+"""Index: passages in; shards out, each with a Lucene index, a FAISS index and the passages themselves, in one order; and, where
+the plan has a stage `hashing`, or a `similarity` that says `stored`, the bits or vectors of its sentences.
+
+A shard is a run of rows of passages/, so building shuffles nothing; shards are built side by side.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from answermill.files.atomic_files import sha256
+from answermill.files.remote import Remote
+from answermill.files.store import publishing
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.jvm import find_java
+from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
+from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
+from answermill.indexing.shards.shard_files import SHARD_FILE
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.outputs import INDEX as OUTPUTS
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.errors import counted
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Folder, Part, read_rows
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.steps.index import sentence_codes
+from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
+from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
+from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
+from answermill.pipelines.steps.since.earlier_vectors import KnownVectors
+from answermill.pipelines.steps.since.former_run import former_run
+from answermill.schemas.corpus import Passage
+
+CUT = ("shards", "passages_per_shard")
+"""The keys that decide nothing but where the rows are cut into shards."""
+REVISION = 2
+"""Raised when the step's code changes so that the same input gives another output."""
+
+
+def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
+    """The shards that the job cuts the passages into."""
+    return ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
+
+
+def step_of(job: Job, run: Path) -> Step:
+    """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(job, passages.rows, run)
+    inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
+    return Step(run, "index", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
+
+
+def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
+    """The keys by which the run's shards were cut, if the job's would cut these rows in the same places; else nothing."""
+    built = read_manifest(run / "shards", "index")
+    shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
+    if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 1:
+        return {}
+    is_same = ranges(rows, shards, per_shard) == ranges(rows, job.index.shards, job.index.passages_per_shard)
+    return dict(zip(CUT, (shards, per_shard), strict=True)) if is_same else {}
+
+
+def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    step = step_of(job, run)
+    if step.is_complete():
+        return summary(run) + " (complete)"
+    step.begin(job.workers)
+    passages = Folder.open(run / "passages", Passage, "ingest")
+    sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
+    work = BuildShard(job, passages, step, _former(job, run))
+    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
+    counts = outcome.counts
+    if counts["passages"] != passages.rows:
+        raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
+    step.finish(outcome, counts)
+    return summary(run)
+
+
+def check(job: Job, run: Path) -> None:
+    """Refuse what the step would refuse. Raises as `check_engines`, and JobError if the earlier run has no shards."""
+    check_engines(job)
+    _former_shards(job, run)
+
+
+def _former_shards(job: Job, run: Path) -> Folder[Passage] | None:
+    earlier = former_run(job, "index", run)
+    return None if earlier is None else Folder.open(earlier / "shards", Passage, "index")
+
+
+def _former(job: Job, run: Path) -> Folder[Passage] | None:
+    """The shards whose vectors are taken over; None if there are none by this encoder."""
+    shards = _former_shards(job, run)
+    if shards is None:
+        return None
+    theirs, settings = shards.manifest, encoder_settings(job)
+    digests = {digest for name, digest in theirs.inputs.items() if name.startswith("encoder ")}
+    same = digests == set(encoder_inputs(job, questions=False).values())
+    if not same or any(theirs.settings.get(key) != settings[key] for key in ("encoder_tokens", "precision")):
+        print_line(f"index.since: {shards.path} is by another encoder, so no vector is taken over")
+        return None
+    return shards
+
+
+class BuildShard(ModelDoFn):
+    """A run of passages → its shard folder; and the unit's report."""
+
+    def __init__(self, job: Job, passages: Folder[Passage], step: Step, former: Folder[Passage] | None = None) -> None:
+        super().__init__(step.name, step.work)
+        self._job, self._passages, self._step, self._former = job, passages, step, former
+
+    def load(self) -> None:
+        self._units = units_of(self._job, self._passages)
+        encoder = passage_encoder(self._job)
+        self._encoder = encoder if self._former is None else KnownVectors(encoder, self._former)
+        self._coders = sentence_codes.coders(self._job)
+
+    def work(self, unit: int) -> None:
+        with Meter(self._step.work, unit) as meter:
+            build(self._units[unit], self._job, self._passages, self._encoder, self._coders, self._step, meter.add)
+
+
+def build(
+    unit: ShardRange,
+    job: Job,
+    passages: Folder[Passage],
+    encoder: Encoder | KnownVectors,
+    coders: Sequence[CodeMaker],
+    step: Step,
+    tell: Callable[[int, int], object] = lambda passages, kept: None,
+) -> None:
+    """Build one shard and report it. `tell`: see `build_shard`.
+
+    Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
+    """
+    folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
+    settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    taken = Counter[str]()
+    rows = rows_between(passages, unit.start, unit.stop)
+    if isinstance(encoder, KnownVectors):
+        rows = _counted(rows, encoder, taken)
+    kept = None if isinstance(folder, Remote) else step.work / "blocks"
+    with publishing(folder, SHARD_FILE) as new:
+        built = build_shard(rows, new, settings, encoder, find_java(job.workers.java), coders, kept, tell)
+        part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
+    counts = {
+        "passages": built.passages,
+        "bytes": built.bytes,
+        "bm25_ms": round(built.seconds_bm25 * 1000),
+        "dense_ms": round(built.seconds_dense * 1000),
+    }
+    counts |= _counts_of_codes(built) | taken
+    step.reports.write(Report(unit.number, {"shards": (part,)}, counts))
+
+
+def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:
+    """The same passages; counts those whose vectors are known, also where a build that was killed had encoded them."""
+    taken["vectors_taken_over"] = 0
+    while block := list(islice(rows, 256)):
+        taken["vectors_taken_over"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
+        yield from block
+
+
+def _counts_of_codes(built: ShardReport) -> dict[str, int]:
+    """Of bits `answers`, those that were cut, their tokens and milliseconds; of vectors their number and milliseconds."""
+    spent = list(zip(built.codes, built.seconds_codes, strict=True))
+    bits = [(codes, taken) for codes, taken in spent if codes.form == TOKEN_BITS]
+    vectors = [(codes, taken) for codes, taken in spent if codes.form != TOKEN_BITS]
+    counts: dict[str, int] = {}
+    if bits:
+        counts |= {
+            "answers": sum(codes.answers for codes, _ in bits),
+            "answers_cut": sum(codes.answers_cut for codes, _ in bits),
+            "answer_tokens": sum(codes.tokens for codes, _ in bits),
+            "answers_ms": round(1000 * sum(taken for _, taken in bits)),
+        }
+    if vectors:
+        counts |= {
+            "sentence_vectors": sum(codes.answers for codes, _ in vectors),
+            "sentence_vectors_ms": round(1000 * sum(taken for _, taken in vectors)),
+        }
+    return counts
+
+
+def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
+    """The rows [start, stop) of a folder; parts and row groups outside are not read."""
+    first = 0
+    for part in passages.parts:
+        if first < stop and first + part.rows > start:
+            yield from read_rows(passages.path, part, Passage, max(start - first, 0), min(stop - first, part.rows))
+        first += part.rows
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifest."""
+    manifest = Folder.open(run / "shards", Passage, "index").manifest
+    counts: dict[str, Any] = dict(manifest.counts)
+    codes = ""
+    if "answers" in counts:
+        rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
+        codes = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
+    if "sentence_vectors" in counts:
+        rate = counts["sentence_vectors"] / (counts["sentence_vectors_ms"] / 1000 or 1e-3)
+        codes += f"; {counted(counts['sentence_vectors'], 'sentence vector')}, {rate:,.0f}/s"
+    seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
+    built = f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts['bytes'] / 1e6:,.1f} MB"
+    speed = f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
+    taken = f"; {counted(counts['vectors_taken_over'], 'vector')} taken over" if "vectors_taken_over" in counts else ""
+    return f"index      {built}; {speed}{codes}{taken}"
+
+
+STEP = StepCode(OUTPUTS, index, check=check, is_wanted=lambda job, run: job.retrieve is not None)

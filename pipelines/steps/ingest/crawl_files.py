@@ -1,0 +1,234 @@
+"""The input of ingest as its units of work: files, and records that are fetched alone (fetched_records.py)."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, overload
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from answermill.files.atomic_files import replacing
+from answermill.files.remote import Remote, as_path, name_from
+from answermill.files.store import fetch
+from answermill.indexing.crawl.input_formats import read_pages, suffix_of
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
+from answermill.pipelines.steps.ingest.path_lists import is_list, listed, looked_up
+from answermill.schemas.corpus import Rejected
+
+KINDS = (".warc", ".wet", ".jsonl", ".ndjson", ".parquet", ".tsv")
+"""Suffixes of the files that are read of a folder, each plain or with .gz; a .tsv only if it is a table of pages."""
+
+_FILES = "files.parquet"
+_COLUMNS = pa.schema(
+    [("path", pa.binary()), ("name", pa.string()), ("said", pa.string()), ("group", pa.int64()), ("size", pa.int64())]
+)
+
+
+class Input(Protocol):
+    """One unit of work: the number-th input, whose digest and failure have this name."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> int:
+        """Bytes, as progress counts them."""
+
+    def fetch(self) -> Path:
+        """The file with its pages on this machine."""
+
+    def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+        """The pages in what `fetch` has given. Looks at its first bytes, then reads as it is asked. Raises JobError (65) if its
+        format is unknown."""
+
+    def position(self, page: RawPage | Rejected) -> int | None:
+        """How many of its bytes come before the page; None if that is not known."""
+
+    def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
+        """What it becomes if it fails before its pages are read."""
+
+    def counts(self) -> Counter[str]:
+        """What is known of it before it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file; its name is as records carry it (`written_name`)."""
+
+    number: int
+    path: Path
+    name: str
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size
+
+    def fetch(self) -> Path:
+        return fetch(self.path)
+
+    def pages(self, file: Path, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
+        try:
+            return read_pages(file, self.name, skipped)
+        except ValueError as e:
+            raise JobError(f"ingest.input: {e}", BAD_DATA) from e
+
+    def position(self, page: RawPage | Rejected) -> int | None:
+        """Offsets count bytes of the file as it is on the disk; those in other gzip files than WARC count unpacked ones."""
+        suffixes = set(self.path.suffixes)
+        return page.source_offset if ".gz" not in suffixes or {".warc", ".wet"} & suffixes else None
+
+    def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
+        yield Rejected(self.name, 0, "", "", reason, detail)
+
+    def counts(self) -> Counter[str]:
+        return Counter()
+
+
+def find_files(job: Job, settings: Ingest) -> list[InputFile]:
+    """The input files in the order of their names. Raises JobError (66) if a pattern finds nothing."""
+    paths = files_of(job, settings, settings.input, "ingest.input", _is_read)
+    named = sorted((written_name(p, job.folder), p) for p in paths)
+    return [InputFile(number, path, name) for number, (name, path) in enumerate(named)]
+
+
+def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+    """The files that the job's key names, each once: paths, globs, lists of paths, and of folders what `is_read`.
+
+    Raises JobError (66) if a pattern finds nothing."""
+    paths: dict[Path, None] = {}
+    for pattern in patterns:
+        for path in _named(job, pattern, key, is_read):
+            files = listed(job, settings, path, key) if is_list(path) else [path]
+            if is_list(path) and settings.paths_range and key == "ingest.input":
+                files = files[slice(*settings.paths_range)]
+            if not files:
+                raise JobError(f"{key}: {path}: no path in ingest.paths_range = {settings.paths_range}", INPUT_MISSING)
+            paths.update(dict.fromkeys(file.resolve() for file in files))
+    return looked_up(list(paths), key)
+
+
+def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) -> list[Path]:
+    """The files that a pattern names, lists of paths as they are."""
+    path = job.path(pattern)
+    if isinstance(path, Remote) and path.is_web:
+        return [path]  # which is looked up with all others
+    if path.is_dir():
+        files = [p for p in path.rglob("*") if p.is_file() and is_read(p)]
+        if not files:
+            kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
+            raise JobError(f"{key}: no {kinds} file in the folder {path}", INPUT_MISSING)
+        return files
+    files = [path] if path.is_file() else _matching(job, pattern, path)
+    if not files:
+        where = "" if Path(pattern).is_absolute() else f" in {job.folder}"
+        raise JobError(f"{key}: {pattern!r} is no file, folder or glob that finds files{where}", INPUT_MISSING)
+    return files
+
+
+def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
+    """The files that a pattern matches; `path` is the pattern from where this process is."""
+    if isinstance(path, Remote):
+        return [p for p in path.with_parts(path.bucket).glob("/".join(path.parts[2:])) if p.is_file()]
+    if Path(pattern).is_absolute():
+        root = Path(path.anchor)
+        return [p for p in root.glob(str(path.relative_to(root))) if p.is_file()]
+    files = [p for p in job.folder.glob(pattern) if p.is_file()]
+    return files or [p for p in path.parent.glob(path.name) if p.is_file()]
+
+
+class FileList(Sequence[Input]):
+    """The input by number, as a worker knows it: from a file in the step's work folder."""
+
+    def __init__(self, work: Path) -> None:
+        self._table = pq.read_table(fetch(work / _FILES)).combine_chunks()
+
+    @staticmethod
+    def write(inputs: Sequence[InputFile | RecordUnit], work: Path) -> None:
+        """Write the file for the workers: of a file what its store says of it, of a unit of records its row group and size."""
+        columns = {
+            "path": [os.fsencode(str(each.path if isinstance(each, InputFile) else each.table)) for each in inputs],
+            "name": [each.name for each in inputs],
+            "said": [_said(each.path) if isinstance(each, InputFile) else None for each in inputs],
+            "group": [each.group if isinstance(each, RecordUnit) else None for each in inputs],
+            "size": [each.size if isinstance(each, RecordUnit) else None for each in inputs],
+        }
+        with replacing(work / _FILES) as temporary:
+            pq.write_table(pa.table(columns, schema=_COLUMNS), temporary, compression="zstd")
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @overload
+    def __getitem__(self, number: int) -> Input: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Input]: ...
+
+    def __getitem__(self, number: int | slice) -> Input | list[Input]:
+        if isinstance(number, slice):
+            return [self[n] for n in range(*number.indices(len(self)))]
+        written, name, said, group, size = (self._table[column][number].as_py() for column in _COLUMNS.names)
+        path = as_path(os.fsdecode(written))
+        if group is not None:
+            return RecordUnit(number, name, path, group, size)
+        if said is not None and isinstance(path, Remote):
+            path.said = json.loads(said)
+        return InputFile(number, path, name)
+
+
+def _said(path: Path) -> str | None:
+    """What a web server says of a file; a worker asks a store again."""
+    return json.dumps(path.said) if isinstance(path, Remote) and path.is_web and path.said is not None else None
+
+
+def unread_files(job: Job, settings: Ingest, files: Sequence[InputFile]) -> Counter[str]:
+    """Suffix, or 'no suffix' → number of files in the input folders that are not among the `files`, which are read."""
+    read = {file.path for file in files}
+    named = [path for path in map(job.path, settings.input) if not (isinstance(path, Remote) and path.is_web)]
+    folders = {path for path in named if path.is_dir()}
+    unread = {path for folder in folders for p in folder.rglob("*") if p.is_file() and (path := p.resolve()) not in read}
+    return Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)
+
+
+def written_name(path: Path, folder: Path) -> str:
+    r"""The path from the job file's folder, as records and manifests write it: UTF-8 and printable.
+
+    A byte that is not UTF-8 is written as \xff, a character that nobody sees as \u200b, a backslash twice, so that every file
+    has one name and every name is one file's.
+    """
+    return _escaped(os.fsencode(name_from(path, folder)))
+
+
+def _escaped(name: bytes) -> str:
+    return "".join(_escapes(name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")))
+
+
+def _escapes(name: str) -> Iterator[str]:
+    for character in name:
+        unseen = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+        yield f"\\u{ord(character):04x}" if unseen else character
+
+
+def _is_read(path: Path) -> bool:
+    """Whether a file of a folder is read."""
+    suffix = suffix_of(path)
+    if suffix != ".tsv":
+        return suffix in KINDS
+    try:
+        read_pages(fetch(path), path.name, Counter())  # looks at the first bytes only
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,152 @@
+"""Before ingest: choose the registered domains whose pages are kept, from a list or by counting the crawl's pages.
+
+If the job asks for the most popular domains, a pass over the files counts the pages of each: it reads records and URLs and
+extracts nothing. A unit is a file and has a report, so that a pass that was killed goes on. What parsing does with the
+domains is in indexing/documents/parse.py.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.transforms.combiners import Top
+
+from answermill.files.atomic_files import write_text
+from answermill.indexing.documents.domains import DomainCount, count, listed, table
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.data.inputs.text_lines import lines
+from answermill.pipelines.engine.runner import pipeline
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.part import Part
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.steps.ingest.crawl_files import FileList
+
+DOMAINS = "domains.tsv"
+"""In the run folder: the domains that were kept, each with the number of its pages in the crawl."""
+CHOSEN = "domains-chosen.tsv"
+"""In the step's work folder: the same, from the choice of the domains until the step is done."""
+KEPT = "domains-kept.txt"
+"""In the step's work folder: the domains, a line each, for the workers that parse."""
+
+
+def list_file(job: Job, settings: Ingest) -> Path | None:
+    """The job's list of domains, if it has one. Raises JobError (66) if it is missing."""
+    if not settings.domain_list:
+        return None
+    path = job.path(settings.domain_list)
+    if not path.is_file():
+        raise JobError(f"ingest.domain_list: {path}: no such file", INPUT_MISSING)
+    return path
+
+
+def read_list(path: Path, most: int = 0) -> list[str]:
+    """The first `most` domains of a list (0 = all). Raises JobError (65) if a line is wrong or the list is empty."""
+    try:
+        domains = listed((text for _, text in lines(path)), most)
+    except (ValueError, csv.Error) as e:
+        raise JobError(f"ingest.domain_list: {path}: {e}", BAD_DATA) from e
+    if not domains:
+        raise JobError(f"ingest.domain_list: {path}: no domain in it", BAD_DATA)
+    return domains
+
+
+def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Sequence[str] = ()) -> frozenset[str] | None:
+    """The domains whose pages are kept, of `files` input files; None = all. A choice that is in the work folder already stands.
+
+    Raises JobError: 65 or 66 if the list cannot be read, 65 if no page has a domain.
+    """
+    domain_list = list_file(job, settings)
+    if domain_list is not None:
+        return _keep(read_list(domain_list, settings.domains), work)
+    if not settings.domains:
+        return None
+    chosen = work / CHOSEN
+    if not chosen.is_file():
+        with (
+            progress("domains", files, reports(work).count, what="files"),
+            pipeline(beam_options, job.workers.processes, files) as root,
+        ):
+            define(root, files, settings.domains, work)
+    domains = listed(chosen.read_text(encoding="utf-8").splitlines())
+    if not domains:
+        raise JobError(
+            f"ingest.domains = {settings.domains}: no page in {files} files has a registered domain; leave the key out",
+            BAD_DATA,
+        )
+    return _keep(domains, work)
+
+
+def _keep(domains: Iterable[str], work: Path) -> frozenset[str]:
+    write_text(work / KEPT, "".join(f"{domain}\n" for domain in sorted(domains)))
+    return frozenset(domains)
+
+
+def kept(work: Path) -> frozenset[str] | None:
+    """What `choose` has chosen, for a worker."""
+    path = work / KEPT
+    return frozenset(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else None
+
+
+def define(root: beam.Pipeline, files: int, most: int, work: Path) -> None:
+    """The pipeline: count the pages of each file's domains, add up, keep the most popular."""
+    _ = (
+        root
+        | "Files to count" >> Units(files)
+        | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
+        | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
+        | "Most popular" >> Top.Of(most, key=_most_pages)  # [(domain, pages)]
+        | "Keep them" >> beam.Map(write_chosen, work / CHOSEN)
+    )
+
+
+def _most_pages(domain: DomainCount) -> tuple[int, tuple[int, ...]]:
+    """Sort key for Top: the domain with the most pages last, ties by name backwards."""
+    name, pages = domain
+    return pages, (*(-ord(character) for character in name), 1)
+
+
+class CountDomains(UnitDoFn):
+    """An input file → (domain, pages) of each of its domains."""
+
+    skips_reported = False
+
+    def __init__(self, work: Path) -> None:
+        super().__init__("domains", work)
+        self._work = work
+
+    def load(self) -> None:
+        self._files = FileList(self._work)
+
+    def work(self, unit: int) -> Iterator[DomainCount]:
+        report = reports(self._work).read_one(unit)
+        if report is None:
+            file = self._files[unit]
+            report = Report(unit, {}, count(file.pages(file.fetch(), Counter())))
+            reports(self._work).write(report)
+        yield from report.counts.items()
+
+
+def write_chosen(domains: Sequence[DomainCount], path: Path) -> None:
+    write_text(path, table(dict(domains)))
+
+
+def reports(work: Path) -> Reports:
+    """A report for each file; its counts are the pages of each domain."""
+    return Reports(work / "domains")
+
+
+def publish(run: Path, work: Path) -> Part:
+    """Write the kept domains with their pages into the run folder, while the work folder is there; returns the file."""
+    chosen = work / CHOSEN
+    if chosen.is_file():
+        write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))
+    else:
+        write_text(run / DOMAINS, table(Outcome.of(reports(work).each()).counts))
+    return Part.of(run, DOMAINS)

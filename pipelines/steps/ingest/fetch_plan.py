@@ -1,0 +1,40 @@
+"""What ingest will read, and what it will ask of stores and servers for that, before it does."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from answermill.files.remote import Remote
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.errors import counted
+from answermill.pipelines.steps.ingest.crawl_files import find_files
+from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose
+
+
+def foresee(job: Job) -> str:
+    """One line for people. Reads lists of paths, the crawl's index and the sizes of files; of pages nothing.
+
+    A run asks for just these requests and bytes, but for requests that it repeats since a server did not answer them well, and
+    for copies that this machine still has. Raises as ingest does.
+    """
+    assert job.ingest is not None  # or ingest is not among the steps
+    files = find_files(job, job.ingest)
+    remote = [file for file in files if isinstance(file.path, Remote)]
+    clauses = [f"{counted(len(files), 'file')}, {sum(file.size for file in files):,} bytes"]
+    asked = Counter(requests=len(remote), request_bytes=sum(file.size for file in remote))
+    if job.ingest.crawl_index is not None:
+        with tempfile.TemporaryDirectory(prefix="answermill-dry-run-") as folder:
+            units = choose(job, job.ingest, Path(folder) / RECORDS, len(files))
+            crawl = Counter[str]()
+            for unit in units:
+                crawl += unit.counts()
+            places = {record.path for unit in units for record in unit.records}
+        where = f"of {counted(len(places), 'file')} of the crawl"
+        clauses.append(f"{counted(crawl['records'], 'record')} {where}, {crawl['record_bytes']:,} bytes")
+        asked += Counter(requests=crawl["requests"], request_bytes=crawl["request_bytes"])
+    return (
+        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {asked['request_bytes']:,} bytes in "
+        f"{counted(asked['requests'], 'request')}"
+    )

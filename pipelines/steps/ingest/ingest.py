@@ -1,0 +1,272 @@
+"""Ingest: crawled files in; documents, passages and rejects out.
+
+Each input file is one unit of work. Its pages are parsed into a part in the work folder; the keys of all documents (16 bytes
+each) meet to find exact duplicates; then each unit drops its duplicates and cuts the other documents into passages. If the job
+says so, near duplicates and boilerplate are found in the same way, one after the other (repeated/). Page text moves through
+local files, never through a shuffle. If the job keeps only some domains (`domains`), they are chosen first
+(domain_filter.py), and parsing refuses the pages of others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import apache_beam as beam
+
+from answermill.files.atomic_files import sha256, write_text
+from answermill.files.remote import Remote
+from answermill.files.store import remove_tree
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.config.outputs import INGEST as OUTPUTS
+from answermill.pipelines.config.outputs import INPUTS
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
+from answermill.pipelines.runs.manifests.failures import Limits
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch.meter import Meters, add_up
+from answermill.pipelines.runs.watch.progress import print_line, progress
+from answermill.pipelines.steps.ingest import blocked, domain_filter, vanished
+from answermill.pipelines.steps.ingest.crawl_files import FileList, InputFile, find_files, unread_files
+from answermill.pipelines.steps.ingest.fetch_plan import foresee
+from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
+from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
+from answermill.pipelines.steps.ingest.parse_and_cut import (
+    Boilerplate,
+    Bucket,
+    Duplicates,
+    FileKeys,
+    cut_file,
+    document_keys,
+    document_rules,
+    extractor_of,
+    find_duplicates,
+    parse_file,
+    parsed_files,
+    reject_file,
+    splitter,
+    unparsed,
+)
+from answermill.pipelines.steps.ingest.repeated import boilerplate, near_duplicates
+from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
+from answermill.schemas.corpus import Document
+
+REVISION = 5
+"""Raised when the step's code changes so that the same input gives another output."""
+
+
+def step_of(job: Job, run: Path) -> Step:
+    """The ingest step of a run. Raises JobError if the job has no [ingest] or its input is missing."""
+    if job.ingest is None:
+        raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
+    if job.ingest.extractor == "trafilatura" and find_spec("trafilatura") is None:
+        raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
+    inputs = {}
+    for file in find_files(job, job.ingest):
+        if not isinstance(file.path, Remote):  # of a store, the worker that reads the file does so
+            file.pages(file.path, Counter())
+        inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
+    inputs.update({f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()})
+    if (domain_list := domain_filter.list_file(job, job.ingest)) is not None:
+        domain_filter.read_list(domain_list, job.ingest.domains)
+        inputs["domain_list"] = sha256(domain_list)
+    if (block_list := blocked.list_file(job, job.ingest)) is not None:
+        inputs["block_list"] = sha256(block_list)
+    if (earlier := near_duplicates.earlier_run(job, job.ingest, run)) is not None:
+        inputs["since"] = earlier.digest()
+    elsewhere = {"input", "paths_root", "paths_range", "crawl_index", "domain_list", "block_list", "max_reject_share", "since"}
+    settings = job.ingest.model_dump(exclude=elsewhere)  # which the names and digests of the inputs stand for
+    if job.ingest.crawl_index is not None:
+        settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
+        settings["paths_root"] = job.ingest.paths_root
+    return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
+
+
+def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    step = step_of(job, run)
+    settings = job.ingest
+    assert settings is not None  # `step_of` has refused a job without it
+    files = find_files(job, settings)
+    if step.is_complete():
+        confirm(files, Folder.open(run / "documents", Document, "ingest").manifest.digests, run)
+        return summary(run) + " (complete)"
+    if other := changed(files, _digests(step, files), step.work):
+        print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
+        remove_tree(step.work)
+    step.begin(job.workers)
+    inputs: list[InputFile | RecordUnit] = [*files, *choose(job, settings, step.work / RECORDS, len(files))]
+    if parsed_files(step.work).count() < len(inputs):
+        step.reports.forget(
+            step.reports.numbers()
+        )  # units that were cut without a file that failed: its pages may be the first of others
+    if not (step.work / INPUTS).is_file():
+        write_dates(step.work, files)
+    FileList.write(inputs, step.work)
+    blocked.write(job, settings, step.work)
+    domains = domain_filter.choose(job, settings, len(inputs), step.work, beam_options)
+    earlier = near_duplicates.earlier_run(job, settings, run)
+    sizes = [each.size for each in inputs]
+    passes = [Meters(folder, sizes) for folder in (parsed_files(step.work).folder, step.work)]  # parse, then cut
+    if step.reports.count() < len(inputs):
+        with (
+            progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(inputs)),
+            naming_what_is_missing(step, len(inputs)),
+            pipeline(beam_options, job.workers.processes, len(inputs)) as root,
+        ):
+            define(root, len(inputs), settings, step, earlier)
+    outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
+    counts = outcome.counts
+    check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
+    counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings, files).items()})
+    beside = [domain_filter.publish(run, step.work)] if domains is not None else []
+    if earlier is not None and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None:
+        beside.append(table)
+        counts["vanished"] = table.rows
+    write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
+    step.finish(outcome, counts, beside)
+    return summary(run)
+
+
+def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
+    """The digests of the files that a stopped run has read; '' of a file of which only the domains are counted."""
+    digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
+    counted = domain_filter.reports(step.work).numbers()
+    return {file.name: "" for file in files if file.number in counted} | digests
+
+
+def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step, earlier: Folder[Document] | None = None) -> None:
+    """The pipeline: parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
+    units = root | "Files" >> Units(files)
+    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work))  # (bucket, FileKeys)
+    duplicates = (
+        keys
+        | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
+        | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
+    )
+    gone = [duplicates]
+    if settings.near_duplicates:
+        gone.append(near_duplicates.near(root, duplicates, files, settings, earlier, step))
+    paragraphs = [boilerplate.boilerplate(root, gone, files, settings, step)] if settings.boilerplate else []
+    (
+        (
+            *gone,
+            *paragraphs,
+            root
+            | "Pending files" >> Units(files, but=step.reports)
+            | "Without any" >> beam.Map(near_duplicates.without_duplicates),
+        )
+        | "And those without any" >> beam.Flatten()
+        | "By file" >> beam.GroupByKey()  # (unit, its Duplicates and Boilerplate in any order, and None if it is pending)
+        | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
+    )
+
+
+class ParsePages(UnitDoFn):
+    """An input file → a part of documents and one of rejects in the work folder; emits the documents' keys in buckets."""
+
+    skips_reported = False
+    may_be_missing = True
+
+    def __init__(self, settings: Ingest, work: Path) -> None:
+        super().__init__("ingest", work)
+        self._settings, self._work = settings, work
+
+    def load(self) -> None:
+        self._files = FileList(self._work)
+        self._rules = document_rules(self._settings, domain_filter.kept(self._work), blocked.read(self._work))
+        self._extractor = extractor_of(self._settings)
+
+    def teardown(self) -> None:
+        self._extractor.close()
+
+    def work(self, unit: int) -> Iterator[tuple[Bucket, FileKeys]]:
+        report = parsed_files(self._work).read_one(unit) or parse_file(
+            self._files[unit], self._rules, self._extractor, self._work
+        )
+        yield from document_keys(report, self._work)
+
+
+class CutPassages(UnitDoFn):
+    """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its report."""
+
+    def __init__(self, settings: Ingest, step: Step) -> None:
+        super().__init__(step.name, step.work)
+        self._settings, self._step = settings, step
+
+    def load(self) -> None:
+        self._files, self._splitter = FileList(self._step.work), splitter(self._settings)
+
+    def work(self, unit: int, members: Iterable[Duplicates | Boilerplate | None]) -> None:
+        failed = unparsed(self._step)
+        if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
+            return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
+        known = [member for member in members if member is not None]
+        cut_file(self._files[unit], known, self._splitter, self._settings.min_words, self._step)
+
+
+def check_counts(counts: Counter[str], settings: Ingest, files: int, records: int = 0) -> None:
+    """Pages in = documents out + rejects, and `records` wanted = records read + failures, always.
+
+    Raises JobError (65) if no document is left, or too much was refused."""
+    if counts["pages"] != counts["documents"] + counts["rejects"]:
+        raise RuntimeError(
+            f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
+        )
+    if not records == counts["records"] == counts["records_read"] + counts["records_failed"]:
+        raise RuntimeError(
+            f"{records} records were wanted, {counts['records']} asked for, {counts['records_read']} read, "
+            f"{counts['records_failed']} failed"
+        )
+    if not counts["documents"]:
+        place = f"in {counted(files, 'file')}"
+        if not counts["pages"]:
+            raise JobError(f"there is no page {place}", BAD_DATA)
+        raise JobError(f"no document is left of {counted(counts['pages'], 'page')} {place}: {_reasons(counts)}", BAD_DATA)
+    share = counts["rejects"] / counts["pages"]
+    if share > settings.max_reject_share:
+        raise JobError(
+            f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = {settings.max_reject_share:.1%}: "
+            f"{_reasons(counts)}",
+            BAD_DATA,
+        )
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifests."""
+    counts = Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
+    unread = _listed(counts, "unread ")
+    return (
+        f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
+        f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
+        + (
+            f"; {counts['boilerplate_paragraphs']:,} paragraphs of boilerplate left out"
+            if counts["boilerplate_paragraphs"]
+            else ""
+        )
+        + (f"; {counts['vanished']:,} documents of the earlier run vanished" if counts["vanished"] else "")
+        + (
+            f"; {counts['records']:,} records wanted = {counts['records_read']:,} read + {counts['records_failed']:,} failed"
+            if counts["records"]
+            else ""
+        )
+        + (f"; files in the input folders that are not read: {unread}" if unread else "")
+    )
+
+
+def _reasons(counts: Counter[str]) -> str:
+    return _listed(counts, "rejected.") or "none refused"
+
+
+def _listed(counts: Counter[str], prefix: str) -> str:
+    """The counts whose names begin so, for people, the largest first."""
+    listed = sorted((-n, key.removeprefix(prefix)) for key, n in counts.items() if key.startswith(prefix))
+    return ", ".join(f"{-n:,} {name}" for n, name in listed)
+
+
+STEP = StepCode(OUTPUTS, ingest, check=step_of, foresee=foresee)

@@ -1,0 +1,67 @@
+"""Lists of paths, as CommonCrawl publishes one for each crawl and kind of file: warc.paths.gz, wet.paths.gz, …"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from pathlib import Path
+
+from answermill.files.remote import Remote, as_path, scheme_of
+from answermill.files.store import each, fetch, requests_to
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+
+ROOTS = {"s3": "s3://commoncrawl/"}
+"""Scheme of a list → where its paths are meant from, if the job does not say."""
+ROOT = "https://data.commoncrawl.org/"
+
+
+def is_list(path: Path) -> bool:
+    """Whether a file is a list of paths, by its name."""
+    return path.name.endswith((".paths", ".paths.gz"))
+
+
+def listed(job: Job, settings: Ingest, path: Path, key: str) -> list[Path]:
+    """The files of a list, in its order. Raises JobError: 66 if there is no such list, 65 if it cannot be read or is empty."""
+    try:
+        content = fetch(path).read_bytes()
+        content = gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content
+        entries = [line.strip() for line in content.decode("utf-8").splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise JobError(f"{key}: {path}: no such file", INPUT_MISSING) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError) as e:
+        raise JobError(f"{key}: {path}: not a list of paths: {e}", BAD_DATA) from e
+    if not entries:
+        raise JobError(f"{key}: {path}: no path in it", BAD_DATA)
+    root = root_of(job, settings, path)
+    return [below(root, entry, f"{key}: {path}") for entry in entries]
+
+
+def root_of(job: Job, settings: Ingest, source: Path) -> Path:
+    """From where the paths in a list or index are meant."""
+    return job.path(settings.paths_root or ROOTS.get(scheme_of(source), ROOT))
+
+
+def below(root: Path, entry: str, place: str) -> Path:
+    """The file that an entry names, below the root, or by its own URL. Raises JobError (65) if it leads out of the root."""
+    if scheme_of(entry):
+        return as_path(entry)
+    if entry.startswith("/") or ".." in entry.split("/"):
+        raise JobError(f"{place}: {entry!r} is no path below {root}", BAD_DATA)
+    return root / entry
+
+
+def looked_up(paths: list[Path], key: str) -> list[Path]:
+    """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not there."""
+
+    def look(path: Path) -> Path:
+        if not isinstance(path, Remote):
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: no such file")
+            return path
+        return path if path.said is not None else path.known()
+
+    try:
+        return list(each(look, paths, max(map(requests_to, paths), default=1)))
+    except FileNotFoundError as e:
+        raise JobError(f"{key}: {e}", INPUT_MISSING) from e

@@ -1,0 +1,155 @@
+"""Near duplicates in a run and of an earlier one, as transforms over signatures (indexing/documents/near_duplicates.py).
+
+A document's signature meets those with an equal band in buckets: 16 times 144 bytes and its id. What goes, and what stays for
+it, then comes together in one place: some hundred bytes for each document that goes. No text is moved.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.pvalue import PCollection
+
+from answermill.indexing.documents import near_duplicates
+from answermill.indexing.documents.near_duplicates import BANDS, Rank
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.runs.manifests.manifest import Part
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.ingest.parse_and_cut import Duplicates, Rows, duplicate_rows, parsed_files
+from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
+from answermill.schemas.corpus import Document
+
+REASON = "near_duplicate"
+_BUCKETS = 16  # of each band
+_EARLIER = -1  # in place of a file's number
+_ROWS = 512  # documents whose runs of words are in memory at once
+
+Bucket: TypeAlias = tuple[int, int]
+"""(band, number below _BUCKETS)."""
+Signed: TypeAlias = tuple[int, str, Rows, list[str], near_duplicates.Bands, near_duplicates.Signatures]
+"""A bucket's documents of one file: (unit, SHA-256 of its part of documents, rows in it, their ids, hashes, signatures)."""
+Pair: TypeAlias = tuple[int, str, int, Rank, Rank]
+"""(unit, SHA-256 of its part, row, its rank, the rank that stays) of a document that goes."""
+
+
+def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | None:
+    """The documents of the run `since`. Raises JobError if that is this run (78), or has no documents."""
+    if settings.since is None:
+        return None
+    earlier = job.path(settings.since)
+    if earlier.resolve() == run.resolve():
+        raise JobError(f"ingest.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS)
+    return Folder.open(earlier / "documents", Document, "ingest")
+
+
+def near(
+    root: beam.Pipeline,
+    exact: PCollection[tuple[int, Duplicates]],
+    files: int,
+    settings: Ingest,
+    earlier: Folder[Document] | None,
+    step: Step,
+) -> PCollection[tuple[int, Duplicates]]:
+    """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones."""
+    signed = [
+        (exact, root | "Files to sign" >> Units(files) | "Sign all" >> beam.Map(without_duplicates))
+        | "Signed or not" >> beam.Flatten()
+        | "Exact ones by file" >> beam.GroupByKey()  # (unit, its exact Duplicates, and None)
+        | "Sign documents" >> beam.ParDo(SignDocuments(step))  # (bucket, Signed)
+    ]
+    if earlier is not None:
+        parts = root | "Earlier parts" >> Units(len(earlier.parts))
+        signed.append(parts | "Sign earlier documents" >> beam.ParDo(SignEarlier(step, earlier.path)))
+    pairs: PCollection[tuple[int, Duplicates]] = (
+        signed
+        | "With the earlier run" >> beam.Flatten()
+        | "Meet in bands" >> beam.GroupByKey()  # (bucket, all its Signed)
+        | "Compare" >> beam.FlatMapTuple(compare, settings.near_duplicates)  # ("", Pairs)
+        | "All pairs" >> beam.GroupByKey()
+        | "Who stays" >> beam.FlatMapTuple(resolve)  # (unit, Duplicates)
+    )
+    return pairs
+
+
+def without_duplicates(unit: tuple[int]) -> tuple[int, None]:
+    return unit[0], None
+
+
+class SignDocuments(UnitDoFn):
+    """A parsed file and its exact duplicates → the signatures of its other documents, in buckets of each band."""
+
+    skips_reported = False
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step.name, step.work)
+        self._work = step.work
+
+    def work(self, unit: int, members: Iterable[Duplicates | None]) -> Iterator[tuple[Bucket, Signed]]:
+        parsed = parsed_files(self._work).read_one(unit)
+        if parsed is None:
+            return  # its file has failed for good: the step ends, or goes on without it
+        lost = duplicate_rows(members)
+        (documents,) = parsed.parts["documents"]
+        yield from sign(unit, self._work / "documents", documents, lost)
+
+
+class SignEarlier(EarlierPartDoFn):
+    """A part of the earlier run's documents → their signatures, in buckets of each band."""
+
+    def work(self, unit: int) -> Iterator[tuple[Bucket, Signed]]:
+        yield from sign(_EARLIER, self._documents, self.part(unit), set())
+
+
+def sign(unit: int, folder: Path, part: Part, lost: set[int]) -> Iterator[tuple[Bucket, Signed]]:
+    """The signatures of a part's documents but the rows `lost`, by bucket."""
+    first = 0
+    for batch in read_batches(folder, part, ["doc_id", "text"], rows=_ROWS):
+        rows = np.array([first + n for n in range(len(batch)) if first + n not in lost], np.int64)
+        ids, texts = ([batch.column(name)[row - first].as_py() for row in rows.tolist()] for name in ("doc_id", "text"))
+        first += len(batch)
+        signatures, bands = near_duplicates.signatures(texts)
+        for band in range(BANDS):
+            buckets = bands[:, band] % _BUCKETS
+            for bucket in np.unique(buckets):
+                inside = np.flatnonzero(buckets == bucket)
+                signed = (unit, part.sha256, rows[inside], [ids[n] for n in inside], bands[inside, band], signatures[inside])
+                yield (band, int(bucket)), signed
+
+
+def compare(_bucket: Bucket, members: Iterable[Signed], similarity: float = 0.8) -> Iterator[tuple[str, list[Pair]]]:
+    """The pairs of a bucket's documents that are near, if there are any; the order of its members does not matter."""
+    places: list[tuple[int, str, int]] = []
+    ranks: list[Rank] = []
+    hashes, signatures = [], []
+    for unit, part, rows, ids, bands, signed in members:
+        places += [(unit, part, row) for row in rows.tolist()]
+        ranks += [(int(unit != _EARLIER), doc_id) for doc_id in ids]
+        hashes.append(bands)
+        signatures.append(signed)
+    pairs = near_duplicates.near_pairs(ranks, np.concatenate(hashes), np.concatenate(signatures), similarity)
+    if listed := [(*places[goes], ranks[goes], ranks[stays]) for goes, stays in pairs]:
+        yield "", listed
+
+
+def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, Duplicates]]:
+    """Each file's documents that go, with the id that is kept for each."""
+    places: dict[Rank, tuple[int, str, int]] = {}
+    pairs: list[tuple[Rank, Rank]] = []
+    for unit, part, row, goes, stays in (pair for member in members for pair in member):
+        places[goes] = (unit, part, row)
+        pairs.append((goes, stays))
+    of_file: dict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+    for goes, (own, doc_id) in near_duplicates.kept(pairs).items():
+        unit, part, row = places[goes]
+        of_file[unit, part].append((row, doc_id if own else f"{doc_id} of the earlier run"))
+    for (unit, part), gone in sorted(of_file.items()):
+        rows, kept = zip(*sorted(gone), strict=True)
+        yield unit, (part, REASON, np.array(rows, np.int64), kept)

@@ -1,0 +1,186 @@
+"""The records that a job wants by a query on a crawl's columnar index, as units of work.
+
+The index is read once, its columns and row groups as far as the query needs them. The records are sorted by file and offset,
+and cut into units, so that neighbours are fetched together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+from pyarrow.fs import FSSpecHandler, PyFileSystem
+
+from answermill.files.atomic_files import replacing, sha256
+from answermill.files.remote import Remote
+from answermill.files.store import fetch
+from answermill.files.store_errors import errors_of
+from answermill.pipelines.config.crawl_index import CrawlIndex
+from answermill.pipelines.config.job_file import Ingest, Job
+from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.steps.ingest.crawl_files import files_of, written_name
+from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
+from answermill.pipelines.steps.ingest.path_lists import below, root_of
+
+RECORDS = "records.parquet"
+"""In the step's work folder: the wanted records, a row group for each unit."""
+UNIT_RECORDS, UNIT_BYTES = 500, 67_108_864
+KEY = "ingest.crawl_index"
+_OFFSET, _LENGTH = "warc_record_offset", "warc_record_length"
+_COLUMNS = {"url": pa.string(), "warc_filename": pa.string(), _OFFSET: pa.int64(), _LENGTH: pa.int64()}
+_SIZES = b"answermill.sizes"
+
+
+def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
+    """Name → file of the index, of all its files; of a list of paths those of the subset 'warc', which holds pages."""
+    if settings.crawl_index is None:
+        return {}
+    paths = files_of(job, settings, settings.crawl_index.files, f"{KEY}.files", lambda path: path.suffix == ".parquet")
+    paths = [path for path in paths if "/subset=" not in path.as_posix() or "/subset=warc/" in path.as_posix()]
+    if not paths:
+        raise JobError(f"{KEY}.files: none of them is of subset=warc", BAD_DATA)
+    return dict(sorted((written_name(path, job.folder), path) for path in paths))
+
+
+def version(file: Path) -> str:
+    """What is another for another content of a file of the index."""
+    return f"{file.stat().st_size} bytes {file.version() if isinstance(file, Remote) else sha256(file)}"
+
+
+def choose(job: Job, settings: Ingest, table: Path, first: int) -> list[RecordUnit]:
+    """The units of the wanted records, numbered from `first`; `table` is written, unless it was before.
+
+    Raises JobError (65) if the index is no index, or knows no such record.
+    """
+    if settings.crawl_index is None:
+        return []
+    if not table.is_file():
+        _write(_wanted(job, settings, settings.crawl_index), table)
+    sizes = json.loads(pq.ParquetFile(fetch(table)).metadata.metadata[_SIZES])
+    return [RecordUnit(first + n, f"crawl_index-{n:05d}", table, n, size) for n, size in enumerate(sizes)]
+
+
+def wanted(table: Path) -> int:
+    """How many records are wanted; 0 if there is no such table."""
+    return int(pq.ParquetFile(fetch(table)).metadata.num_rows) if table.is_file() else 0
+
+
+def _wanted(job: Job, settings: Ingest, query: CrawlIndex) -> pa.Table:
+    """The records that fulfil the query, each once, by file and offset."""
+    tables = []
+    for name, file in index_files(job, settings).items():
+        rows = _selected(name, file, query)
+        root = root_of(job, settings, file)
+        names = rows["warc_filename"].combine_chunks().dictionary_encode()
+        paths = [below(root, each, f"{KEY}.files: {name}") for each in names.dictionary.to_pylist()]
+        columns = {
+            "file": pa.array([written_name(path, job.folder) for path in paths], pa.string()).take(names.indices),
+            "path": pa.array([str(path) for path in paths], pa.string()).take(names.indices),
+        }
+        tables.append(pa.table({**columns, "offset": rows[_OFFSET], "length": rows[_LENGTH], "url": rows["url"]}))
+    wanted = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("path", "offset", "length", "url")])
+    wanted = wanted.combine_chunks().take(pa.array(_first_of_each(wanted)))
+    if 0 < query.max_records < len(wanted):
+        smallest = heapq.nsmallest(query.max_records, range(len(wanted)), _hashes(wanted).__getitem__)
+        wanted = wanted.take(pa.array(sorted(smallest)))
+    if not len(wanted):
+        raise JobError(f"{KEY}: the index has no record that fulfils it", BAD_DATA)
+    return wanted
+
+
+def _first_of_each(wanted: pa.Table) -> Any:
+    """The rows, sorted by path and offset, that are not at the same place as the one before."""
+    if not len(wanted):
+        return np.zeros(0, np.int64)
+    path, offset = wanted["path"].combine_chunks().dictionary_encode().indices.to_numpy(), wanted["offset"].to_numpy()
+    return np.flatnonzero(np.r_[True, (path[1:] != path[:-1]) | (offset[1:] != offset[:-1])])
+
+
+def _hashes(wanted: pa.Table) -> list[bytes]:
+    places = zip(wanted["path"].to_pylist(), wanted["offset"].to_pylist(), strict=True)
+    return [hashlib.sha256(f"{path} {offset}".encode()).digest() for path, offset in places]
+
+
+def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
+    """The rows of a file of the index that fulfil the query. Raises JobError (65) if the file has not the columns for it."""
+    try:
+        index = _opened(file)
+        condition = None
+        for each in _conditions(index.schema, query):
+            condition = each if condition is None else condition & each
+        rows = index.to_table(columns=list(_COLUMNS), filter=condition)
+        rows = rows.cast(pa.schema(list(_COLUMNS.items())))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, KeyError) as e:
+        why = " ".join(str(e).split())[:300]
+        raise JobError(f"{KEY}.files: {name}: not CommonCrawl's columnar index: {why}", BAD_DATA) from e
+    if empty := next((column for column in _COLUMNS if rows[column].null_count), None):
+        raise JobError(f"{KEY}.files: {name}: a row without {empty}", BAD_DATA)
+    return rows
+
+
+def _opened(file: Path) -> ds.Dataset:
+    if not isinstance(file, Remote):
+        return ds.dataset(str(file), format="parquet")
+    with errors_of(file):
+        return ds.dataset([file.key], filesystem=PyFileSystem(FSSpecHandler(file.filesystem)), format="parquet")
+
+
+def _conditions(schema: pa.Schema, query: CrawlIndex) -> Iterator[ds.Expression]:
+    """Raises KeyError if the index has no such column."""
+    one_of = {
+        "url_host_registered_domain": query.domains,
+        "content_mime_detected": query.mime,
+        "fetch_status": query.status,
+    }
+    for column, values in one_of.items():
+        if values:
+            yield ds.field(column).isin(pa.array(values, schema.field(column).type))
+    if query.languages:
+        pattern = "|".join(map(_escaped, query.languages))
+        yield pc.match_substring_regex(ds.field("content_languages"), pattern=f"^({pattern})(,|$)")
+    kind = schema.field("fetch_time").type if query.fetched_from or query.fetched_before else None
+    if query.fetched_from:
+        yield ds.field("fetch_time") >= _moment(query.fetched_from, kind)
+    if query.fetched_before:
+        yield ds.field("fetch_time") < _moment(query.fetched_before, kind)
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\x{{{ord(character):x}}}" for character in text)
+
+
+def _moment(day: str, kind: pa.DataType) -> pa.Scalar:
+    """The beginning of a day, UTC, as the index has times."""
+    moment = datetime.fromisoformat(day)
+    return pa.scalar(moment.replace(tzinfo=UTC) if getattr(kind, "tz", None) else moment, kind)
+
+
+def _write(wanted: pa.Table, table: Path) -> None:
+    """Write the records, a row group for each unit."""
+    lengths = wanted["length"].to_pylist()
+    cuts = list(_cuts(lengths))
+    with replacing(table) as temporary, pq.ParquetWriter(temporary, wanted.schema, compression="zstd") as writer:
+        for begin, end in cuts:
+            writer.write_table(wanted.slice(begin, end - begin), row_group_size=end - begin)
+        writer.add_key_value_metadata({_SIZES: json.dumps([sum(lengths[begin:end]) for begin, end in cuts])})
+
+
+def _cuts(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """(first, end) of the records of each unit."""
+    begin = size = 0
+    for number, length in enumerate(lengths):
+        if number > begin and (number - begin == UNIT_RECORDS or size + length > UNIT_BYTES):
+            yield begin, number
+            begin, size = number, 0
+        size += length
+    yield begin, len(lengths)

@@ -1,0 +1,244 @@
+"""Propagate: labels of sentences in; labels of sentences, passages, documents and windows out (WQA §3.3).
+
+The given labels become sorted files in the work folder (indexing/labels/given_labels.py). A part of passages/ is one unit of
+work: it looks its own sentences up in those files, some thousand passages at a time. All passages of a document are in one
+part. If labels shall hold for other sentences of the same text, a first pass over the parts finds the texts of the sentences
+that are labelled by id.
+
+In a part, documents follow one another as in passages/, and within a document the rows are sorted by question id, then by
+sentence or passage id. Labels whose sentence is missing or has another text now, and labels given twice, are kept in
+labels/rejects, by line.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from answermill.files.atomic_files import WrongShape, read_json, replacing, write_text
+from answermill.files.store import fetch, fetch_tree, publishing, put
+from answermill.indexing.labels.conflicts import conflicts
+from answermill.indexing.labels.given_labels import REPEATED, SPREAD_LABEL, GivenLabels
+from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.label_lookup import NONE, labels_to_spread
+from answermill.indexing.labels.propagation import label_sentences
+from answermill.indexing.labels.windows import window_labels
+from answermill.indexing.passages.passages import Splitter
+from answermill.pipelines.config.job_file import Job, Propagate
+from answermill.pipelines.config.outputs import PROPAGATE as OUTPUTS
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.data.inputs.labels import LabelSource, collected_labels
+from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
+from answermill.pipelines.steps.propagate.passage_parts import DocumentTexts, PassagePart, PassageParts
+from answermill.schemas.corpus import Document, Passage
+from answermill.schemas.labels import SentenceLabel, WindowLabel
+
+WINDOWS = "labels/windows"
+REVISION = 3
+"""Raised when the step's code changes so that the same input gives another output."""
+_WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")
+"""Not written by every unit: windows only if the job has them, rejects once at the end."""
+
+
+def is_ready(job: Job, run: Path | None) -> bool:
+    """Whether the job has labels to propagate by now: a file of labels, or collected ones in the run folder."""
+    settings = job.propagate
+    if settings is None:
+        return False
+    return settings.labels is not None or (run is not None and (collected_labels(run) / MANIFEST).is_file())
+
+
+def check(job: Job, run: Path) -> None:
+    """Refuse labels that the step would refuse. Raises JobError as `LabelSource.write` does."""
+    source = LabelSource.of(job, run)
+    if source.may_contradict():
+        with tempfile.TemporaryDirectory() as folder:
+            source.write(Path(folder))
+
+
+def step_of(job: Job, run: Path) -> Step:
+    """The propagate step of a run. Raises JobError if passages/ or the labels are missing."""
+    source, section = LabelSource.of(job, run), _section(job)
+    settings = section.model_dump(exclude={"labels"})
+    inputs = {"labels": source.digest(), "passages": Folder.open(run / "passages", Passage, "ingest").digest()}
+    if section.windows == "none":
+        settings = {name: settings[name] for name in ("same_text", "windows")}
+    else:
+        inputs["documents"] = Folder.open(run / "documents", Document, "ingest").digest()
+    return Step(run, "propagate", OUTPUTS, settings, inputs, REVISION)
+
+
+def _section(job: Job) -> Propagate:
+    assert job.propagate is not None  # `LabelSource.of` has refused a job without it
+    return job.propagate
+
+
+def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line."""
+    step = step_of(job, run)
+    if step.is_complete():
+        return summary(run) + " (complete)"
+    step.begin(job.workers)
+    source, settings = LabelSource.of(job, run), _section(job)
+    folder = step.work / "labels"
+    labels, largest = _once(step.work / "given-labels.json", lambda: _write_labels(source, folder))
+    given_labels = GivenLabels(fetch_tree(folder))
+    parts = PassageParts.of(run, settings.windows != "none")
+
+    def do(pass_: Step, work: UnitDoFn) -> Outcome:
+        return carry(pass_, len(parts), work, beam_options, job.workers.processes)
+
+    if settings.same_text:
+        spreading = replace(step, run=step.work, name="propagate/found", outputs={})
+        spreading.begin(job.workers)
+        do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
+        to_spread = _labels_to_spread(spreading, len(parts))
+        _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
+    outcome = do(step, LabelPart(parts, GivenLabels(folder), settings, step))
+    outcome.include(reject(given_labels, step, len(parts), largest, source.name))
+    counts = outcome.counts
+    counts["labels"] = labels
+    if labels != counts["used"] + counts["rejects"]:
+        raise RuntimeError(f"{labels} labels came in, {counts['used']} were used and {counts['rejects']} refused")
+    if not counts["used"]:
+        raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
+    step.finish(outcome, counts)
+    return summary(run)
+
+
+def _write_labels(source: LabelSource, folder: Path) -> tuple[int, int]:
+    with publishing(folder, REPEATED) as new:
+        return source.write(new)
+
+
+def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.RecordBatch]) -> int:
+    """As `GivenLabels.spread`, for labels that are at `folder`, of which `given_labels` may be a copy."""
+    rows = given_labels.spread(to_spread)
+    if given_labels.folder != folder:
+        for file in given_labels.folder.glob("spread*"):
+            put(file, folder / file.name)
+    return rows
+
+
+def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
+    """The numbers that `write` returns; kept in the file `mark`, so that a run that was stopped does not call it again."""
+    try:
+        return tuple(read_json(mark, list[int]))
+    except (FileNotFoundError, WrongShape):
+        numbers = write()
+        write_text(mark, json.dumps(numbers))
+        return numbers
+
+
+class FindLabelsToSpread(UnitDoFn):
+    """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
+
+    def __init__(self, parts: PassageParts, given_labels: GivenLabels, step: Step) -> None:
+        super().__init__(step.name, step.work)
+        self._parts, self._given, self._step = parts, given_labels, step
+
+    def load(self) -> None:
+        self._given = GivenLabels(fetch_tree(self._given.folder))
+
+    def work(self, unit: int) -> None:
+        rows = 0
+        path = _spread_file(self._step, unit)
+        with replacing(path) as temporary, pa.ipc.new_file(temporary, SPREAD_LABEL) as file:
+            for sentences in self._parts[unit].sentences():
+                batch = labels_to_spread(sentences, self._given)
+                file.write_batch(batch)
+                rows += batch.num_rows
+        self._step.reports.write(Report(unit, {}, {"found": rows}))
+
+
+def _spread_file(step: Step, unit: int) -> Path:
+    return step.work / f"found-{unit:05d}.arrow"
+
+
+def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
+    """What FindLabelsToSpread wrote, unit by unit."""
+    for unit in range(units):
+        with pa.memory_map(str(fetch(_spread_file(step, unit)))) as source:
+            file = pa.ipc.open_file(source)
+            yield from (file.get_batch(n) for n in range(file.num_record_batches))
+
+
+class LabelPart(UnitDoFn):
+    """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
+
+    def __init__(self, parts: PassageParts, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
+        super().__init__(step.name, step.work)
+        self._parts, self._given, self._settings, self._step = parts, given_labels, settings, step
+
+    def load(self) -> None:
+        self._given = GivenLabels(fetch_tree(self._given.folder))
+        self._splitter = Splitter(self._settings.window_tokens) if self._settings.windows != "none" else None
+
+    def work(self, unit: int) -> None:
+        label_part(self._parts[unit], self._given, self._settings, self._splitter, self._step)
+
+
+def label_part(
+    passages: PassagePart, given_labels: GivenLabels, settings: Propagate, splitter: Splitter | None, step: Step
+) -> None:
+    """Label the sentences of a part of passages/, and what holds them.
+
+    Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's report.
+    """
+    unit = passages.number
+    writers = {
+        name: PartWriter(step.run / name, record, unit) for name, record in OUTPUTS.items() if name not in _WRITTEN_OTHERWISE
+    }
+    if splitter is not None:
+        writers[WINDOWS] = PartWriter(step.run / WINDOWS, WindowLabel, unit)
+    texts = DocumentTexts(*passages.texts) if passages.texts is not None else None
+    counts: Counter[str] = Counter()
+    fates: list[Ints] = []
+    with ExitStack() as open_files:
+        for writer in writers.values():
+            open_files.enter_context(writer)
+        for sentences in passages.sentences():
+            labelled = label_sentences(sentences, given_labels)
+            for name, table in labelled.tables().items():
+                writers[f"labels/{name}"].write_table(table)
+            writers["labels/conflicts"].write(conflicts(labelled))
+            if splitter is not None and texts is not None and settings.windows != "none":
+                of_documents = texts.of_labelled(labelled)
+                table = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
+                writers[WINDOWS].write_table(table)
+            counts["ties"] += int((labelled.label == NONE).sum())
+            fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
+    path = fates_file(step, unit)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
+    counts.update({name.removeprefix("labels/"): writer.part.rows for name, writer in writers.items()})
+    step.reports.write(Report(unit, {name: writer.parts for name, writer in writers.items()}, counts))
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifests."""
+    counts = Counter(Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts)
+    more = "".join(f", {counts[name]:,} {name}" for name in ("windows", "conflicts") if counts[name])
+    return (
+        f"propagate  {counts['labels']:,} labels = {counts['used']:,} used + {counts['rejects']:,} rejects; labelled "
+        f"{counts['sentences']:,} sentences, {counts['passages']:,} passages, {counts['documents']:,} documents{more}"
+    )
+
+
+STEP = StepCode(OUTPUTS, run_step, check, is_wanted=is_ready, refuses_first=True)

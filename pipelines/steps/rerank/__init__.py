@@ -1,0 +1,1 @@
+"""The step `rerank`: ranked passages in, scored candidates and answers out."""

@@ -1,0 +1,70 @@
+"""answers/ and answers.jsonl: the best candidate of each question, with its page and its place in the crawl.
+
+A unit of rerank writes its questions' part of answers/; answers.jsonl, for people, is the parts one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from answermill.files.atomic_files import whole_text
+from answermill.pipelines.runs.parquet_folder import Folder, Part, read_part
+from answermill.schemas.corpus import Passage, Question
+from answermill.schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
+
+ANSWERS = "answers.jsonl"
+
+
+def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
+    """questions/, whose parts have the questions of the parts of retrieved/, and those that found nothing.
+
+    Raises JobError (66) if the folder is not there.
+    """
+    questions = Folder.open(run / "questions", Question, "retrieve")
+    if len(questions.parts) != len(retrieved.parts):
+        raise RuntimeError(f"{len(questions.parts)} parts in {questions.path}, {len(retrieved.parts)} in {retrieved.path}")
+    return questions
+
+
+def best_of(lists: Sequence[RankedList], rows: Sequence[ScoredCandidate]) -> dict[str, Answer]:
+    """Question id → its answer, for the lists of which something was kept. `rows`: what a plan made of the lists."""
+    passages = {
+        (ranked.question.question_id, each.hit.passage.passage_id): each.hit.passage
+        for ranked in lists
+        for each in ranked.candidates
+    }
+    return {row.question_id: answer_of(row, passages[row.question_id, row.passage_id]) for row in rows if row.rank == 1}
+
+
+def answer_of(row: ScoredCandidate, passage: Passage) -> Answer:
+    """A candidate as an answer; `passage`: that it is in, which knows its place in the crawl."""
+    place = (passage.source_file, passage.source_offset, passage.source_record) if passage.source_file else ()
+    score = row.stages[-1].score if row.stages else None
+    page = (row.title, row.url, row.candidate_id, row.passage_id, row.doc_id, row.start, row.end)
+    return Answer(row.question_id, row.question, row.text, row.unit, score, *page, *place)
+
+
+def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
+    """Write answers.jsonl from the parts of answers/, row by row; returns its lines, bytes and SHA-256.
+
+    One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it was dropped.
+    """
+    with whole_text(run / ANSWERS) as write:
+        for part in parts:
+            for answer in read_part(run / "answers", part, Answer):
+                write(json.dumps(line_of(answer), ensure_ascii=False) + "\n")
+    return Part.of(run, ANSWERS, sum(part.rows for part in parts))
+
+
+def line_of(answer: Answer) -> dict[str, Any]:
+    """An answer as answers.jsonl has it: without what is null for want of an answer, or of a place in the crawl."""
+    values = answer.to_dict()
+    names = list(values)
+    if answer.answer is None:
+        names = names[: names.index("answer") + 1]
+    elif answer.source_file is None:
+        names = names[: names.index("source_file")]
+    return {name: values[name] for name in names}

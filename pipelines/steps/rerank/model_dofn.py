@@ -1,0 +1,20 @@
+"""Units that are done by models, and the threads that these have."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.steps.models import WORKER_THREADS, command_threads, use_threads
+
+
+class ModelDoFn(UnitDoFn):
+    """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
+
+    def __init__(self, step: str, work: Path) -> None:
+        super().__init__(step, work)
+        self._command = os.getpid()  # what workers are sent is created by the command
+
+    def prepare(self) -> None:
+        use_threads(command_threads() if os.getpid() == self._command else WORKER_THREADS)

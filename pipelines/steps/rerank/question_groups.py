@@ -1,0 +1,116 @@
+"""Groups of questions, in which rerank does a part of retrieved/. A group that took long is kept in the step's work folder
+until the part is done, so that a run that was stopped goes on within it.
+
+What a stage makes of a question's list does not depend on the other lists, so the rows are the same whatever the groups are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+from answermill.pipelines.errors import JobError
+from answermill.pipelines.runs.manifests.reports import PEAK, Report, Reports
+from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
+from answermill.ranking.plan import Stage, StageWork, run_stages
+from answermill.ranking.reranker import Costed
+from answermill.schemas.corpus import Question
+from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate
+
+PASSAGES = 256
+"""Of a group, or more where one question has more: a rerank of 64 questions with 100 passages each is 22 groups."""
+PASSAGES_ON_CARD = 4_096
+"""The same where models run on a graphics card, which a few hundred sentences at a time leave idle."""
+KEEP_S = 1.0
+"""A group that took less is done again rather than kept."""
+
+Rows = list[ScoredCandidate]
+
+
+def ranked_lists(hits: Iterator[Hit]) -> Iterator[RankedList]:
+    """Hits, in the order of question and rank, as one ranked list of passages per question."""
+    for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
+        yield RankedList(Question(question_id, text), tuple(Candidate(hit, None, position=hit.rank - 1) for hit in group))
+
+
+def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[RankedList]]:
+    """Whole lists that follow each other, as many as have PASSAGES passages, or PASSAGES_ON_CARD, but at least one."""
+    most = PASSAGES_ON_CARD if on_card else PASSAGES
+    group: list[RankedList] = []
+    size = 0
+    for ranked in lists:
+        if group and size + len(ranked.candidates) > most:
+            yield group
+            group, size = [], 0
+        group.append(ranked)
+        size += len(ranked.candidates)
+    if group:
+        yield group
+
+
+def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, dict[str, int]]:
+    """What the plan makes of a group: its rows, and counts that can be added up."""
+    costs(plan)  # those of a unit that failed, which has no report to book them on
+    works = list[StageWork]()
+    outcomes = run_stages(lists, plan, tell=works.append)
+    rows = [row for outcome in outcomes for row in outcome.rows()]
+    counts = {
+        "questions": len(lists),
+        "passages": sum(len(ranked.candidates) for ranked in lists),
+        "candidates": len(rows),
+        "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
+        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
+        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
+    }
+    for work in works:
+        counts |= {
+            f"{work.stage}_in": work.came,
+            f"{work.stage}_out": work.went,
+            f"{work.stage}_microseconds": work.microseconds,
+        }
+        if work.card_microseconds:
+            counts[f"{work.stage}_card_microseconds"] = work.card_microseconds
+            counts[f"{work.stage}_card{PEAK}"] = work.card_peak_bytes
+    return rows, counts | costs(plan)
+
+
+def costs(plan: Sequence[Stage]) -> dict[str, int]:
+    """What the plan's rerankers have spent since the last call, '<stage>_<what>' → spent; units of a process share them."""
+    costed = ((stage.name, stage.reranker) for stage in plan if isinstance(stage.reranker, Costed))
+    return {f"{name}_{what}": spent for name, reranker in costed for what, spent in reranker.costs().items()}
+
+
+class KeptGroups:
+    """The groups of one part that are done, in a folder of the step's work folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._reports = folder, Reports(folder, folder.parent)
+
+    def read(self, number: int, lists: Sequence[RankedList]) -> tuple[Rows, Mapping[str, int]] | None:
+        """A group's rows and counts; None if it is not there, is damaged, or is of other lists."""
+        with suppress(JobError, OSError):
+            report = self._reports.read_one(number)
+            if report is not None and report.counts["questions"] == len(lists):
+                rows = list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate))
+                if {row.question_id for row in rows} == {ranked.question.question_id for ranked in lists}:
+                    return rows, report.counts
+        return None
+
+    def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, Mapping[str, int]]:
+        """As `rerank_lists`; keeps the group if it took long."""
+        began = time.monotonic()
+        rows, counts = rerank_lists(lists, plan)
+        if time.monotonic() - began >= KEEP_S:
+            writer = PartWriter(self._folder, ScoredCandidate, number)
+            with writer:
+                writer.write(rows)
+            self._reports.write(Report(number, {self._folder.name: writer.parts}, counts))
+        return rows, counts
+
+    def delete(self) -> None:
+        """Delete the groups; another attempt at the part may still use the folder, which goes with the work folder."""
+        for path in self._folder.glob("[!.]*"):
+            path.unlink(missing_ok=True)

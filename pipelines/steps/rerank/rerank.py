@@ -1,0 +1,237 @@
+"""Rerank: retrieved passages in; scored candidates out, one row for each with its whole history, and the best answers.
+
+A part of retrieved/ is one unit of work: whole lists of some questions, so that list-wise rerankers see what they need; the
+part of questions/ with its number has these questions, and those that found nothing. Within it groups of questions are done one
+after the other (question_groups.py).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.outputs import RERANK as OUTPUTS
+from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.engine.runner import carry
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
+from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, REASON, Failure
+from answermill.pipelines.runs.manifests.reports import Report, add_counts
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter, read_batches, read_part
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.steps.index import sentence_codes
+from answermill.pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings, stage_models
+from answermill.pipelines.steps.models import device_of, encoder_settings
+from answermill.pipelines.steps.rerank.answers import ANSWERS, best_of, questions_of, write_jsonl
+from answermill.pipelines.steps.rerank.missing_context import check_context
+from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
+from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups, ranked_lists
+from answermill.pipelines.steps.since.earlier_scores import Former, StepPlan, same_stages, taking_over
+from answermill.pipelines.steps.since.former_run import former_run
+from answermill.ranking.plan import Stage
+from answermill.ranking.rerankers.registry import find
+from answermill.schemas.corpus import Question, Rejected
+from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
+
+FATES = ("kept", "grouped", "dropped")
+REVISION = 4
+"""Raised when the step's code changes so that the same input gives another output."""
+
+
+def step_of(job: Job, run: Path) -> Step:
+    """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
+    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    plan = plan_settings(job)
+    settings = plan.model_dump(exclude={"allow_empty", "since"})  # which decide no row
+    inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
+    if any(find(stage.reranker).uses_encoder for stage in plan.stages):
+        settings["encoder"] = encoder_settings(job)
+    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True, if_failed="scored_rejects")
+
+
+def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
+    """Run the step, unless it is complete; returns its summary line. Raises JobError (65) if nothing at all is kept."""
+    step = step_of(job, run)
+    if step.is_complete():
+        return summary(run) + " (complete)"
+    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    questions = questions_of(run, retrieved)
+    step.begin(job.workers)
+    sentence_codes.check(job, run)
+    check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
+    work, sizes = RunStages(job, questions, retrieved, step, _former(job, run)), [part.rows for part in retrieved.parts]
+
+    def reject(failure: Failure) -> Report:
+        return reject_part(questions, retrieved, failure, step)
+
+    outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
+    counts = outcome.counts
+    if sum(sizes) != counts["passages"] + counts["rejected_passages"]:
+        raise RuntimeError(f"{sum(sizes)} passages came in: {dict(counts)}")
+    if counts["candidates"] != sum(counts[fate] for fate in FATES):
+        raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
+    if counts["candidates"] and not counts["kept"] and not plan_settings(job).allow_empty:
+        raise JobError(
+            f"rerank kept none of {counts['candidates']:,} candidates of {counts['questions']:,} questions; look at `drop`, "
+            "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
+            BAD_DATA,
+        )
+    answers = write_jsonl(run, outcome.parts("answers"))
+    step.finish(outcome, counts | per_question(counts), [answers])
+    return summary(run)
+
+
+def check(job: Job, run: Path) -> None:
+    """Refuse what the step would refuse. Raises as `check_stages`, and JobError if the earlier run has no scores."""
+    check_stages(job, run)
+    _former_scores(job, run)
+
+
+def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
+    earlier = former_run(job, "rerank", run)
+    return None if earlier is None else Folder.open(earlier / "scored", ScoredCandidate, "rerank")
+
+
+def _former(job: Job, run: Path) -> Former | None:
+    """The earlier run whose scores are taken over; None if there is none, or no stage of it is one of the plan's."""
+    scored = _former_scores(job, run)
+    if scored is None:
+        return None
+    stages, inputs = plan_settings(job).stages, model_inputs(job)
+    models = stage_models({stage.key: stage.reranker for stage in stages}, inputs)
+    same = same_stages(StepPlan(stages, models, stage_models, encoder_settings(job), REVISION), scored)
+    if not same:
+        print_line(f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over")
+        return None
+    return Former(scored.path.parent, same)
+
+
+def per_question(counts: Mapping[str, int]) -> dict[str, int]:
+    """Costs of the mean question, for the stages that count theirs: layers × candidates, layers × tokens, microseconds."""
+    questions = max(1, counts["questions"])
+    means = {
+        f"{key}_per_question": round(spent / questions)
+        for key, spent in counts.items()
+        if key.endswith(("layer_candidates", "layer_tokens"))
+    }
+    for key, spent in counts.items():
+        if key.endswith("_milliseconds"):
+            means[f"{key.removesuffix('_milliseconds')}_microseconds_per_question"] = round(1000 * spent / questions)
+    return means
+
+
+class RunStages(ModelDoFn):
+    """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
+
+    def __init__(
+        self, job: Job, questions: Folder[Question], retrieved: Folder[Hit], step: Step, former: Former | None = None
+    ) -> None:
+        super().__init__(step.name, step.work)
+        self._job, self._questions, self._retrieved, self._step, self._former = job, questions, retrieved, step, former
+
+    def load(self) -> None:
+        plan = load_plan(self._job, self._step.run)
+        self._plan = taking_over(plan, self._former) if self._former is not None else plan
+
+    def work(self, unit: int) -> None:
+        with Meter(self._step.work, unit) as meter:
+            on_card = device_of(self._job.workers.device) == "cuda"
+            rerank_part(unit, self._questions, self._retrieved, self._plan, self._step, meter.add, on_card)
+
+
+def rerank_part(
+    unit: int,
+    questions: Folder[Question],
+    retrieved: Folder[Hit],
+    plan: Sequence[Stage],
+    step: Step,
+    tell: Callable[[int, int], object] = lambda passages, kept: None,
+    on_card: bool = False,
+) -> None:
+    """Run the plan over one part's lists, group by group, write all candidates and the best, report. `on_card`: in groups that
+    suit a graphics card.
+
+    `tell` hears after each group how many passages it has, and how many of them a former run had done.
+    """
+    kept = KeptGroups(step.work / f"groups-{unit:05d}")
+    counts = Counter(dict.fromkeys(("questions", "passages", "candidates", *FATES), 0))
+    best: dict[str, Answer] = {}
+    scored = PartWriter(step.run / "scored", ScoredCandidate, unit)
+    answers = PartWriter(step.run / "answers", Answer, unit)
+    with scored, answers:
+        hits = read_part(retrieved.path, retrieved.parts[unit], Hit)
+        for number, lists in enumerate(groups(ranked_lists(hits), on_card)):
+            before = kept.read(number, lists)
+            rows, of_group = before or kept.rerank(number, lists, plan)
+            scored.write(rows)
+            best |= best_of(lists, rows)
+            add_counts(counts, of_group)
+            tell(of_group["passages"], of_group["passages"] if before else 0)
+        for question in read_part(questions.path, questions.parts[unit], Question):
+            answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
+    step.reports.write(Report(unit, {"scored": scored.parts, "answers": answers.parts}, counts))
+    kept.delete()
+
+
+def reject_part(questions: Folder[Question], retrieved: Folder[Hit], failure: Failure, step: Step) -> Report:
+    """Write the questions of a part whose unit failed to scored_rejects/ and, without an answer, to answers/."""
+    part = retrieved.parts[failure.unit]
+    passages = Counter[str]()
+    first: dict[str, int] = {}  # question → the row of its first passage
+    for batch in read_batches(retrieved.path, part, ["question_id"]):
+        for question_id in batch.column("question_id").to_pylist():
+            first.setdefault(question_id, passages.total())
+            passages[question_id] += 1
+    scored = PartWriter(step.run / "scored", ScoredCandidate, failure.unit)
+    answers = PartWriter(step.run / "answers", Answer, failure.unit)
+    rejects = PartWriter(step.run / "scored_rejects", Rejected, failure.unit)
+    with scored, answers, rejects:
+        for question in read_part(questions.path, questions.parts[failure.unit], Question):
+            answers.write([Answer(question.question_id, question.text)])
+        for question_id, row in first.items():
+            detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
+            rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
+    counts = {"rejects": rejects.part.rows, f"rejected.{REASON}": rejects.part.rows, "rejected_passages": passages.total()}
+    parts = {"scored": scored.parts, "answers": answers.parts, "scored_rejects": rejects.parts}
+    return step.reports.write(Report(failure.unit, parts, counts | {FAILED_UNITS: 1}))
+
+
+def summary(run: Path) -> str:
+    """One line for people, from the manifest."""
+    counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
+    costs = ""
+    failed = f" + {counted(counts['rejects'], 'reject')} ({REASON})" if counts.get("rejects") else ""
+    for key in counts:
+        if key.endswith("_milliseconds"):
+            stage = key.removesuffix("_milliseconds")
+            tokens, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
+            share = f" took {tokens / all_layers:.0%} of all layers × tokens," if all_layers else ""
+            mean = counts[f"{stage}_microseconds_per_question"] / 1000
+            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
+    missing = "".join(
+        f"; {key.partition('_without_')[0]}: {counted(n, 'candidate')} without {key.partition('_without_')[2]}"
+        for key, n in counts.items()
+        if "_without_" in key and n
+    )
+    missing += "".join(
+        f"; {key.removesuffix('_sentences_encoded')}: {counted(n, 'sentence')} without a stored vector, encoded"
+        for key, n in counts.items()
+        if key.endswith("_sentences_encoded") and n
+    )
+    missing += "".join(
+        f"; {key.removesuffix('_taken_over')}: {counted(n, 'score')} taken over"
+        for key, n in counts.items()
+        if key.endswith("_taken_over")
+    )
+    fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
+    return (
+        f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "
+        f"{counted(counts['candidates'], 'candidate')} = "
+        f"{fates}{costs}{missing}; best answers in {ANSWERS}"
+    )
+
+
+STEP = StepCode(OUTPUTS, rerank, check=check)

@@ -1,0 +1,49 @@
+"""The shards of a run, which workers open: each is compared with its checksums when a process opens it for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from answermill.indexing.shards.jvm import find_java
+from answermill.indexing.shards.shard import Shard
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.runs.manifests.manifest import fetch_shard
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Passage
+
+_sound: dict[Path, str] = {}  # a shard whose checksums this process has compared → SHA-256 of its shard.json
+
+
+@dataclass(frozen=True)
+class RunShards:
+    """The shards of a run, by number. A worker is sent where they are, and reads their manifest itself."""
+
+    job: Job
+    folder: Folder[Passage]
+    count: int
+
+    @classmethod
+    def of(cls, job: Job, run: Path) -> RunShards:
+        """Raises JobError (66) if shards/ is not complete."""
+        shards = Folder.open(run / "shards", Passage, "index")
+        return cls(job, shards, len(shards.parts))
+
+    @contextmanager
+    def open(self, number: int, files: Callable[[str], object] = bool) -> Iterator[Shard]:
+        """A shard, open until the block ends. Raises as `Shard.open`, and JobError (74) if the worker sees other shards.
+
+        `files`: which of its files are needed; from a store no others are copied.
+        """
+        part = self.folder.parts[number]
+        place, workers = self.folder.path / part.file, self.job.workers
+        copy = fetch_shard(place, part.sha256, files)
+        verify = copy == place and _sound.get(place) != part.sha256
+        shard = Shard.open(copy, find_java(workers.java), workers.java_heap, verify=verify, digest=part.sha256)
+        _sound[place] = part.sha256
+        try:
+            yield shard
+        finally:
+            shard.close()

@@ -1,0 +1,175 @@
+"""A pass of retrieve: units of work that write parts for the passes after it.
+
+Each pass is a step within the step, in its work folder: its units report, one with a report is skipped, and what a killed run
+left is swept. All passes are one Beam pipeline, in which a pass begins when the one before it has ended; its graph has the
+same size for any number of units.
+
+Units report what they took, in milliseconds. A unit's report stands after a kill, so what it took is counted once, however
+often the run is stopped; the last pass gives each block of questions its share, and the manifest has the sum.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.pvalue import PCollection
+from apache_beam.transforms.combiners import Count
+
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.parquet_folder import Part
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
+from answermill.schemas.record import Record
+
+PlacedPart = tuple[Path, Part]
+"""A part, and the folder in which it is."""
+TIMES = ("bm25_ms", "dense_ms", "lists_ms")
+"""Counts of milliseconds: of BM25; of dense vectors, the questions' encoding among it; and of all else, such as merging lists
+and fetching passages."""
+
+
+class Spent:
+    """What a unit takes from now on, by the clock."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._seconds: dict[str, float] = {}
+
+    @contextmanager
+    def on(self, source: str) -> Iterator[None]:
+        """The block is work of 'bm25' or 'dense'."""
+        began = time.perf_counter()
+        yield
+        self._seconds[source] = self._seconds.get(source, 0.0) + time.perf_counter() - began
+
+    def counts(self) -> Counter[str]:
+        """The milliseconds by now, by the names in TIMES; what was work of no source is 'lists_ms'."""
+        rest = time.perf_counter() - self._began - sum(self._seconds.values())
+        return Counter({f"{name}_ms": round(1000 * seconds) for name, seconds in {**self._seconds, "lists": rest}.items()})
+
+
+def add_times(*counts: Mapping[str, int]) -> Counter[str]:
+    """The sums of the milliseconds among some counts."""
+    times: Counter[str] = Counter()
+    for each in counts:
+        times.update({name: each[name] for name in TIMES if name in each})  # which keeps a 0, as `+` does not
+    return times
+
+
+def share(times: Mapping[str, int], blocks: range, whole: range, asked: AskedQuestions) -> Counter[str]:
+    """What `blocks` have, by their questions, of milliseconds that were spent on all of `whole`; both are places in the file.
+
+    The shares of ranges that follow each other add up to the whole.
+    """
+    before, after, all_of = (asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop))
+    return Counter({name: spent * after // all_of - spent * before // all_of for name, spent in times.items()})
+
+
+def within(step: Step, name: str, outputs: Mapping[str, type[Record]], inputs: Mapping[str, str]) -> Step:
+    """A step in the work folder of `step`, whose folders are there too."""
+    return replace(
+        step,
+        run=step.work,
+        name=f"{step.name}/{name}",
+        outputs=outputs,
+        settings={},
+        inputs=inputs,
+        units_stand_alone=False,
+        if_failed="",
+    )
+
+
+@dataclass(frozen=True)
+class Pass:
+    """Some units of work, and what they write: parts for each batch of questions."""
+
+    step: Step
+    folder: str
+    units: int
+    in_batch: int
+    """How many parts a batch has."""
+    spans_batches: bool = False
+    """Whether a unit writes a part for each batch, into a folder for each; else one for its own batch."""
+
+    def folder_of(self, batch: int) -> str:
+        return f"{self.folder}-{batch:05d}" if self.spans_batches else self.folder
+
+    def write(self, unit: int, parts: Mapping[str, Sequence[Part]], counts: Mapping[str, int]) -> None:
+        """Report a unit."""
+        self.step.reports.write(Report(unit, parts, counts))
+
+    def report(self, unit: int) -> Report:
+        """A unit's report. Raises JobError (74), which says why, if it has failed."""
+        report = self.step.reports.read_one(unit)
+        if report is None:
+            self.step.reported(self.units)
+            report = self.step.reports.read_one(unit)
+            assert report is not None  # it came meanwhile, or there had been an error
+        return report
+
+    def parts(self, batch: int, numbers: Iterable[int]) -> list[PlacedPart]:
+        """Parts of a batch, by their numbers from 0. Raises as `report`."""
+        folder = self.folder_of(batch)
+        return [(self.step.run / folder, self.report(unit).parts[folder][0]) for unit in self._units(batch, numbers)]
+
+    def _units(self, batch: int, numbers: Iterable[int]) -> Iterator[int]:
+        return (number if self.spans_batches else batch * self.in_batch + number for number in numbers)
+
+    def all_parts(self, batch: int = 0) -> list[PlacedPart]:
+        """The parts of a batch, in the order of their numbers."""
+        return self.parts(batch, range(self.in_batch))
+
+    def times(self, batch: int, numbers: Iterable[int], blocks: range, asked: AskedQuestions) -> Counter[str]:
+        """The share that `blocks` of a batch have of the milliseconds of its parts. Raises as `report`."""
+        whole = range(asked.blocks) if self.spans_batches else asked.batch(batch)
+        times = add_times(*(self.report(unit).counts for unit in self._units(batch, numbers)))
+        return share(times, blocks, whole, asked)
+
+
+class InTurn(beam.PTransform[PCollection[Any], PCollection[Any]]):
+    """Does units, those that have no report yet, when all that comes in is done."""
+
+    def __init__(self, work: UnitDoFn, reports: Reports, numbers: Callable[[], Iterable[int]]) -> None:
+        super().__init__()
+        self._work, self._reports, self._numbers = work, reports, numbers
+
+    def expand(self, before: PCollection[Any]) -> PCollection[Any]:
+        units: PCollection[Any] = (
+            before
+            | "When all is done" >> Count.Globally()
+            | "Units" >> beam.FlatMap(_pending, self._reports, self._numbers)  # (unit,)
+            | "Over the workers" >> beam.Reshuffle()
+        )
+        done: PCollection[Any] = units | "Work" >> beam.ParDo(self._work)
+        return done
+
+
+def _pending(_done: int, reports: Reports, numbers: Callable[[], Iterable[int]]) -> Iterator[tuple[int]]:
+    reported = reports.numbers()
+    yield from ((number,) for number in numbers() if number not in reported)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A pass in its turn: what it is called, what does its units, and how many questions each unit is about, for progress."""
+
+    label: str
+    step: Step
+    work: UnitDoFn
+    sizes: Sequence[int]
+    numbers: Callable[[], Iterable[int]]
+
+
+def define(root: beam.Pipeline, turns: Iterable[Turn]) -> None:
+    """The pipeline: one pass after the other."""
+    done: PCollection[Any] = root | beam.Impulse()
+    for turn in turns:
+        done = done | turn.label >> InTurn(turn.work, turn.step.reports, turn.numbers)

@@ -1,0 +1,196 @@
+"""What the indexes of a shard return for a block of questions: searched, as rows of a part, merged over shards, and fused.
+
+Merging is associative, and ties go by id. These are functions without Beam: passes carry them to workers, and `answermill ask`
+calls them one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from answermill.indexing.shards.bm25 import GlobalStatistics
+from answermill.indexing.shards.dense import Encoder
+from answermill.indexing.shards.rank_fusion import Best, Fused, fuse, merge
+from answermill.indexing.shards.shard import Shard
+from answermill.indexing.shards.shard_files import ShardDamaged, what_to_do
+from answermill.pipelines.config.job_file import Retrieve
+from answermill.pipelines.steps.retrieve.asked_questions import Block
+from answermill.schemas.corpus import Passage, Question
+from answermill.schemas.ranked import Hit
+from answermill.schemas.record import Record, column, record
+
+SOURCES = ("bm25", "dense")
+ROWS_PER_GROUP = 16_384
+FOLDER = "hits"
+Lists = Mapping[tuple[int, int], Best]
+"""(place of a question in its block, place of a source in SOURCES) → the best passages."""
+BlockHits: TypeAlias = dict[str, list[Best]]
+"""Source → the best passages of each question of a block."""
+Vectors: TypeAlias = npt.NDArray[np.float32]
+
+
+@record
+class QuestionVector(Record):
+    """A question's vector. Rows are in the order of the questions."""
+
+    block: int = column(pa.int32(), "number of the question's block")
+    encoder: str = column(pa.string(), "fingerprint of the encoder")
+    vector: tuple[float, ...] = column(pa.list_(pa.field("element", pa.float32(), nullable=False)), "the vector")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionVectors:
+    """A block's questions as vectors [questions, d], and the fingerprint of the encoder that made them."""
+
+    vectors: Vectors
+    encoder: str
+
+    def table(self, block: int) -> pa.Table:
+        """As rows of the block."""
+        questions, dimension = self.vectors.shape
+        ends = pa.array(np.arange(0, questions * dimension + 1, dimension, dtype=np.int32))
+        vectors = pa.ListArray.from_arrays(
+            ends, pa.array(self.vectors.ravel()), type=QuestionVector.schema().field("vector").type
+        )
+        columns = [pa.array(np.full(questions, block, np.int32)), pa.array([self.encoder] * questions), vectors]
+        return pa.Table.from_arrays(columns, schema=QuestionVector.schema())
+
+    @classmethod
+    def of_table(cls, table: pa.Table) -> QuestionVectors:
+        """What the rows of a block say."""
+        values = table["vector"].combine_chunks().flatten().to_numpy()
+        return cls(values.reshape(len(table), -1), table["encoder"][0].as_py())
+
+
+def encode(block: Block, encoder: Encoder) -> QuestionVectors:
+    """The vectors of a block's questions."""
+    return QuestionVectors(encoder.encode_questions(block.texts), encoder.fingerprint)
+
+
+def by_question(hits: BlockHits) -> dict[tuple[int, int], Best]:
+    """The lists that have passages, by the question's place in the block and the source's in SOURCES."""
+    return {
+        (question, SOURCES.index(source)): best
+        for source, bests in hits.items()
+        for question, best in enumerate(bests)
+        if len(best)
+    }
+
+
+def search(
+    shard: Shard,
+    number: int,
+    block: Block,
+    vectors: QuestionVectors | None,
+    statistics: GlobalStatistics,
+    settings: Retrieve,
+    spent: Callable[[str], AbstractContextManager[object]] = nullcontext,
+) -> BlockHits:
+    """One shard's best `depth` for each question of a block, by each source, whose time `spent` hears. Raises ShardMismatch if
+    another encoder built it, ShardDamaged if a score is not finite."""
+    hits = {}
+    if "bm25" in settings.sources:
+        with spent("bm25"):
+            hits["bm25"] = shard.bm25.search(block.texts, settings.depth, statistics)
+    if vectors is not None:
+        shard.check_encoder(vectors.encoder)
+        with spent("dense"):
+            hits["dense"] = shard.dense.search(vectors.vectors, settings.depth)
+    for source, best in hits.items():
+        for question, (_, scores) in zip(block.questions, best, strict=True):
+            if not np.isfinite(scores).all():
+                raise ShardDamaged(
+                    f"{shard.folder}: {source} gives question {question.question_id} a score that is NaN or infinite; "
+                    f"{what_to_do(shard.folder)}"
+                )
+    return {
+        source: [merge([Best.of(number, rows, shard.passage_ids(rows), scores)], settings.depth) for rows, scores in best]
+        for source, best in hits.items()
+    }
+
+
+@record
+class ShardHit(Record):
+    """A passage that an index returned for a question. Rows are ordered by block, question, source, and then best first."""
+
+    block: int = column(pa.int32(), "number of the question's block")
+    question: int = column(pa.int32(), "the question's place in the block, from 0")
+    source: int = column(pa.int8(), "0: BM25; 1: the dense index")
+    shard: int = column(pa.int32(), "number of the shard, from 0")
+    row: int = column(pa.int64(), "the passage's row in the shard")
+    passage_id: str = column(pa.string(), "Passage.passage_id")
+    score: float = column(pa.float64(), "the index's score")
+
+
+def to_table(block: int, lists: Lists) -> pa.Table:
+    """A block's lists as rows."""
+    keys = sorted(lists)
+    if not keys:
+        return ShardHit.schema().empty_table()
+    bests = [lists[key] for key in keys]
+    sizes = [len(best) for best in bests]
+    columns = [
+        np.full(sum(sizes), block, np.int32),
+        np.repeat(np.array([question for question, _ in keys], np.int32), sizes),
+        np.repeat(np.array([source for _, source in keys], np.int8), sizes),
+        np.concatenate([best.shards for best in bests]),
+        np.concatenate([best.rows for best in bests]),
+        pa.array(np.concatenate([best.ids for best in bests])).cast(pa.string()),
+        np.concatenate([best.scores for best in bests]),
+    ]
+    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=ShardHit.schema())
+
+
+def from_table(table: pa.Table) -> dict[tuple[int, int], Best]:
+    """The lists of a block; those that have no passage are absent."""
+    question, source, shard, row, score = (table[name].to_numpy() for name in ("question", "source", "shard", "row", "score"))
+    ids = np.array(table["passage_id"].cast(pa.binary()).to_pylist(), np.bytes_)
+    key = question.astype(np.int64) * len(SOURCES) + source
+    edges = [0, *(np.flatnonzero(np.diff(key)) + 1).tolist(), len(key)]
+    return {
+        (int(question[start]), int(source[start])): Best(shard[start:end], row[start:end], ids[start:end], score[start:end])
+        for start, end in pairwise(edges)
+        if start < end
+    }
+
+
+def merge_tables(tables: Sequence[pa.Table], depth: int) -> pa.Table:
+    """The best `depth` of each list over several tables of one block."""
+    lists: dict[tuple[int, int], list[Best]] = {}
+    for table in tables:
+        for key, best in from_table(table).items():
+            lists.setdefault(key, []).append(best)
+    block = tables[0]["block"][0].as_py()
+    return to_table(block, {key: merge(bests, depth) for key, bests in lists.items()})
+
+
+def fuse_block(lists: Lists, questions: int, k: int) -> list[list[Fused]]:
+    """The fused list of each question of a block."""
+    by_source: list[dict[str, Best]] = [{} for _ in range(questions)]
+    for (question, source), best in lists.items():
+        by_source[question][SOURCES[source]] = best
+    return [fuse(sources, k) for sources in by_source]
+
+
+def to_hit(question: Question, rank: int, one: Fused, passage: Passage) -> Hit:
+    """The row of retrieved/."""
+    bm25, dense = (one.sources.get(source, (None, None)) for source in SOURCES)
+    return Hit(
+        question_id=question.question_id,
+        question=question.text,
+        rank=rank,
+        fused_score=one.score,
+        bm25_score=bm25[0],
+        bm25_rank=bm25[1],
+        dense_score=dense[0],
+        dense_rank=dense[1],
+        passage=passage,
+    )

@@ -1,0 +1,175 @@
+"""The scores of an earlier run, for the stages of a plan that score each pair by itself: `rerank.since`.
+
+A score is taken over if the question's text is the same, what the stage reads of the candidate is the same (its text, and title
+and neighbours where they are read; of PEASI the whole passage), and model and settings are those of the earlier run's stage. So
+the rows are those of a run without it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_part
+from answermill.pipelines.steps.since.known_scores import KnownScores, deciding_texts
+from answermill.ranking.context import Reading, ReadsContext, neighbours
+from answermill.ranking.entry import StageSettings
+from answermill.ranking.plan import Stage
+from answermill.ranking.rerankers.registry import find
+from answermill.schemas.corpus import Passage
+from answermill.schemas.ranked import Hit, ScoredCandidate, Unit
+
+_NO_MATTER = {"name", "keep", "checkpoint", "missing_context"}
+"""Settings of a stage that decide no score; a checkpoint is known by its digest."""
+_PARTS = 2
+"""Of the earlier run, whose scores are in memory at once."""
+
+Scores = Mapping[tuple[str, ...], float]
+
+
+class StepPlan(NamedTuple):
+    """What decides the scores of a plan."""
+
+    stages: Sequence[StageSettings]
+    models: Mapping[str, str | None]
+    """Stage → digest of its model."""
+    models_of: Callable[[Mapping[str, str], Mapping[str, str]], Mapping[str, str | None]]
+    """(stage → reranker, inputs of a manifest of scored/) → the same of an earlier run."""
+    encoder: Mapping[str, Any]
+    """Settings of the dense encoder."""
+    revision: int
+    """Of the step."""
+
+
+class Former(NamedTuple):
+    """An earlier run, and which stage of it has the scores of which stage of the plan."""
+
+    run: Path
+    same: Mapping[str, str]
+    """Stage of the plan → stage of the run."""
+
+
+def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, str]:
+    """Stage of the plan → the stage of the earlier run, whose rows are `scored`, that gave the same scores."""
+    manifest = scored.manifest
+    if manifest.revision != plan.revision:
+        return {}
+    former = {str(each["name"] or each["reranker"]): each for each in manifest.settings["stages"]}
+    former_models = plan.models_of({key: each["reranker"] for key, each in former.items()}, manifest.inputs)
+    mixed = _before_passages([find(str(each["reranker"])).reranker.reads for each in former.values()])
+    same = {}
+    for stage in plan.stages:
+        entry, model = find(stage.reranker), plan.models[stage.key]
+        if not entry.pairwise or model is None:
+            continue
+        if entry.uses_encoder and manifest.settings.get("encoder") != plan.encoder:
+            continue
+        for (key, each), is_mixed in zip(former.items(), mixed, strict=True):
+            if is_mixed or former_models[key] != model:
+                continue
+            if _decisive(each) == _decisive(stage.model_dump(mode="json")):
+                same[stage.key] = key
+    return same
+
+
+def _before_passages(reads: Sequence[Unit]) -> list[bool]:
+    """Of each stage of a plan, whether it scores sentences and a later one reads passages: a sentence that is extracted then
+    may have the scores of another one of its passage."""
+    return [own == "sentence" and "passage" in reads[n + 1 :] for n, own in enumerate(reads)]
+
+
+def _decisive(stage: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stage.items() if key not in _NO_MATTER}
+
+
+def taking_over(plan: Sequence[Stage], former_run: Former) -> list[Stage]:
+    """The plan, in which stages take over the scores of the earlier run's."""
+    run = EarlierRun(former_run.run)
+
+    def known(stage: Stage) -> Stage:
+        if stage.name not in former_run.same or not isinstance(stage.reranker, ReadsContext):
+            return stage
+        (reading,) = stage.reranker.readings
+        former = Wanted(former_run.same[stage.name], reading, stage.reranker.reads)
+        return replace(stage, reranker=KnownScores(stage.reranker, lambda question: run.scores(question, former)))
+
+    return [known(stage) for stage in plan]
+
+
+class Wanted(NamedTuple):
+    """Whose scores of an earlier run are wanted."""
+
+    stage: str
+    """Of that run."""
+    reading: Reading
+    reads: Unit
+
+    @property
+    def whole_passages(self) -> bool:
+        return "passage" in self.reading.context
+
+    @property
+    def needs_passage(self) -> bool:
+        """Whether a row of scored/ does not hold all that the stage has read."""
+        return self.whole_passages or not {"previous", "next"}.isdisjoint(self.reading.context)
+
+    def deciding_texts(self, row: ScoredCandidate, passage: Passage) -> tuple[str, ...]:
+        """Those of a row of that run, which was a candidate of the stage."""
+        if self.whole_passages:
+            own = passage.text if self.reads == "passage" else row.text
+            return deciding_texts(self.reading, self.reading.arrange(own, passage.title), passage)
+        return self.reading.arrange(row.text, row.title, *neighbours(passage)[row.candidate_id])
+
+
+class EarlierRun:
+    """Scored candidates of a complete run, by the text of their question."""
+
+    def __init__(self, run: Path) -> None:
+        self._scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
+        self._retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+        self._parts = self._parts_of_questions()
+        self._read = lru_cache(_PARTS * 4)(self._scores_of_part)
+
+    def scores(self, question: str, wanted: Wanted) -> Scores:
+        """What the stage gave to candidates of that question, by their deciding texts."""
+        scores: dict[tuple[str, ...], float] = {}
+        for number in self._parts.get(question, ()):
+            scores |= self._read(number, wanted).get(question, {})
+        return scores
+
+    def _parts_of_questions(self) -> dict[str, tuple[int, ...]]:
+        """Text of a question → numbers of the parts of scored/ that have rows of it."""
+        parts: dict[str, dict[int, None]] = defaultdict(dict)
+        for number, part in enumerate(self._scored.parts):
+            for batch in read_batches(self._scored.path, part, ["question"]):
+                for question in batch.column("question").unique().to_pylist():
+                    parts[question][number] = None
+        return {question: tuple(numbers) for question, numbers in parts.items()}
+
+    def _scores_of_part(self, number: int, wanted: Wanted) -> dict[str, dict[tuple[str, ...], float]]:
+        part = self._scored.parts[number]
+        passages = self._passages(part.unit) if wanted.needs_passage else {}
+        scores: dict[str, dict[tuple[str, ...], float]] = defaultdict(dict)
+        for row in read_part(self._scored.path, part, ScoredCandidate):
+            score = next((each for each in row.stages if each.stage == wanted.stage), None)
+            if score is None or (row.unit != wanted.reads and not wanted.whole_passages):
+                continue
+            if wanted.needs_passage:
+                texts = wanted.deciding_texts(row, passages[row.passage_id])
+            else:
+                texts = wanted.reading.arrange(row.text, row.title)
+            scores[row.question][texts] = score.score
+        return scores
+
+    def _passages(self, unit: int) -> dict[str, Passage]:
+        """The passages of a part of retrieved/, by id."""
+        return {
+            hit.passage.passage_id: hit.passage
+            for part in self._retrieved.parts
+            if part.unit == unit
+            for hit in read_part(self._retrieved.path, part, Hit)
+        }

@@ -1,0 +1,107 @@
+"""The vectors of passages that an earlier run's shards hold, in place of encoding the same texts again: `index.since`.
+
+A vector is taken over if title and text are the same, whatever page they are of now, and the encoder is: its fingerprint, which
+stands for weights, tokenizer, pooling and limit, and its precision. A text's vector depends on the text alone, so the shards
+are those of a run without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from answermill.indexing.shards.shard_builder import PassageEncoder
+from answermill.indexing.shards.shard_files import DENSE, PASSAGES, check_files, read_shard_file
+from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.pipelines.runs.manifests.manifest import fetch_shard
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Passage
+
+_OPEN = 8
+"""Shards of the earlier run whose vectors are in memory."""
+_FILES = (PASSAGES, DENSE)
+
+Vectors = npt.NDArray[np.float32]
+Texts = Sequence[tuple[str, str]]
+"""(title, text) of passages."""
+
+
+class KnownVectors:
+    """An encoder of passages that encodes only what no shard of the earlier run holds."""
+
+    def __init__(self, encoder: PassageEncoder, shards: Folder[Passage]) -> None:
+        """Reads the texts of all shards by this encoder: 24 bytes a passage stay in memory. Raises ShardDamaged if a file is
+        not the one that was written."""
+        self._encoder = encoder
+        self.name, self.dimension, self.precision = encoder.name, encoder.dimension, encoder.precision
+        self.at_once = encoder.at_once
+        self._folders: list[Path] = []
+        keys, places = [np.empty((0, 2), np.uint64)], [np.empty((0, 2), np.int64)]
+        for part in shards.parts:
+            folder = fetch_shard(shards.path / part.file, part.sha256, _FILES.__contains__)
+            contents = read_shard_file(folder, part.sha256)
+            theirs = contents.encoder
+            if theirs is None or (theirs.fingerprint, theirs.precision) != (encoder.fingerprint, encoder.precision):
+                continue
+            check_files(folder, {name: contents.files[name] for name in _FILES})
+            keys.append(_keys_of(folder / PASSAGES))
+            rows = np.arange(len(keys[-1]))
+            places.append(np.stack([np.full_like(rows, len(self._folders)), rows], 1))
+            self._folders.append(folder)
+        every = np.concatenate(keys)
+        order = np.lexsort((every[:, 1], every[:, 0]))
+        self._keys, self._places = every[order], np.concatenate(places)[order]
+        self._index = lru_cache(_OPEN)(lambda shard: DenseIndex.open(self._folders[shard] / DENSE))
+
+    @property
+    def fingerprint(self) -> str:
+        return self._encoder.fingerprint
+
+    def knows(self, texts: Texts) -> npt.NDArray[np.bool_]:
+        """[texts]: whether a shard has the vector."""
+        known: npt.NDArray[np.bool_] = self._find(texts)[:, 0] >= 0
+        return known
+
+    def encode_passages(self, titles_and_texts: Texts) -> Vectors:
+        """[texts, dimension], in their order."""
+        places = self._find(titles_and_texts)
+        vectors = np.empty((len(places), self.dimension), np.float32)
+        new = np.flatnonzero(places[:, 0] < 0)
+        if len(new):
+            vectors[new] = self._encoder.encode_passages([titles_and_texts[n] for n in new.tolist()])
+        for shard in np.unique(places[places[:, 0] >= 0, 0]).tolist():
+            here = np.flatnonzero(places[:, 0] == shard)
+            index = self._index(shard)  # of whose memory its vectors are a view
+            vectors[here] = index.vectors[places[here, 1]]
+        return vectors
+
+    def _find(self, texts: Texts) -> npt.NDArray[np.int64]:
+        """[texts, 2]: shard and row of each text's vector, or -1."""
+        wanted = _keys(texts)
+        places = np.full((len(wanted), 2), -1, np.int64)
+        if len(self._keys):
+            first = np.minimum(np.searchsorted(self._keys[:, 0], wanted[:, 0]), len(self._keys) - 1)
+            known = (self._keys[first] == wanted).all(axis=1)
+            places[known] = self._places[first[known]]
+        return places
+
+
+def _keys_of(passages: Path) -> npt.NDArray[np.uint64]:
+    keys = [np.empty((0, 2), np.uint64)]
+    with pq.ParquetFile(passages, page_checksum_verification=True) as file:
+        for batch in file.iter_batches(columns=["title", "text"]):
+            titles, texts = (batch.column(name).to_pylist() for name in ("title", "text"))
+            keys.append(_keys(list(zip(titles, texts, strict=True))))
+    return np.concatenate(keys)
+
+
+def _keys(texts: Texts) -> npt.NDArray[np.uint64]:
+    """[texts, 2]: 16 bytes of the SHA-256 of title and text."""
+    digests = b"".join(hashlib.sha256(f"{len(title)} {title}{text}".encode()).digest()[:16] for title, text in texts)
+    return np.frombuffer(digests, np.uint64).reshape(-1, 2)

@@ -1,0 +1,1 @@
+"""The rerankers, a package a paper or a family, and their registry."""

@@ -1,0 +1,158 @@
+"""Compare-Aggregate (Wang & Jiang, ICLR 2017) as Bonadiman & Moschitti (COLING 2020) re-implement it, in the same six forms.
+
+Reads sentences, writes sentences. Every word is compared with what attention finds for it in the other text, and a
+convolution of each window from 1 to 5 aggregates the comparisons. Sections and equations are Wang & Jiang's.
+
+The Cosinet paper gives no more than "the standard parameters of the original paper", static vectors, and parameters
+(Table 4). What a recurrent layer adds there, 2.16 M (RNN) and 1.98 M (BiRNN), has one solution: 3,000 inputs and 600 hidden,
+300 in each direction. 3,000 = 2 · 5 · 300: as in Cosinet both texts are encoded, by 300 filters of each window, and product
+and difference go on; 600 is §5.2's "double of the size of the convolutional operation hidden layer". With 300 numbers a word:
+
+    two sides of five convolutions                2 · (15 · 300 · 300 + 5 · 300) = 2,703,000
+    SUBMULT+NN, one for both sides                600 · 300 + 300                =   180,300
+    the last layer, after 3,000 or after 600      3,001 or 601
+    pointwise and list 2,886,301 · rnn 5,045,101 · birnn 4,865,101 · lstm 11,528,701 · bilstm 10,808,701
+
+which are the table's 2.89, 5.05, 4.87, 11.53 and 10.81 M. The 180 k beside the convolutions fit one other choice: the gated
+projection of Eq. 1 (180,600) and MULT, Eq. 7, which has no parameters. That one was tried and ranked worse in every form. There
+is room for neither the projection beside SUBMULT+NN, nor for the matrix W^g of the attention, nor for a layer between pooling
+and scores: words are attended to as they are.
+
+Decided here: word vectors are scaled, so that attention finds a word's like among twenty others and still looks around. Vectors
+of length 1, as Numberbatch's are, leave it all but uniform; much longer ones, on one word. SHARPNESS was chosen on WikiQA's dev
+set.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import ClassVar, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from answermill.ranking.reranker import Resources
+from answermill.ranking.rerankers.cosinet.heads import (
+    Batch,
+    Form,
+    Head,
+    NumberedList,
+    collate,
+    embed,
+    loss,
+    real,
+    rerank,
+    score,
+)
+from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model
+from answermill.ranking.rerankers.cosinet.list_settings import Feature
+from answermill.ranking.word_vectors.embeddings import Embeddings
+from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.ranked import RankedList, Unit
+
+WINDOWS = (1, 2, 3, 4, 5)
+SHARPNESS = 7.0
+"""Of attention: what the mean word's product with itself is scaled to."""
+
+
+class CompareAggregateModel(nn.Module):
+    """Rows of the table → scores. Dropout: not stated by the re-implementation; none."""
+
+    name: ClassVar[str] = "compare_aggregate"
+
+    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None:
+        super().__init__()
+        self.form, self.filters = form, filters
+        self.features: tuple[Feature, ...] = ()
+        self.vectors: Tensor
+        mean_square = np.square(vectors).sum() / max(1, len(vectors) - 1) or 1.0
+        scaled = (vectors * np.sqrt(SHARPNESS / mean_square)).astype(np.float32)
+        self.register_buffer("vectors", torch.from_numpy(scaled), persistent=False)  # [1 + V, d]: static, no parameter
+        self.compare = nn.Linear(2 * vectors.shape[1], filters)
+        self.question, self.candidate = (
+            nn.ModuleList(nn.Conv1d(filters, filters, window) for window in WINDOWS) for _ in range(2)
+        )
+        self.head = Head(form, inputs=2 * len(WINDOWS) * filters, hidden=2 * filters)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[pairs]"""
+        scores: Tensor = self.head(self.pairs(batch.paired, batch.candidates), batch.sizes)
+        return scores
+
+    def loss(self, batch: Batch) -> Tensor:
+        return loss(self.form, self(batch), batch)
+
+    def pairs(self, question: Tensor, candidate: Tensor) -> Tensor:
+        """Rows [pairs, words] twice → [q ⊙ c; q − c]  [pairs, 10 filters]"""
+        q, c = (embed(self.vectors, rows).to(self.compare.weight.dtype) for rows in (question, candidate))
+        match = q @ c.mT  # [pairs, question words, candidate words]
+        for_q = match.masked_fill(~real(candidate)[:, None], -torch.inf).softmax(2) @ c  # H, Eq. 2, in both directions
+        for_c = match.mT.masked_fill(~real(question)[:, None], -torch.inf).softmax(2) @ q
+        q = _aggregate(self.question, self._submult(q, for_q), real(question))
+        c = _aggregate(self.candidate, self._submult(c, for_c), real(candidate))
+        return torch.cat([q * c, q - c], 1)
+
+    def _submult(self, words: Tensor, attended: Tensor) -> Tensor:
+        """SUBMULT+NN, Eq. 8: [pairs, words, d] twice → [pairs, words, filters]"""
+        compared: Tensor = self.compare(torch.cat([(words - attended).square(), words * attended], 2))
+        return compared.relu()
+
+
+def _aggregate(convs: nn.ModuleList, compared: Tensor, real: Tensor) -> Tensor:
+    """CNN of §2.3: each window's convolution, ReLU, maximum over the places; as many places as words → [texts, 5 filters].
+
+    The words of all texts are laid in one row, with zeros between the texts. One product gives what each word adds to the
+    places around it, for each window and each place in it; a convolution is the sum of these, shifted.
+    """
+    gap, device = max(WINDOWS) // 2, compared.device
+    sizes = real.sum(1)
+    position = torch.arange(int(sizes.sum()), device=device)  # [words]: the place of each
+    position = position + gap * (1 + torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes))
+    places = len(position) + gap * (len(sizes) + 1)
+    x = compared.new_zeros(places + -places % 64, compared.shape[2])  # products of few shapes, whose kernels are made once
+    x = x.index_copy(0, position, compared[real])
+    weights = torch.cat([conv.weight.permute(2, 0, 1).flatten(0, 1) for conv in cast(list[nn.Conv1d], convs)])
+    taps = iter(F.linear(x, weights).chunk(sum(WINDOWS), 1))  # [places, filters] each
+    pooled = []
+    for window, conv in zip(WINDOWS, cast(list[nn.Conv1d], convs), strict=True):
+        h = torch.zeros_like(x)
+        for ahead in range(-((window - 1) // 2), window // 2 + 1):
+            h = h + F.pad(next(taps), (0, 0, -ahead, ahead))
+        h = h[position].to(x.dtype) + cast(Tensor, conv.bias)
+        pooled.append(torch.segment_reduce(h, "max", lengths=sizes).relu())
+    return torch.cat(pooled, 1)
+
+
+class CompareAggregate:
+    """Score = the model's; scores of different models cannot be compared. A checkpoint is what `save_list_model` wrote."""
+
+    name: ClassVar[str] = "compare_aggregate"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, model: CompareAggregateModel, embeddings: Embeddings) -> None:
+        self._lexicon = Lexicon(embeddings)
+        self._model = copy.deepcopy(model)
+        for weight in self._model.parameters():  # in float64 a score does not depend on the rest of the batch
+            weight.data = weight.data.double()
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        model, embeddings = load_list_model(resources.folder(), CompareAggregateModel, resources.model)
+        return cls(model.to(resources.device), embeddings)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return rerank(lists, self._lexicon, self.scores, self.name)
+
+    def scores(self, lists: Sequence[NumberedList]) -> list[npt.NDArray[np.float64]]:
+        """A score per candidate of each list, whose candidates are in their original order."""
+        return score(self._pairs, self._model.head, lists)
+
+    def _pairs(self, block: Sequence[NumberedList]) -> Tensor:
+        batch = collate([(question, candidates, [0.0] * len(candidates)) for question, candidates in block])
+        batch = batch.to(self._model.vectors.device)
+        return self._model.pairs(batch.paired, batch.candidates)

@@ -1,0 +1,86 @@
+"""Model folders of the models over static word vectors: `config.json`, `model.safetensors`, and the word vectors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from answermill.files.atomic_files import replacing, write_text
+from answermill.files.model_files import check_sums, write_sums
+from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
+from answermill.ranking.rerankers.cosinet.heads import Form
+from answermill.ranking.rerankers.cosinet.list_features import known_features
+from answermill.ranking.rerankers.cosinet.list_settings import Feature
+from answermill.ranking.word_vectors.embeddings import Embeddings, Store
+
+
+class ListModel(Protocol):
+    """A model over static word vectors, as it is saved and built again."""
+
+    name: ClassVar[str]
+    form: Form
+    filters: int
+    features: tuple[Feature, ...]
+
+    def __init__(self, vectors: npt.NDArray[np.float32], form: Form, filters: int = 300) -> None: ...
+
+    def state_dict(self) -> dict[str, Tensor]: ...
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor]) -> object: ...
+
+    def eval(self) -> Self: ...
+
+
+Model = TypeVar("Model", bound=ListModel)
+
+
+def save_list_model(
+    folder: Path,
+    model: ListModel,
+    embeddings: Embeddings,
+    store: Literal["fp32", "fp16"] = "fp32",
+    vectors: Store = "fp32",
+) -> None:
+    """Write the model folder: the embeddings as they save themselves, the trained weights, `config.json`, and the digests."""
+    names = embeddings.save(folder, vectors)
+    kept = {name: weight.detach().cpu().contiguous() for name, weight in model.state_dict().items()}
+    if store == "fp16":
+        kept = {name: weight.half() for name, weight in kept.items()}
+    with replacing(folder / WEIGHTS) as path:
+        save_file(kept, path)
+    config: dict[str, Any] = {"format": FORMAT, "model": model.name, "form": model.form, "filters": model.filters}
+    if model.features:
+        config["features"] = list(model.features)
+    write_text(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_sums(folder, [*names, WEIGHTS, CONFIG])
+
+
+def load_list_model(folder: Path, model: type[Model], source: Callable[[str], Path] = Path) -> tuple[Model, Embeddings]:
+    """What `save_list_model` wrote, in fp32 however it is stored. `source`: a transformer's name to its folder.
+
+    Raises ValueError where the folder is incomplete, broken, or of another format or model; ModelMissing where its word
+    vectors' transformer cannot be had; ModelDamaged where a file is not the one that was written, or holds no numbers.
+    """
+    check_sums(folder)
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        check_format(config, model.name)
+        weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
+        embeddings = Embeddings.load(folder, source)
+        more: dict[str, Any] = {"features": known_features(config["features"])} if "features" in config else {}
+        loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **more)
+    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
+    try:
+        loaded.load_state_dict(weights)
+    except RuntimeError as e:
+        raise ValueError(f"{folder}: model.safetensors does not fit config.json: {e}") from e
+    return loaded.eval(), embeddings

@@ -1,0 +1,87 @@
+"""What a Cosinet may read beside a pair: what retrieval and the page say of a sentence. The paper has only the original order,
+"half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval has scored them.
+
+`bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`), which is
+the list as it comes to the stage. `position`: -log(1 + n), n sentences before it in its passage; of a whole passage 0. `title`:
+mean over the question's words of the greatest cosine to a word of the page's title, r of §4.1.1. What is not known is 0, and is
+counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from math import log
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from answermill.ranking.rerankers.blend.score_columns import RETRIEVED, retrieval_columns
+from answermill.ranking.rerankers.cosinet.list_settings import FEATURES, Feature
+from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
+from answermill.ranking.word_vectors.words import Lexicon
+from answermill.schemas.ranked import Candidate, RankedList
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Column: TypeAlias = Sequence[float | None]
+
+
+def known_features(names: object) -> tuple[Feature, ...]:
+    """What a checkpoint's config.json says. Raises ValueError if it is no list of features."""
+    listed = names if isinstance(names, list) else [names]
+    if unknown := [name for name in listed if name not in FEATURES]:
+        raise ValueError(f"unknown feature {unknown[0]!r}; known: {', '.join(FEATURES)}")
+    return tuple(listed)
+
+
+class ListFeatures:
+    """The features of lists; counts what is not known."""
+
+    def __init__(self, names: Sequence[Feature], table: npt.NDArray[np.float32], lexicon: Lexicon) -> None:
+        """`table` [1 + V, d]: the word vectors by the lexicon's rows."""
+        self._names, self._lexicon = names, lexicon
+        self._relatedness = Relatedness(table)
+        self._missing = Counter[str]()
+
+    def __call__(self, ranked: RankedList) -> Floats:
+        """A list in its original order → [candidates, features]."""
+        columns: dict[str, Column] = dict(retrieval_columns(ranked)) if set(self._names) & set(RETRIEVED) else {}
+        if "position" in self._names:
+            columns["position"] = _positions(ranked.candidates)
+        if "title" in self._names:
+            columns["title"] = self._titles(ranked)
+        self._missing.update({f"without_{name}": sum(value is None for value in columns[name]) for name in self._names})
+        rows = [[value or 0.0 for value in columns[name]] for name in self._names]
+        return np.array(rows, np.float64).reshape(len(rows), len(ranked.candidates)).T
+
+    def missing(self) -> Counter[str]:
+        """'without_<feature>' → candidates that have none, since the last call."""
+        missing, self._missing = self._missing, Counter()
+        return missing
+
+    def _titles(self, ranked: RankedList) -> Column:
+        titles = [candidate.hit.passage.title for candidate in ranked.candidates]
+        different = list(dict.fromkeys(title for title in titles if title.strip()))
+        if not different:
+            return [None] * len(titles)
+        question, *rows = (np.array(text or (0,), np.int32) for text in self._lexicon.rows([ranked.question.text, *different]))
+        related, _ = self._relatedness(question, np.concatenate(rows), np.array([len(row) for row in rows]))
+        means = related.astype(np.float64).mean(1)  # of the question's words  [titles]
+        of_title = dict(zip(different, means.tolist(), strict=True))
+        return [of_title.get(title) for title in titles]
+
+
+def _positions(candidates: Sequence[Candidate]) -> Column:
+    """None where a data set does not say where the sentence stands."""
+    passages = {id(candidate.hit.passage): candidate.hit.passage for candidate in candidates}
+    places = {key: {s.sentence_id: n for n, s in enumerate(passage.sentences)} for key, passage in passages.items()}
+
+    def place(candidate: Candidate) -> int | None:
+        if candidate.sentence is None:
+            return 0
+        if candidate.retrieval is not None:
+            return candidate.retrieval.place
+        return places[id(candidate.hit.passage)][candidate.sentence.sentence_id]
+
+    return [None if (n := place(candidate)) is None else -log(1 + n) for candidate in candidates]

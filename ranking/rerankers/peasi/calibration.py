@@ -1,0 +1,109 @@
+"""Calibration: from features of an answer to the probability that it is right (Platt 1999).
+
+A calibrated confidence means what it says: of the answers with confidence 0.8, four in five are right. The fit is a logistic
+regression of one or two features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize, root
+from scipy.special import expit
+
+from answermill.ranking.evaluation.metrics import Floats
+
+RIDGE = 1e-6
+"""Weight of the penalty in `Calibration.fit`."""
+_MAX_LOGIT = 36.0  # expit(37) is 1 in float64
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """confidence = sigmoid(weights · features + bias), with one or two features.
+
+    `dataclasses.asdict` gives a plain dictionary, and `Calibration(**…)` takes it back, also when JSON has turned the weights
+    into a list. Raises ValueError if there is no weight or a number is not finite.
+    """
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "weights", tuple(float(weight) for weight in self.weights))
+        object.__setattr__(self, "bias", float(self.bias))
+        if not self.weights or not np.isfinite([*self.weights, self.bias]).all():
+            raise ValueError(f"weights {self.weights}, bias {self.bias}; give at least one weight, and finite numbers")
+
+    def __call__(self, features: npt.ArrayLike) -> Floats:
+        """Features [n, m] → confidences [n], above 0 and below 1, because the logit is cut at ±36. NaN stays NaN.
+
+        Raises ValueError if m is not the number of weights.
+        """
+        rows = _as_rows(features)
+        if rows.shape[1] != len(self.weights):
+            raise ValueError(f"{rows.shape[1]} features for {len(self.weights)} weights")
+        logits = rows @ np.array(self.weights) + self.bias
+        return np.asarray(expit(np.clip(logits, -_MAX_LOGIT, _MAX_LOGIT)))
+
+    @classmethod
+    def fit(cls, features: npt.ArrayLike, right: npt.ArrayLike) -> Calibration:
+        """Logistic regression of `right` [n] on `features` [n, m], in float64.
+
+        The loss is the mean log loss plus RIDGE / 2 · |weights|², with the features scaled to a standard deviation of 1. The
+        penalty is next to nothing, but it keeps the weights of separable answers finite. Platt's smoothed targets serve the
+        same purpose and are therefore left out. Raises ValueError if there is no answer, all are right or all are wrong, or a
+        feature is not finite.
+        """
+        rows, y = _as_rows(features), np.asarray(right, np.bool_)
+        if y.shape != rows.shape[:1]:
+            raise ValueError(f"{len(rows)} rows of features for {y.shape} answers")
+        if y.all() or not y.any():
+            raise ValueError(f"{int(y.sum())} of {len(y)} answers are right; a calibration needs right ones and wrong ones")
+        if not np.isfinite(rows).all():
+            raise ValueError(f"features of answer {np.flatnonzero(~np.isfinite(rows).all(axis=1))[0]} are not finite")
+        mean, scale = rows.mean(axis=0), rows.std(axis=0)
+        scale[scale == 0] = 1.0
+        coefficients = _regress(np.column_stack([(rows - mean) / scale, np.ones(len(rows))]), y.astype(np.float64))
+        weights = coefficients[:-1] / scale
+        return cls(tuple(weights.tolist()), float(coefficients[-1] - weights @ mean))
+
+
+def _as_rows(features: npt.ArrayLike) -> Floats:
+    rows = np.asarray(features, np.float64)
+    if rows.ndim != 2 or not rows.shape[1]:
+        raise ValueError(f"features of shape {rows.shape}; give [n, m]")
+    return rows
+
+
+def _regress(x: Floats, y: Floats) -> Floats:
+    """The coefficients [m + 1] of least loss for rows [n, m + 1], whose last column is all ones."""
+    ridge = np.full(x.shape[1], RIDGE)
+    ridge[-1] = 0.0  # the bias is free
+
+    def loss(coefficients: Floats) -> float:
+        logits = x @ coefficients
+        return float((np.logaddexp(0, logits) - y * logits).mean() + ridge @ coefficients**2 / 2)
+
+    def gradient(coefficients: Floats) -> Floats:
+        return np.asarray(x.T @ (expit(x @ coefficients) - y) / len(y) + ridge * coefficients)
+
+    def hessian(coefficients: Floats) -> Floats:
+        p = expit(x @ coefficients)
+        return np.asarray((x.T * (p * (1 - p))) @ x / len(y) + np.diag(ridge))
+
+    nearly = minimize(loss, np.zeros(x.shape[1]), jac=gradient, hess=hessian, method="trust-exact").x
+    # Near its minimum the loss is flat to float64's last digit; the gradient still tells where it is.
+    return np.asarray(root(gradient, nearly, jac=hessian, tol=1e-12).x)
+
+
+def answer_logit(passage: Floats, log_p: Floats) -> Floats:
+    """Logits of p(q, p) and log p(s | p) [n] → the logit of p(q, p) · p(s | p), the one feature of a confidence [n, 1]."""
+    log_product = np.clip(log_p - np.logaddexp(0.0, -passage), -700.0, -1e-15)
+    logits: Floats = -np.log(np.expm1(-log_product))[:, None]
+    return logits
+
+
+UNCALIBRATED = Calibration((1.0,), 0.0)  # the product itself

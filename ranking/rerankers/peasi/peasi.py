@@ -1,0 +1,233 @@
+"""PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence of each, and
+`peasi` scores sentences in place by both, without dropping any.
+
+The model is in `peasi_model.py`, how it reads passages in `passage_reader.py`. EASI can say "none": p(q, p) · p(s | p) is the
+probability that a sentence answers. Its logit, through a logistic regression fitted on dev lists that hold unanswerable
+questions too, is the answer's confidence (`calibration.py`); below a threshold nothing is returned. The paper has nothing of
+the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from answermill.ranking.lists import ranked_passages
+from answermill.ranking.plan import to_passages, to_sentences
+from answermill.ranking.reranker import Resources, check_finite, order_by
+from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
+from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
+from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
+from answermill.ranking.transformer.packing import Numbers, Tokeniser
+from answermill.schemas.labels import LabelledPassage
+from answermill.schemas.ranked import Candidate, RankedList, Unit
+
+
+class PassageReranker:
+    """Score = the logit of p(q, p), which holds a correct sentence."""
+
+    name: ClassVar[str] = PASSAGE_RERANKER
+    reads: ClassVar[Unit] = "passage"
+    writes: ClassVar[Unit] = "passage"
+
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
+        """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
+        if not model.reads_passages:
+            raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
+        self._reader = Reader(model, tokeniser, sentences=False, device=device)
+        self.readings, self.costs = (model.reading,), self._reader.costs
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls(*load(resources.folder(), resources.model), resources.device)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        scores = per_list(lists, self._reader.passages(asked))
+        return [order_by(ranked, part, self.name) for ranked, part in zip(lists, scores, strict=True)]
+
+
+class SentenceExtractor:
+    """A passage's answer sentence. Score = its confidence where `peasi.pr` has scored the passage, or no such stage came before
+    and the checkpoint reads passage and sentences at once; else p(s | p)."""
+
+    name: ClassVar[str] = EXTRACTOR
+    reads: ClassVar[Unit] = "passage"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(
+        self,
+        model: PeasiModel,
+        tokeniser: Tokeniser,
+        threshold: float | None = None,
+        scored_by: str | None = PASSAGE_RERANKER,
+        device: str | None = None,
+        score: Score = "confidence",
+    ) -> None:
+        """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
+        have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
+        if the model has no EASI."""
+        if not model.reads_sentences:
+            raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
+        self._scores_passages = scored_by is None and model.at_once
+        self._reader = Reader(model, tokeniser, passages=self._scores_passages, device=device)
+        self._calibration = model.calibration or UNCALIBRATED
+        self._threshold, self._scored_by, self._score = threshold, scored_by, score
+        self.costs = self._reader.costs
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        stage, scored_by = resources.stage(ExtractorStage), resources.scored_by(PassageReranker.name)
+        model, tokeniser = load(resources.folder(), resources.model)
+        return cls(model, tokeniser, stage.threshold, scored_by, resources.device, stage.score)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        asked = [AskedPassage.from_candidate(ranked, c) for ranked in lists for c in ranked.candidates]
+        of_passages: Sequence[Floats | None] = [None] * len(lists)
+        if self._scores_passages:
+            logits, extracted = self._reader.both(asked)
+            of_passages = per_list(lists, logits)
+        else:
+            extracted = self._reader.sentences(asked)
+        parts = zip(lists, per_list(lists, extracted.sentence), per_list(lists, extracted.log_p), of_passages, strict=True)
+        return [self._answers(*part) for part in parts]
+
+    def _answers(self, ranked: RankedList, sentence: Numbers, log_p: Floats, of_passages: Floats | None) -> RankedList:
+        """The extracted sentences, by number in each passage, as candidates. `of_passages`: logits of p(q, p) that were
+        computed with them.
+
+        A sentence that is the best of two passages is taken from where it scores higher, then from the earlier one.
+        """
+        # Before a threshold and the best of two could let it drop out:
+        check_finite(ranked, log_p if of_passages is None else log_p + of_passages, self.name)
+        answered = np.flatnonzero(sentence >= 0)  # the passages that have an eligible sentence
+        passages = [ranked.candidates[n] for n in answered]
+        scores, confidences = self._scores(
+            self._stage_scores(passages) if of_passages is None else of_passages[answered], log_p[answered]
+        )
+        positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
+        best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
+        for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
+            chosen = ranked.candidates[n].hit.passage.sentences[sentence[n]]
+            known = best.get(chosen.sentence_id)
+            if (known is None or score > known[1]) and confidence >= (self._threshold or 0.0):
+                position = positions[chosen.sentence_id]
+                best[chosen.sentence_id] = (
+                    replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
+                    score,
+                )
+        answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
+        return order_by(answers, [score for _, score in best.values()], self.name)
+
+    def _stage_scores(self, passages: Sequence[Candidate]) -> Floats | None:
+        """Of `peasi.pr`; None if it has not scored them all."""
+        scores = [next((s.score for s in reversed(c.stages) if s.stage == self._scored_by), None) for c in passages]
+        return None if None in scores else np.array(scores, np.float64)
+
+    def _scores(self, of_passages: Floats | None, log_p: Floats) -> tuple[Floats, Floats]:
+        """What is ranked by, and what a threshold is compared with, [passages] each. Raises ValueError if there is a threshold,
+        or product or odds are asked for, and the passages have no scores."""
+        if of_passages is not None:
+            confidences = self._calibration(answer_logit(of_passages, log_p))
+            ranked_by = {
+                "confidence": confidences,
+                "log_product": log_p - np.logaddexp(0.0, -of_passages),
+                "log_odds": log_p + of_passages,
+            }
+            return ranked_by[self._score], confidences
+        if self._score != "confidence":
+            raise ValueError(
+                f"`score` = {self._score!r} needs the passages' scores of {PassageReranker.name}; "
+                "rerank them with it before, or leave `score` out"
+            )
+        if self._threshold is not None:
+            raise ValueError(
+                f"`threshold` is compared with the confidence, which needs the passages' scores of {PassageReranker.name}; "
+                "rerank them with it before, or leave `threshold` out"
+            )
+        probabilities: Floats = np.exp(log_p)
+        return probabilities, probabilities
+
+
+class InPlace:
+    """PR and EASI together, on sentences where they stand: score = logit p(q, p) + log p(s | p), p the passage that the
+    sentence was retrieved in.
+
+    The product p(q, p) · p(s | p) has p(q, p) in place of its odds. Where a passage is unlikely to answer, both are the same;
+    but where several are likely, their p(q, p) are all near 1, and the product hardly tells them apart.
+
+    All of a passage's sentences are read, those too that the list does not have any more. Nothing is dropped, so that a `blend`
+    can weigh what the passage says beside what others have said of the sentence alone. A sentence that was cut off, or has no
+    text, has the least p(s | p) of its passage's sentences; one of a passage without any has p(s | p) = 1.
+    """
+
+    name: ClassVar[str] = IN_PLACE
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
+        """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
+        if not (model.reads_passages and model.reads_sentences):
+            raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
+        self._reader = Reader(model, tokeniser, device=device)
+        self.readings, self.costs = (model.reading,), self._reader.costs
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        return cls(*load(resources.folder(), resources.model), resources.device)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        passages = [(ranked, passage) for ranked in lists for passage in to_passages(ranked).candidates]
+        logits, read = self._reader.every_sentence([AskedPassage.from_candidate(*each) for each in passages])
+        log_p: list[dict[int, float]] = [{} for _ in passages]
+        for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
+            log_p[n][number] = of_sentence
+        scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
+        for (ranked, candidate), of_passage, known in zip(passages, logits, log_p, strict=True):
+            passage, least = candidate.hit.passage, min(known.values(), default=0.0)
+            for number, sentence in enumerate(passage.sentences):
+                key = ranked.question.question_id, passage.passage_id, sentence.sentence_id
+                scores[key] = float(of_passage) + known.get(number, least)
+        return [
+            order_by(
+                ranked,
+                [scores[ranked.question.question_id, c.hit.passage.passage_id, c.candidate_id] for c in ranked.candidates],
+                self.name,
+            )
+            for ranked in lists
+        ]
+
+
+class TopPassage:
+    """The pipeline 'top-1' (§4): the answer sentence of PR's best passage."""
+
+    def __init__(self, model: PeasiModel, tokeniser: Tokeniser) -> None:
+        self._pr, self._easi = PassageReranker(model, tokeniser), SentenceExtractor(model, tokeniser)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        best = [RankedList(r.question, r.candidates[:1]) for r in self._pr.rerank(lists)]
+        return self._easi.rerank(best)
+
+
+def calibrated(reader: Reader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
+    """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
+
+    None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.
+    """
+    lists = [ranked_passages(passages) for passages in questions]
+    scores = per_list(lists, reader.passages([AskedPassage.from_candidate(r, c) for r in lists for c in r.candidates]))
+    best = [int(np.argmax(of_question)) for of_question in scores]
+    answers = reader.sentences(
+        [AskedPassage.from_candidate(ranked, ranked.candidates[n]) for ranked, n in zip(lists, best, strict=True)]
+    )
+    answered = np.flatnonzero(answers.sentence >= 0).tolist()
+    right = [bool(questions[q][best[q]].sentences[answers.sentence[q]].label) for q in answered]
+    if len(set(right)) < 2:
+        return None
+    of_best = np.array([scores[q][best[q]] for q in answered])
+    calibration = Calibration.fit(answer_logit(of_best, answers.log_p[answered]), np.array(right))
+    return calibration if calibration.weights[0] > 0 else None

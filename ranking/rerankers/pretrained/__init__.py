@@ -1,0 +1,86 @@
+"""Rerankers whose models others have published, by folder or by name, as they are; and scores that were computed elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from answermill.ranking.entry import Entry, FileName, OneTextStage, StageSettings
+from answermill.ranking.rerankers.baselines import SimilarityStage
+
+
+class CrossEncoderStage(OneTextStage):
+    """A stage of a sequence classifier."""
+
+    output: Literal["model", "logit", "probability"] = Field(
+        "model",
+        description="what the score is: what the model's CrossEncoder.predict gives; or the logit, or its sigmoid, whatever "
+        "the model's folder says. Of two classes the logit is the second's minus the first's",
+    )
+    limit: int | None = Field(
+        None, ge=8, description="tokens of question and candidate together, after which they are cut; the model's own if absent"
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="arithmetic; 'auto' is bf16 where the machine multiplies it natively, fp16 on older graphics cards, else "
+        "fp32",
+    )
+
+
+class BiEncoderStage(SimilarityStage):
+    """A stage of a published encoder of sentences, with the keys of `similarity`."""
+
+    limit: int | None = Field(
+        None, ge=8, description="tokens of a text, after which it is cut; the model's own, and at most that, if absent"
+    )
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto",
+        description="arithmetic; 'auto' is bf16 on graphics cards that multiply it natively and on processors with AMX, else "
+        "fp32",
+    )
+
+
+class LateInteractionStage(OneTextStage):
+    """A stage of a model of late interaction."""
+
+
+class ScoresStage(StageSettings):
+    """A stage whose scores were computed elsewhere."""
+
+    table: Annotated[str, FileName(required=True)] = Field(
+        description="Parquet of question_id, candidate_id or text, and the scores; relative to the job file"
+    )
+    column: str = Field("score", description="the table's column of scores, higher is better")
+    missing: Literal["count", "refuse"] = Field(
+        "count",
+        description="a candidate that the table does not have: 'count' gives it the lowest score of its list and counts it, "
+        "'refuse' ends with an error (65)",
+    )
+
+
+ENTRIES = (
+    Entry(
+        "bi_encoder",
+        "answermill.ranking.rerankers.pretrained.bi_encoder:BiEncoder",
+        settings=BiEncoderStage,
+        pretrained="an encoder of sentences, such as a sentence-transformers model",
+        sentence_codes="answermill.ranking.rerankers.pretrained.bi_encoder:PublishedVectorCoder",
+        pairwise=True,
+    ),
+    Entry(
+        "cross_encoder",
+        "answermill.ranking.rerankers.pretrained.sequence_classifier:CrossEncoder",
+        settings=CrossEncoderStage,
+        pretrained="a CrossEncoder, or another model whose architecture ends in ForSequenceClassification",
+        pairwise=True,
+    ),
+    Entry(
+        "late_interaction",
+        "answermill.ranking.rerankers.pretrained.late_interaction:LateInteraction",
+        settings=LateInteractionStage,
+        pretrained="a MultiVectorEncoder of sentence-transformers, or a model of PyLate or ColBERT",
+        pairwise=True,
+    ),
+    Entry("scores", "answermill.ranking.rerankers.pretrained.stored_scores:StoredScores", settings=ScoresStage),
+)

@@ -1,0 +1,140 @@
+"""Pairs of texts to logits by a published sequence classifier: by the packed encoder where it computes the model's family, else
+by transformers' own forward pass over padded texts.
+
+A pair's logit depends on the pair alone, not on the other pairs of the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from answermill.files.model_files import load_pretrained
+from answermill.ranking.transformer.classifier import FirstToken, classified
+from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, fast
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.padded import PaddedModel
+from answermill.ranking.transformer.published import PublishedClassifier, load_published
+from answermill.ranking.transformer.text_vectors import why_not_packed
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+TOKENISED = 8_192
+"""Pairs that are tokenised at once; on a graphics card, while it computes those before."""
+
+
+class Logits(NamedTuple):
+    """Of each pair."""
+
+    logits: npt.NDArray[np.float64]
+    tokens: Numbers
+    cut: Numbers
+    """Tokens left out."""
+
+
+class PairScorer(Protocol):
+    """Scores pairs of texts."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits: ...
+
+
+def load_scorer(classifier: PublishedClassifier, limit: int, device: str, precision: Precision = "auto") -> PairScorer:
+    """The folder's scorer. Raises ValueError if the model cannot be used, ModelDamaged if a weight is no number."""
+    dtype = fast(device) if precision == "auto" else torch.bfloat16 if precision == "bf16" else torch.float32
+    if why_not_packed(classifier.folder) is None:
+        encoder, head = load_published(classifier)
+        return PackedScorer(encoder, head, Tokeniser(classifier.folder, limit), device, dtype)
+    return PaddedScorer(classifier, limit, device, dtype)
+
+
+class PackedScorer:
+    """A BERT, RoBERTa, XLM-R or ELECTRA: layers in the given precision, the head in float64."""
+
+    def __init__(
+        self, encoder: LayeredEncoder, head: FirstToken, tokeniser: Tokeniser, device: str, precision: torch.dtype
+    ) -> None:
+        self._encoder, self._tokeniser, self._device = encoder.for_inference(device, precision), tokeniser, device
+        self._head = head.to(device, torch.float64).requires_grad_(False).eval()
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
+        """In the order of the pairs."""
+        logits, lengths, cut = np.zeros(len(pairs)), np.zeros(len(pairs), np.int64), np.zeros(len(pairs), np.int64)
+        arriving = []
+        for start in range(0, len(pairs), TOKENISED):
+            some = slice(start, start + TOKENISED)
+            tokenised = self._tokeniser.pairs(pairs[some])
+            lengths[some], cut[some] = tokenised.lengths, tokenised.cut
+            arriving += [(start + rows, each) for rows, each in self._batches(tokenised)]
+        for rows, each in arriving:
+            logits[rows] = each.numpy()
+        return Logits(logits, lengths, cut)
+
+    @torch.inference_mode()
+    def _batches(self, pairs: Pairs) -> Iterator[tuple[Numbers, Arriving]]:
+        """(numbers of some pairs, their logits)."""
+        for rows in pairs.batches(BATCH_TOKENS[self._device]):
+            tokens = pairs.pack(rows).to(self._device)
+            first = self._encoder.run_through(self._encoder.layers, self._encoder.embed(tokens), tokens, first_only=True)
+            yield rows, Arriving(classified(self._head, first, tokens, None))
+
+
+class PaddedScorer:
+    """Any other family, by transformers: the body in the given precision, the head in fp32."""
+
+    def __init__(self, classifier: PublishedClassifier, limit: int, device: str, precision: torch.dtype) -> None:
+        """Raises ValueError if the tokenizer cannot pad, or weights are missing."""
+        folder = classifier.folder
+        tokenizer = load_pretrained("AutoTokenizer", folder)
+        if tokenizer.pad_token_id is None:
+            raise ValueError(
+                f"{folder}: its tokenizer has no padding token, so pairs cannot be put into a batch; set tokenizer.pad_token "
+                "in transformers and write it with save_pretrained(folder)"
+            )
+        if not tokenizer.is_fast:
+            raise ValueError(f"{folder}: no fast tokenizer (tokenizer.json), which alone is used here; give another model")
+        self._tokeniser = Tokeniser(folder, limit, tokenizer.backend_tokenizer)
+        model, names = load_pretrained(
+            "AutoModelForSequenceClassification", folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+        )
+        if missing := sorted(names["missing_keys"]):
+            raise ValueError(f"{folder}: its weights lack {missing[0]}, which would be random; give another model")
+        if len(tokenizer) > model.config.vocab_size:
+            sizes = f"its tokenizer has {len(tokenizer):,} tokens, its weights {model.config.vocab_size:,}"
+            raise ValueError(f"{folder}: {sizes}; copy both from one model")
+        model.base_model.to(precision)
+        for part in model.children():
+            if part is not model.base_model:
+                part.register_forward_pre_hook(_in_fp32)
+        self._model = PaddedModel(model, tokenizer.pad_token_id, device, limit)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
+        """In the order of the pairs."""
+        tokenised = self._tokeniser.pairs(pairs)
+        ids, types = _texts(tokenised)
+        logits = self._model.run(ids, types, _logit).astype(np.float64)
+        return Logits(logits, tokenised.lengths, tokenised.cut)
+
+
+def _in_fp32(_part: torch.nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a part of the head reads."""
+    return tuple(each.float() if isinstance(each, Tensor) and each.is_floating_point() else each for each in inputs)
+
+
+def _texts(pairs: Pairs) -> tuple[list[list[int]], list[list[int]]]:
+    """(ids, types) of the tokens of each pair."""
+    packed = pairs.pack()
+    ends = np.cumsum(packed.lengths)
+    ids, types = ([part.tolist() for part in np.split(each.numpy(), ends)[:-1]] for each in (packed.ids, packed.types))
+    return ids, types
+
+
+def _logit(out: Any, mask: Tensor) -> Tensor:
+    """[rows]: the only class's, or the second's minus the first's."""
+    logits: Tensor = out.logits.float()
+    return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]

@@ -1,0 +1,85 @@
+"""Cross-encoders as others have published them: any `CrossEncoder` of sentence-transformers, or sequence classifier of
+transformers, with its own head (BERT, RoBERTa, XLM-R, ELECTRA, DeBERTa, ModernBERT, MPNet, DistilBERT, ALBERT and more).
+
+Reads sentences, writes sentences. A pair is (question, candidate); a title or neighbours become part of the candidate's text,
+since such a model reads two texts. Which arithmetic computes it: `pair_scorers.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from answermill.ranking.context import Reading
+from answermill.ranking.reranker import Resources, order_by
+from answermill.ranking.rerankers.pretrained import CrossEncoderStage
+from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer, load_scorer
+from answermill.ranking.transformer.published import Output, PublishedClassifier
+from answermill.schemas.ranked import RankedList, Unit
+
+SENTENCE = Reading()
+"""The sentence alone."""
+
+
+class CrossEncoder:
+    """Score = what the model's `CrossEncoder.predict` gives, or its logit or probability."""
+
+    name: ClassVar[str] = "cross_encoder"
+    reads: ClassVar[Unit] = "sentence"
+    writes: ClassVar[Unit] = "sentence"
+
+    def __init__(self, scorer: PairScorer, output: Output, reading: Reading = SENTENCE) -> None:
+        self._scorer, self._output = scorer, output
+        self.readings = (reading,)
+        self._costs: Counter[str] = Counter()
+
+    @classmethod
+    def load(cls, resources: Resources) -> Self:
+        stage = resources.stage(CrossEncoderStage)
+        classifier = PublishedClassifier.read(resources.folder())
+        limit = classifier.longest(stage.limit)
+        output = classifier.output if stage.output == "model" else stage.output
+        if output is None:
+            raise ValueError(
+                f"{classifier.folder}: its config.json wants another function of the logit than Sigmoid or Identity; set "
+                "output = 'logit' or output = 'probability'"
+            )
+        return cls(load_scorer(classifier, limit, resources.device, stage.precision), output, stage.reading)
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        began = time.perf_counter()
+        (reading,) = self.readings
+        tuples = reading.tuples(lists)
+        pairs = [(question, reading.one_text(parts)) for question, *parts in tuples]
+        number: dict[tuple[str, str], int] = {}  # each different pair is scored once
+        rows = [number.setdefault(pair, len(number)) for pair in pairs]
+        scored = self._scorer.score(list(number))
+        self._costs.update(reading.missing(tuples))
+        self._costs.update(
+            candidates=len(pairs),
+            tokens=int(scored.tokens.sum()),
+            tokens_cut=int(scored.cut.sum()),
+            milliseconds=round(1000 * (time.perf_counter() - began)),
+        )
+        scores, start, reranked = self._scores(scored.logits)[rows], 0, []
+        for ranked in lists:
+            reranked.append(order_by(ranked, scores[start : start + len(ranked.candidates)], self.name))
+            start += len(ranked.candidates)
+        return reranked
+
+    def _scores(self, logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        if self._output == "logit":
+            return logits
+        return np.asarray(expit(logits), np.float64)
+
+    def costs(self) -> Counter[str]:
+        """Since the last call: candidates, tokens of the different pairs, tokens cut, milliseconds, and candidates without a
+        part that the context names."""
+        spent, self._costs = self._costs, Counter()
+        return spent

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from answermill.pipelines.data.inputs.label_tables import label_batches
+from answermill.pipelines.data.inputs.tables import read_answers, read_questions, read_splits
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.schemas.corpus import Question
+
+TWO = [Question("7", "Who?"), Question("8", 'Why "so"?')]
+
+
+def put(path, text):
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def labels_of(path):
+    return [row for batch in label_batches(path) for row in batch.to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", 'question_id\ttext\n7\tWho?\n8\tWhy "so"?\n'),
+        ("b.tsv", '7\tWho?\n8\tWhy "so"?\n'),
+        ("c.jsonl", '{"_id": "7", "text": "Who?"}\n\n{"_id": "8", "text": "Why \\"so\\"?"}\n'),
+        ("d.jsonl", '{"question_id": 7, "question": "Who?"}\n{"question_id": 8, "question": "Why \\"so\\"?"}\n'),
+    ],
+)
+def test_questions_are_read_from_tsv_and_jsonl(tmp_path, name, text):
+    assert read_questions(put(tmp_path / name, text)) == TWO
+
+
+def test_questions_are_read_from_gzip_and_parquet(tmp_path):
+    with gzip.open(tmp_path / "q.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps({"id": q.question_id, "text": q.text}) + "\n" for q in TWO)
+    pq.write_table(pa.table({"question_id": ["7", "8"], "question": [q.text for q in TWO]}), tmp_path / "q.parquet")
+    assert read_questions(tmp_path / "q.jsonl.gz") == read_questions(tmp_path / "q.parquet") == TWO
+
+
+def test_questions_without_ids_are_numbered(tmp_path):
+    assert read_questions(put(tmp_path / "q.jsonl", '{"question": "Who?"}\n{"question": "Why?"}\n'))[1] == Question("2", "Why?")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("q.tsv", "question_id\ttext\n1\tWho?\n1\tWhy?\n", r"q.tsv:3: question id '1' is in line 2 already"),
+        ("q.tsv", "question_id\ttext\n1\t \n", r"q.tsv:2: no question"),
+        ("q.tsv", "question_id\ttext\n1\tWho?\tWhy?\n", r"q.tsv:2: 3 cells where the header has 2"),
+        ("q.tsv", "Who?\n", r"q.tsv:1: no header line; without one it must have the columns question_id, text"),
+        ("q.jsonl", '{"text": "Who?"}\n{"text": \n', r"q.jsonl:2: not JSON"),
+        ("q.jsonl", "[1]\n", r"q.jsonl:1: not a JSON object: \[1\]"),
+        ("q.jsonl", "", "no question in it"),
+        ("q.csv", "a,b", r"ends in .csv; .tsv, .jsonl and .parquet can be read"),
+        ("q.jsonl.gz", "text", r"q.jsonl.gz:1: not JSON"),
+        ("q.parquet", "text", "not readable as Parquet"),
+    ],
+)
+def test_bad_questions_are_refused_with_their_line(tmp_path, name, text, says):
+    with pytest.raises(JobError, match=says) as e:
+        read_questions(put(tmp_path / name, text))
+    assert e.value.code == BAD_DATA
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(JobError, match="no such file") as e:
+        read_questions(tmp_path / "absent.tsv")
+    assert e.value.code == INPUT_MISSING
+
+
+def json_lines(*values):
+    """A file of questions, the first of which is in order."""
+    return '{"question_id": "1", "text": "Who?"}\n' + "".join(json.dumps(value) + "\n" for value in values)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (json_lines({"text": ["a", "b"]}), "q.jsonl:2: no question: \"['a', 'b']\" is a list; give text"),
+        (json_lines({"text": {"x": 1}}), "is an object"),
+        (json_lines({"text": 7}), "q.jsonl:2: no question: '7' is a number"),
+        (json_lines({"text": True}), "is true or false"),
+        (json_lines({"id": [1], "text": "Why?"}), "q.jsonl:2: question id '[1]' is a list; give text or a whole number"),
+        (json_lines({"id": {}, "text": "Why?"}), "is an object"),
+        (json_lines({"id": False, "text": "Why?"}), "is true or false"),
+        (json_lines({"id": 1.5, "text": "Why?"}), "is a number; give text or a whole number"),
+        (json_lines({"id": "a\0", "text": "Why?"}), "q.jsonl:2: question id 'a\\x00' is empty, or holds characters not seen"),
+        (json_lines({"id": " ", "text": "Why?"}), "is empty"),
+        (json_lines({"text": "\u200b\u2060 \0\t\u202e"}), "q.jsonl:2: no question: the cell has nothing but white space"),
+        (json_lines({"text": "a" * 131_073}), "q.jsonl:2: question of 131,073 characters; at most 131,072"),
+        (json_lines({"text": "\ud800?"}), "q.jsonl:2: half a surrogate pair, \\ud800"),
+        (json_lines({"id": "x\udfff", "text": "Why?"}), "half a surrogate pair"),
+        (json_lines() + "[" * 200_000, "q.jsonl:2: brackets in brackets, too deep"),
+        (json_lines() + '{"id": 1' + "0" * 5_000 + "}", "q.jsonl:2: not JSON that can be read"),
+        (json_lines({"id": "1", "text": "Why?"}), "q.jsonl:2: question id '1' is in line 1 already"),
+    ],
+)
+def test_questions_of_another_kind_are_refused_with_their_line(tmp_path, text, says):
+    with pytest.raises(JobError) as e:
+        read_questions(put(tmp_path / "q.jsonl", text))
+    assert says in str(e.value) and e.value.code == BAD_DATA
+
+
+def test_a_cell_that_is_too_long_is_refused_in_a_table_too(tmp_path):
+    with pytest.raises(JobError, match=r"q.tsv:2: question of 200,000 characters") as e:
+        read_questions(put(tmp_path / "q.tsv", f"question_id\ttext\n1\t{'a' * 200_000}\n"))
+    assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("name", ["q.tsv", "q.jsonl"])
+def test_a_byte_order_mark_changes_nothing(tmp_path, name):
+    table = 'question_id\ttext\n7\tWho?\n8\tWhy "so"?\n'
+    rows = "".join(json.dumps({"question_id": q.question_id, "text": q.text}) + "\n" for q in TWO)
+    put(tmp_path / name, "\ufeff" + (table if name == "q.tsv" else rows))
+    assert read_questions(tmp_path / name) == TWO
+    labels = put(tmp_path / "l.tsv", "\ufeffquestion_id\tsentence\tlabel\nq1\tSo.\t1\n")
+    assert [row["question_id"] for row in labels_of(labels)] == ["q1"]
+    assert read_splits(put(tmp_path / "s.tsv", "\ufeff7\ttest\n")) == {"7": "test"}
+
+
+def test_what_is_not_seen_leaves_a_question_and_ordinary_questions_stay_as_they_are(tmp_path):
+    texts = [
+        "W\u202eho\0 wr\u2066ote\u2028it\x1b?",
+        "Who wrote “Émile” in 1762, and why?",
+        "…?",
+        "\u0645\u06cc\u200c\u0631\u0648\u062f?",
+    ]
+    questions = read_questions(put(tmp_path / "q.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts)))
+    assert [q.text for q in questions] == ["Who wrote it?", *texts[1:]]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            '{"id": 1, "text": "Was ist Käse?"}\n{"id": 2, "text": "Käse?"}'.encode("latin-1"),
+            ":1: byte 29 of the line is not UTF-8",
+        ),
+        (gzip.compress(b'{"text": "Who?"}\n' * 50, mtime=0)[:-12], ": broken gzip: Compressed file ended"),
+        (gzip.compress(b"{}", mtime=0)[:12] + b"\xff" * 9, ":1: broken gzip: "),
+        (gzip.compress(b'{"text": "Who?", "id": "1"}\n', mtime=0)[:-8] + bytes(8), ":2: broken gzip: "),
+    ],
+)
+def test_damaged_files_are_refused_with_the_line(tmp_path, content, says):
+    (tmp_path / "q.jsonl").write_bytes(content)
+    (tmp_path / "q.jsonl.gz").write_bytes(content)
+    for read in (read_questions, labels_of, read_splits):
+        for name in ("q.jsonl", "q.jsonl.gz"):
+            with pytest.raises(JobError) as e:
+                read(tmp_path / name)
+            assert str(e.value).startswith(f"{tmp_path / name}:") and e.value.code == BAD_DATA
+            assert read is not read_questions or says in str(e.value)
+
+
+def two_groups(path, compression):
+    """A file of questions that is one of labels too, in two row groups of 100 rows."""
+    texts = [f"Sentence {n:03}." for n in range(200)]
+    table = pa.table({"question_id": [f"q{n:03}" for n in range(200)], "text": texts, "label": ["1"] * 200})
+    pq.write_table(table, path, row_group_size=100, compression=compression, use_dictionary=False)
+    return path
+
+
+@pytest.mark.parametrize("read", [read_questions, labels_of], ids=["questions", "labels"])
+def test_a_damaged_parquet_file_is_named_with_its_row_or_row_group(tmp_path, read):
+    path = two_groups(tmp_path / "t.parquet", "none")
+    path.write_bytes(path.read_bytes().replace(b"Sentence 150.", b"Sentence \xff50."))
+    with pytest.raises(JobError, match=r"t.parquet:151: text is not UTF-8, or damaged") as e:
+        read(path)
+    assert e.value.code == BAD_DATA
+    two_groups(path, "snappy")
+    place = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    content = bytearray(path.read_bytes())
+    middle = place.data_page_offset + place.total_compressed_size // 2
+    content[middle : middle + 40] = b"\xff" * 40
+    path.write_bytes(content)
+    with pytest.raises(JobError, match=r"t.parquet:101: row group 2 of 2 is damaged from this row on: ") as e:
+        read(path)
+    assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.float64(), pa.bool_(), pa.binary(), pa.timestamp("s")])
+def test_parquet_columns_of_another_type_are_refused(tmp_path, kind):
+    value = {"list": ["a"], "double": 1.0, "bool": True, "binary": b"a"}.get(str(kind).partition("<")[0], 9 * 10**15)
+    values = pa.array([None, value], pa.int64()).cast(kind) if pa.types.is_timestamp(kind) else pa.array([None, value], kind)
+    pq.write_table(pa.table({"id": ["1", "2"], "question_id": values, "text": ["Who?", "Why?"]}), tmp_path / "q.parquet")
+    pq.write_table(pa.table({"question_id": ["1", "2"], "text": values, "label": ["1", "0"]}), tmp_path / "l.parquet")
+    with pytest.raises(JobError) as e:
+        read_questions(tmp_path / "q.parquet")
+    assert str(e.value).startswith(str(tmp_path / "q.parquet")) and e.value.code == BAD_DATA
+    with pytest.raises(JobError, match=r"l.parquet: the column text holds .*; give text") as e:
+        labels_of(tmp_path / "l.parquet")
+    assert e.value.code == BAD_DATA
+
+
+LABELS = [
+    {"number": 2, "question_id": "q1", "sentence_id": "d@0", "text": None, "label": 1},
+    {"number": 3, "question_id": "q1", "sentence_id": None, "text": "It is so.", "label": 0},
+    {"number": 4, "question_id": "2", "sentence_id": "d@9", "text": "So.", "label": 1},
+]
+
+
+def test_labels_name_their_sentence_by_id_by_text_or_by_both(tmp_path):
+    tabs = "question_id\tsentence_id\tsentence\tlabel\nq1\td@0\t\t1\nq1\t\tIt is so.\t0\n2\td@9\tSo.\t1\n"
+    assert labels_of(put(tmp_path / "l.tsv", tabs)) == LABELS
+    lines = [{("sentence" if k == "text" else k): v for k, v in row.items() if k != "number"} for row in LABELS]
+    lines[2]["question_id"] = 2
+    put(tmp_path / "l.jsonl", "\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    assert labels_of(tmp_path / "l.jsonl") == LABELS
+
+
+def test_labels_are_read_from_parquet_with_rows_from_1(tmp_path):
+    table = pa.table({name: [row[name] for row in LABELS] for name in ("question_id", "sentence_id", "text", "label")})
+    pq.write_table(table.append_column("note", pa.array(["", "", ""])), tmp_path / "l.parquet")
+    assert labels_of(tmp_path / "l.parquet") == [{**row, "number": n} for n, row in enumerate(LABELS, 1)]
+    pq.write_table(pa.table({"question_id": ["q", "q"], "sentence": ["a", ""], "label": ["1", "1"]}), tmp_path / "l.parquet")
+    with pytest.raises(JobError, match=r"l.parquet:2: needs question_id, .*; it has question_id, sentence, label"):
+        labels_of(tmp_path / "l.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("question_id\tsentence_id\tlabel\nq\td@0\t2\n", r":2: label '2'; it must be 0 or 1"),
+        (
+            "question_id\tanswer\tlabel\nq\tA\t1\n",
+            r":2: needs question_id, sentence_id or sentence, and label; it has question_id, answer",
+        ),
+        ("question_id\tsentence_id\tlabel\n", "no label in it"),
+    ],
+)
+def test_bad_labels_are_refused_with_their_line(tmp_path, text, says):
+    with pytest.raises(JobError, match=says) as e:
+        labels_of(put(tmp_path / "l.tsv", text))
+    assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.tsv", "7\ttest\n8\ttrain\n7\ttest\n"),
+        ("b.tsv", "split\tquestion_id\ntest\t7\ntrain\t8\n"),
+        ("c.jsonl", '{"_id": 7, "split": "test"}\n{"_id": "8", "split": "train"}\n'),
+    ],
+)
+def test_splits_are_read_from_tsv_and_jsonl(tmp_path, name, text):
+    assert read_splits(put(tmp_path / name, text)) == {"7": "test", "8": "train"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("7\ttest\n8\tvalid\n", ":2: question id '8' and split 'valid'; give question_id, and as split train, dev, test"),
+        ("7\ttest\n7\tdev\n", ":2: question id '7' is in test already, dev here"),
+        ("7\n", ":1: no header line; without one it must have the columns question_id, split"),
+        ("", ": no question in it"),
+    ],
+)
+def test_bad_splits_are_refused_with_their_line(tmp_path, text, says):
+    with pytest.raises(JobError) as e:
+        read_splits(put(tmp_path / "splits.tsv", text))
+    assert says in str(e.value) and e.value.code == BAD_DATA
+
+
+def test_a_header_of_others_is_no_question(tmp_path):
+    for header in ("qid\tquestion_text", "Topic-ID\ttitle", "QuestionID\tword"):
+        with pytest.raises(JobError, match="1: a header line with unknown columns") as e:
+            read_questions(put(tmp_path / "q.tsv", f"{header}\n7\tWho wrote it?\n"))
+        assert e.value.code == BAD_DATA
+
+
+def test_a_cell_of_answers_may_be_a_list(tmp_path):
+    rows = '7\t["Paris", "the city of Paris"]\n8\tRome\n9\t[sic] it was\n'
+    assert read_answers(put(tmp_path / "a.tsv", f"question_id\tanswers\n{rows}")) == {
+        "7": ["Paris", "the city of Paris"],
+        "8": ["Rome"],
+        "9": ["[sic] it was"],
+    }

@@ -1,0 +1,71 @@
+"""The job files that ship with the package can be read, and a user gets them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from answermill.__main__ import main
+from answermill.pipelines.config.job_file import Propagate, load
+from answermill.pipelines.config.training_file import TrainJob, load_job
+from answermill.pipelines.data.recipes import FOLDER
+from answermill.pipelines.learn.train.train import build
+from answermill.pipelines.steps.chain import steps_of
+from answermill.pipelines.steps.job_plan import plan_settings
+from answermill.ranking.entry import SHIPPED
+from answermill.schemas.labels import LabelledCandidate
+
+RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(argument) for argument in arguments])
+    return int(e.value.code or 0)
+
+
+def test_there_are_recipes():
+    assert RECIPES == ["adapt", "peasi", "wqa"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_is_written_and_can_be_read(name, tmp_path, capsys):
+    assert call("recipe", name, "--out", tmp_path / "mine") == 0
+    path = tmp_path / "mine" / f"{name}.toml"
+    assert path.read_bytes() == (FOLDER / f"{name}.toml").read_bytes()
+    if name != "wqa":
+        assert isinstance(load_job(path), TrainJob)
+        return
+    job = load(path)
+    assert job.ingest and (job.ingest.domains, job.ingest.language, job.ingest.passage_tokens) == (5000, "en", 200)
+    assert job.retrieve and (job.retrieve.depth, job.retrieve.question_rules) == (1000, "well_formed")
+    assert job.rerank and [stage.reranker for stage in job.rerank.stages] == ["cosinet", "complete", "cascade"]
+    assert job.annotate and (job.annotate.top, job.annotate.annotators) == (15, 1)
+    assert job.propagate == Propagate() and job.propagate.labels is None
+    assert "propagate" not in steps_of(job, tmp_path) and steps_of(job, tmp_path)[-1] == "annotate"
+
+
+def test_the_recipe_s_plan_is_one_that_runs(tmp_path):
+    call("recipe", "wqa", "--out", tmp_path)
+    assert plan_settings(load(tmp_path / "wqa.toml")).stages[-1].reranker == "cascade"
+
+
+def test_a_recipe_that_was_edited_stays(tmp_path, capsys):
+    for _ in range(2):
+        assert call("recipe", "wqa", "--out", tmp_path) == 0
+    (tmp_path / "wqa.toml").write_text("# mine")
+    assert call("recipe", "wqa", "--out", tmp_path) == 73
+    assert "exists already, with other content" in capsys.readouterr().err
+    assert (tmp_path / "wqa.toml").read_text() == "# mine"
+
+
+def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
+    call("recipe", "adapt", "--out", tmp_path)
+    job = load_job(tmp_path / "adapt.toml")
+    rows = [LabelledCandidate("q", "Who sang it?", f"c{n}", "d", "", n, f"{name} sang it.", n) for n, name in enumerate("ab")]
+    built = build(job, [rows], [rows])
+    assert "begun with cascade" in built.description
+    assert list(built.task.model.exits) == json.loads((SHIPPED / "cascade/config.json").read_text())["exits"]
+    (tmp_path / "cascade").mkdir()
+    assert job.path("cascade") == tmp_path / "cascade", "a folder of that name is what its owner means"

@@ -1,0 +1,34 @@
+"""The two plans that the sample has, with the checkpoints and weights that ship."""
+
+from __future__ import annotations
+
+import pytest
+
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.data.sample import PLANS, copy_to
+from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.job_plan import check_stages, load_plan
+from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.plan import run_stages
+from answermill.schemas.ranked import Hit
+
+
+def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
+    plan = load_plan(load(copy_to(tmp_path).with_name(PLANS["full"])))
+    lists = list(ranked_lists(Folder.open(sample_run / "retrieved", Hit, "retrieve").read()))[:2]
+    for outcome in run_stages(lists, plan):
+        best = outcome.kept.candidates[0]
+        stages = ["cosinet", "complete", "first", "cascade", "peasi.pr", "peasi.easi", "similarity", "last_of_extracted"]
+        assert [score.stage for score in best.stages] == stages and best.unit == "sentence"
+        assert len(outcome.kept.candidates) <= 5
+
+
+def test_shipped_weights_are_of_shipped_models(tmp_path):
+    """With another model in the plan they would mean nothing, and are refused."""
+    job = copy_to(tmp_path)
+    check_stages(load(job))
+    other = load(job, ["index.encoder_tokens=128", "rerank.stages.0={reranker='overlap', name='cosinet'}"])
+    with pytest.raises(JobError, match="fitted for another plan: cosinet was a stage of cosinet, and is one of overlap") as e:
+        check_stages(other)
+    assert e.value.code == SETTINGS

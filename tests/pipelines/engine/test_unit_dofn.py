@@ -1,0 +1,149 @@
+"""A worker process does one unit at a time, never one twice, and keeps what a step has loaded."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import platform
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, get_ident
+from typing import ClassVar
+
+import pytest
+
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.errors import BAD_DATA, IO, JobError
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.step import MARK
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The work folder of a step that has begun."""
+    (tmp_path / MARK).touch()
+    return tmp_path
+
+
+class Overlaps(UnitDoFn):
+    """Notes which thread is at work; emits the numbers of changes of thread that it saw in the middle of a unit."""
+
+    threads: ClassVar[list[int]] = []
+
+    def prepare(self) -> None:
+        self.threads.clear()
+
+    def load(self) -> None:
+        list(self.work(0))
+
+    def work(self, unit: int) -> Iterator[int]:
+        for _ in range(20_000):
+            self.threads.append(get_ident())
+            yield from {get_ident()} ^ set(self.threads)
+            self.threads.pop()
+
+
+def test_a_unit_runs_alone_in_its_process_to_its_last_result(begun: Path) -> None:
+    both_ready = Barrier(2)
+
+    def work(function: Overlaps) -> list[int]:
+        both_ready.wait()
+        function.setup()
+        return [other for unit in range(3) for other in function.process((unit,))]
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(work, [Overlaps("index", begun), Overlaps("rerank", begun)])) == [[], []]
+
+
+class Emit(UnitDoFn):
+    def work(self, unit: int, *rest: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+        yield unit, rest
+
+
+def test_a_unit_gets_the_rest_of_its_element_and_the_side_inputs(begun: Path) -> None:
+    assert Emit("index", begun).process((3, "a", "b"), "side") == [(3, ("a", "b", "side"))]
+
+
+class EmitAgain(Emit):
+    skips_reported = False
+
+
+def test_a_unit_that_has_reported_is_skipped(begun: Path) -> None:
+    function = Emit("index", begun)
+    Reports(begun).write(Report(3))
+    assert EmitAgain("index", begun).process((3,)) == [(3, ())]
+    assert function.process((3,)) == []
+    assert function.process((4,)) == [(4, ())]
+
+
+class Model: ...
+
+
+class Loads(UnitDoFn):
+    def load(self) -> None:
+        self.model = Model()
+
+
+def test_what_a_step_has_loaded_stays_until_another_step_begins(begun: Path) -> None:
+    function = Loads("rerank", begun)
+    function.setup()
+    model = weakref.ref(function.model)
+    del function  # as Beam does when a worker has been idle
+    gc.collect()
+    assert model() is not None
+    Emit("rerank", begun).setup()
+    gc.collect()
+    assert model() is not None
+    Emit("propagate", begun).setup()
+    gc.collect()
+    assert model() is None
+
+
+class Fails(UnitDoFn):
+    def work(self, unit: int, error: Exception) -> None:
+        raise error
+
+
+def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> None:
+    with pytest.raises(JobError) as e:
+        Fails("rerank", begun).process((7, JobError("the part was changed", BAD_DATA)))
+    assert (str(e.value), e.value.code) == ("rerank, unit 7: the part was changed", BAD_DATA)
+
+
+class FailsToLoad(UnitDoFn):
+    def load(self) -> None:
+        raise KeyError("a defect")
+
+
+def test_a_defect_before_the_first_unit_says_the_step(begun: Path) -> None:
+    with pytest.raises(KeyError) as e:
+        FailsToLoad("rerank", begun).setup()
+    assert e.value.__notes__ == ["rerank"]
+
+
+class FullDisk(UnitDoFn):
+    def work(self, unit: int, file: str | None) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", file)
+
+
+@pytest.mark.parametrize("file", ["run/scored/.part-00003.0123456789abcdef0123456789abcdef.tmp", None])
+def test_an_error_of_the_disk_says_step_unit_and_the_user_s_file_or_folder(begun: Path, file: str | None) -> None:
+    with pytest.raises(JobError) as e:
+        FullDisk("rerank", begun).process((3, file))
+    place = "run/scored/part-00003" if file else str(begun.parent.parent)
+    assert str(e.value).startswith(f"rerank, unit 3: {place}: No space left on device; free some space") and e.value.code == IO
+
+
+def test_a_worker_that_does_not_see_the_run_says_which_machine_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=f"^rerank, unit 7: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+        Emit("rerank", tmp_path).process((7,))
+    assert e.value.code == IO
+    assert platform.node() in str(e.value)
+
+
+def test_a_worker_that_cannot_load_since_it_does_not_see_the_run_says_that(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=f"^rerank: .* sees no {tmp_path}/fingerprint: do all workers see") as e:
+        FailsToLoad("rerank", tmp_path).setup()
+    assert e.value.code == IO

@@ -1,0 +1,38 @@
+"""Files that hold no values are refused with what they lack."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.learn.evaluate.reference_labels import read_labels
+from answermill.pipelines.learn.evaluate.scores import read_scores
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"question_id": ["q1"], "score": [1.0]}, "no column candidate_id; it has question_id, score"),
+        ({"question_id": ["q1"], "candidate_id": [None], "score": [1.0]}, "row 0: null"),
+        ({"question_id": ["q1"], "candidate_id": ["a"], "score": ["much"]}, "score is no number"),
+    ],
+)
+def test_a_parquet_without_what_is_needed_is_refused(tmp_path, columns, says):
+    pq.write_table(pa.table(columns), tmp_path / "scores.parquet")
+    with pytest.raises(JobError, match=says):
+        read_scores(tmp_path / "scores.parquet")
+
+
+def test_a_file_that_is_no_parquet_says_so(tmp_path):
+    (tmp_path / "scores.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(JobError, match="not readable as Parquet"):
+        read_scores(tmp_path / "scores.parquet")
+
+
+def test_missing_files_are_missing_inputs(tmp_path):
+    for read in (read_labels, read_scores):
+        with pytest.raises(JobError, match="no such file or folder") as e:
+            read(tmp_path / "absent")
+        assert e.value.code == INPUT_MISSING

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.schemas.labels import LabelledCandidate
+
+QUESTIONS = {
+    "a": ("Who sang it?", [("Nobody.", 0), ("It was he who sang it.", 1)]),
+    "b": ("Where?", [("Here.", 1), ("Not where you look.", 0)]),
+    "c": ("What red thing?", [("Blue.", 0), ("A red thing.", 1)]),
+}
+
+
+@pytest.fixture
+def sides(tmp_path):
+    """The same three questions, evaluated in document order and by word overlap."""
+    rows = [
+        LabelledCandidate(question_id, question, f"{question_id}-{n}", "d", "", n, text, label)
+        for question_id, (question, candidates) in QUESTIONS.items()
+        for n, (text, label) in enumerate(candidates)
+    ]
+    labels = tmp_path / "set.parquet"
+    pq.write_table(LabelledCandidate.table(rows), labels)
+    for name in ("RR", "WO+RR"):
+        evaluate(name, labels).write(None, tmp_path / f"{name}.parquet")
+    return tmp_path
+
+
+def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
+    comparison = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=500)
+    c = comparison.metrics["P@1"]
+    assert (c.wins, c.ties, c.losses) == (2, 0, 1) and c.difference == pytest.approx(1 / 3)
+    assert [(flip.question, flip.gained) for flip in comparison.flips] == [
+        ("Where?", False),
+        ("Who sang it?", True),
+        ("What red thing?", True),
+    ]
+    said = "\n".join(comparison.lines(show=1))
+    assert "1 questions lost at P@1:" in said and "2 questions gained at P@1, the first 1:" in said and "Who sang it?" in said
+
+
+def test_with_labels_it_evaluates_both_sides_itself(sides):
+    files = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=100)
+    named = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
+    assert named.metrics == files.metrics and named.flips == files.flips
+
+
+def test_json_has_all_flips_and_fractions(sides):
+    comparison = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
+    comparison.write(sides / "compared.json")
+    values = json.loads((sides / "compared.json").read_text())
+    assert len(values["flips"]) == 3 and values["metrics"]["P@1"]["b"] == pytest.approx(2 / 3)
+
+
+def test_worse_is_what_a_margin_is_held_against(sides):
+    comparison = compare_files("WO+RR", "RR", labels=sides / "set.parquet", rounds=100)
+    assert comparison.worse_by("P@1") == pytest.approx(1 / 3)
+    with pytest.raises(JobError, match="MAPP was not measured; measured: P@1, MAP") as e:
+        comparison.worse_by("MAPP")
+    assert e.value.code == USAGE
+
+
+def test_other_questions_protocols_or_files_are_refused(sides):
+    labels = sides / "set.parquet"
+    evaluate("RR", labels, protocol="raw").write(None, sides / "raw.parquet")
+    with pytest.raises(JobError, match="are of different protocols: answerable, raw") as e:
+        compare_files(str(sides / "RR.parquet"), str(sides / "raw.parquet"))
+    assert e.value.code == BAD_DATA
+    evaluate("RR", labels, metrics=("MAP",)).write(None, sides / "map.parquet")
+    with pytest.raises(JobError, match=r"not of the same questions and metrics: 9 differ, e\.g\. MRR of question a is in"):
+        compare_files(str(sides / "map.parquet"), str(sides / "RR.parquet"))
+    with pytest.raises(JobError, match="give --labels") as e:
+        compare_files("RR", str(sides / "RR.parquet"))
+    assert e.value.code == USAGE

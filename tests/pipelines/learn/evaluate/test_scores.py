@@ -1,0 +1,65 @@
+"""The scores of a finished run of the sample job, by the plan's order, by position and by stage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from answermill.pipelines.config.outputs import RERANK
+from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.learn.evaluate.scores import read_scores
+from answermill.pipelines.look.report.scored_blocks import blocks
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.ranked import ScoredCandidate
+from tests.pipelines.look.report.written_run import commit, passage, write_run
+
+
+def test_a_scored_folder_is_in_the_plans_order_with_the_dropped_ones_after_the_kept(sample_run):
+    rows = read_scores(sample_run / "scored")
+    ours = np.array(rows.question_id.to_pylist()) == "q05"
+    values = rows.value[ours].tolist()
+    assert len(values) > 100 and values == sorted(values, reverse=True)
+    assert len(set(np.array(rows.candidate_id.to_pylist())[ours])) == len(values)
+
+
+def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample_run):
+    cosinet = read_scores(sample_run / "scored", "cosinet")
+    assert len(set(cosinet.value.tolist())) > 1_000
+    cascade = read_scores(sample_run / "scored", "cascade")
+    assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
+
+
+def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(small_run):
+    rows = list(Folder.open(small_run / "scored", ScoredCandidate, "rerank").read())
+    sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
+    assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
+    for by in ("final", "position", "cosinet", "cascade"):
+        scores = read_scores(small_run / "scored", by)
+        ids = set(zip(scores.question_id.to_pylist(), scores.candidate_id.to_pylist(), strict=True))
+        passed = {
+            key for key, row in sentences.items() if by in {"final", "position", *(s.stage for s in row.stages if s.rank)}
+        }
+        assert ids == passed
+
+
+def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp_path):
+    """A threshold may leave a question without an answer; its passages come first among the departed ones then."""
+    answered = write_run(tmp_path / "run", "Which ?", passage("It is this one"))
+    rows = list(Folder.open(answered / "scored", ScoredCandidate, "rerank").read())
+    (kept,) = rows
+    dropped = replace(kept, rank=None, fate="dropped", dropped_by="last")
+    rows = [replace(dropped, unit="passage", candidate_id="d#0"), dropped]
+    commit(tmp_path / "none", "rerank", RERANK, {"scored": rows}, {}, stages=[])
+    assert read_scores(tmp_path / "none" / "scored").candidate_id.to_pylist() == [kept.candidate_id]
+    (block,) = blocks(Folder.open(tmp_path / "none" / "scored", ScoredCandidate, "rerank"), ("first", "last"))
+    assert block.is_answer_unit.tolist() == [False, True]
+
+
+def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
+    known = "final, position, cascade, complete, cosinet, first, last, similarity"
+    with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
+        read_scores(sample_run / "scored", "overlap")
+    assert e.value.code == USAGE

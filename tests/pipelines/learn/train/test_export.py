@@ -1,0 +1,48 @@
+"""The command: what it writes and says, and how it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from answermill.__main__ import main
+from answermill.indexing.shards.dense import DEFAULT, find_model
+from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS
+from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, save
+from answermill.ranking.transformer.encoder import LayeredEncoder
+from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.packing import Tokeniser
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main(["export", *map(str, arguments)])
+    return int(e.value.code or 0)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    encoder = LayeredEncoder(Shape(layers=2, width=16, heads=2, inner=32, vocabulary=30_522, positions=64))
+    save(tmp_path / "checkpoint", "cascade", CascadeModel(encoder, (1, 2)), Tokeniser(find_model(DEFAULT), 64))
+    return tmp_path / "checkpoint"
+
+
+def test_it_writes_the_folder_and_says_how_to_load_it(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(checkpoint, "--out", tmp_path / "out", "--exit", 1) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 layers, at most 64 tokens") and f"CrossEncoder('{tmp_path / 'out'}')" in shown
+    assert (tmp_path / "out/modules.json").is_file()
+
+
+def test_it_refuses_what_is_no_checkpoint_no_exit_and_no_empty_folder(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tmp_path, "--out", tmp_path / "out") == SETTINGS
+    assert call(checkpoint, "--out", tmp_path / "out", "--exit", 3) == SETTINGS
+    assert call(checkpoint, "--out", tmp_path) == OUTPUT_EXISTS
+    said = capsys.readouterr().err.splitlines()
+    assert ["no checkpoint" in said[0], "give 1 to 2" in said[1], "has files" in said[2]] == [True] * 3
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,284 @@
+"""`answermill plan`: what a job will take, from a sample of its input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from answermill.__main__ import main
+from answermill.indexing.crawl.input_formats import read_pages
+from answermill.indexing.crawl.raw_page import RawPage
+from answermill.pipelines.config.job_file import Ingest, Job, load
+from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.look.estimate import input_sample, measure, plan, step_runs
+from answermill.pipelines.look.estimate.actual import predicted_and_actual
+from answermill.pipelines.look.estimate.input_sample import draw, write_pages
+from answermill.pipelines.look.estimate.prediction import Size, predict
+from answermill.pipelines.look.estimate.rates import Rates, Volumes
+from answermill.pipelines.look.estimate.record_sample import draw_records
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.schemas.corpus import Passage
+from tests.crawl_index import write_crawl
+from tests.tiny import write_job
+
+RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
+COUNTS = {"candidates": 600, "first_in": 600, "first_out": 50, "second_in": 50, "second_out": 50, "second_layer_tokens": 5_000}
+VOLUMES = Volumes(10, 8, 40, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 1_000, "shards": 1_000, "scored": 100})
+SIZE = Size(files=4, pages=1_000, readable=1_000, questions=100, peak_bytes=10**9)
+
+
+@pytest.fixture
+def sample_job(tmp_path: Path) -> Job:
+    return load(copy_to(tmp_path / "sample"))
+
+
+def job_of(**retrieve: Any) -> Job:
+    stages = [{"reranker": "overlap", "name": "first", "keep": 10}, {"reranker": "overlap", "name": "second"}]
+    sections = {
+        "index": {"shards": 5},
+        "retrieve": {"questions": "q.tsv", "depth": 12, **retrieve},
+        "rerank": {"stages": stages},
+    }
+    return Job.model_validate({"ingest": {"input": ["x"]}, **sections, "workers": {"processes": 2}})
+
+
+def section(job: Job) -> Ingest:
+    assert job.ingest is not None
+    return job.ingest
+
+
+def test_the_same_pages_are_drawn_each_time(sample_job: Job) -> None:
+    few, many = draw(sample_job, section(sample_job), 5), draw(sample_job, section(sample_job), 30)
+    assert (len(few.drawn), len(many.drawn)) == (5, 30) and len({page.url for page in many.drawn}) > 20
+    assert few == draw(sample_job, section(sample_job), 5)
+    assert few.pages == many.pages == few.pages_read == 70 and few.unread > 0
+    assert few.readable == 70 - few.unread
+
+
+def test_what_is_drawn_is_as_long_as_all_that_is_read_and_so_are_the_first_of_it(tmp_path: Path) -> None:
+    """Of 2,000 pages one in a hundred has half of the text, in no order."""
+    lengths = [100 * 99 if n % 100 == 37 else 100 for n in range(2_000)]
+    (tmp_path / "pages.jsonl").write_text(
+        "".join(json.dumps({"id": f"{n}", "text": "x" * k}) + "\n" for n, k in enumerate(lengths))
+    )
+    job = Job.model_validate({"ingest": {"input": [str(tmp_path / "pages.jsonl")]}})
+    drawn = [len(page.text or "") for page in draw(job, section(job), 200).drawn]
+    mean = sum(lengths) / len(lengths)
+    assert [sum(drawn[:first]) / first for first in (100, 200)] == pytest.approx([mean, mean], rel=0.01)
+
+
+def test_spread_values_have_the_mean_size_of_their_neighbours_and_the_first_are_spread_too() -> None:
+    assert input_sample.spread(list(range(12)), 4, float) == [1, 7, 4, 10]
+    assert input_sample.spread([0, 1, 2, 5, 6, 13], 2, float) == [1, 6]
+    assert input_sample.spread(list(range(3)), 4, float) == [0, 2, 1]
+    assert input_sample.spread([], 4, float) == []
+
+
+def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
+    all_of_them, some = (predict(job_of(), replace(SIZE, readable=readable), VOLUMES, RATES) for readable in (1_000, 500))
+    for name in ("documents", "passages"):
+        assert 2 * some.counts[name] == all_of_them.counts[name]
+    assert some.counts["pages"] == 1_000
+    startup = RATES.startup["ingest"] * 2  # of two workers
+    assert some.seconds["ingest"] - startup == pytest.approx((all_of_them.seconds["ingest"] - startup) / 2)
+    refused = replace(VOLUMES, row_bytes={"rejects": 150})
+    assert predict(job_of(), replace(SIZE, readable=500), refused, RATES).bytes["rejects"] == 150 * 600
+
+
+def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(input_sample, "BYTES_READ", 60_000)
+    sample = draw(sample_job, section(sample_job), 30)
+    assert sample.bytes_read < 70_000 < sample.bytes and sample.pages_read < 50
+    assert sample.pages == pytest.approx(70, rel=0.25)
+
+
+def crawl_job(folder: Path, **ingest: Any) -> Job:
+    rows = write_crawl(folder / "crawl")
+    assert 30 < len(rows) < 200
+    index = {"files": [str(folder / "crawl/index.parquet")], "mime": [], "status": []}
+    return Job.model_validate({"ingest": {"crawl_index": index, "paths_root": str(folder / "crawl"), **ingest}})
+
+
+def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path: Path) -> None:
+    job = crawl_job(tmp_path)
+    query = section(job).crawl_index
+    assert query is not None
+    few, all_of_them = (draw_records(job, section(job), query, most) for most in (10, 1_000))
+    assert few.pages == all_of_them.pages == all_of_them.pages_read == len(all_of_them.drawn) + all_of_them.unread
+    assert few.pages_read == 10 < few.pages and few.bytes_read < few.bytes == all_of_them.bytes == all_of_them.bytes_read
+    assert set(few.drawn) < set(all_of_them.drawn) and few == draw_records(job, section(job), query, 10)
+
+
+def test_a_job_that_reads_records_of_a_crawl_is_planned(tmp_path: Path) -> None:
+    planned, _ = plan.plan_of(crawl_job(tmp_path))
+    assert planned.counts["pages"] == len(pq.read_table(tmp_path / "crawl/index.parquet")) > planned.counts["documents"] > 0
+
+
+def test_files_and_records_of_one_job_are_not_planned_together(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="plan each of them") as refused:
+        plan.plan_of(crawl_job(tmp_path, input=["pages.jsonl"]))
+    assert refused.value.code == SETTINGS
+
+
+def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path) -> None:
+    fetched = draw(sample_job, section(sample_job), 10).drawn
+    texts = tuple(
+        replace(page, text="A text.", title="T", body=b"", content_type="text/plain", charset="") for page in fetched[:3]
+    )
+    files = write_pages((*fetched, *texts), tmp_path / "drawn")
+    assert [Path(file).suffixes for file in files] == [[".warc", ".gz"], [".jsonl"]]
+    pages = [page for file in files for page in read_pages(Path(file), "x", Counter()) if isinstance(page, RawPage)]
+    assert [(p.url, p.body, p.charset, p.content_type) for p in pages[:10]] == [
+        (p.url, p.body, p.charset, p.content_type) for p in fetched
+    ]
+    assert [(p.url, p.text, p.title) for p in pages[10:]] == [(p.url, p.text, p.title) for p in texts]
+
+
+def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, ten = (predict(job_of(), replace(SIZE, pages=n, readable=n), VOLUMES, RATES) for n in (1_000, 10_000))
+    assert (one.counts["passages"], ten.counts["passages"]) == (4_000, 40_000)
+    assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"])
+    assert ten.counts["candidates"] == one.counts["candidates"] and ten.stage_seconds == one.stage_seconds
+    assert ten.bytes["shards"] == 10 * one.bytes["shards"] == 40_000_000
+    assert ten.seconds["retrieve"] - one.seconds["retrieve"] == pytest.approx(100 * 36_000 * 1e-6)
+
+
+def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behind_keep() -> None:
+    shallow, deep = (predict(job_of(depth=depth), SIZE, VOLUMES, RATES) for depth in (12, 24))
+    assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40  # 20 a question of the sample, at depth 12
+    assert deep.stage_seconds["first"] == pytest.approx(2 * shallow.stage_seconds["first"])
+    assert deep.stage_seconds["second"] == shallow.stage_seconds["second"] == pytest.approx(100 * 10 * 0.01)
+    assert deep.counts["layer_tokens"] == shallow.counts["layer_tokens"] == 100 * 1_000
+
+
+def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid() -> None:
+    plan_of_two = predict(job_of(), SIZE, VOLUMES, RATES, price_per_hour=3.6)
+    assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
+    assert plan_of_two.seconds["ingest"] == pytest.approx(2 * 2.0 + 1_000 * 0.01)
+    assert plan_of_two.dollars == pytest.approx(sum(plan_of_two.hours.values()) * 3.6)
+    alone = predict(job_of(block=100), SIZE, VOLUMES, RATES)  # all questions in one unit
+    assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds.values())) / 3600)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job file of a job with small models and few questions."""
+    return write_job(tmp_path_factory.mktemp("tiny") / "job", every=9)
+
+
+def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
+    tiny: Path, small_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The small run asks 30 questions, and the plan sees 10 of them, and half of the pages."""
+    monkeypatch.setattr(plan, "PAGES", 34)
+    monkeypatch.setattr(measure, "STEP_S", 30.0)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    shutil.copytree(small_run, tmp_path / "run")
+    shutil.copytree(small_run.parent, tmp_path / "job", ignore=shutil.ignore_patterns("run"))
+    rates = tmp_path / "rates.json"
+    words = ["plan", str(tmp_path / "job" / "job.toml"), "--out", str(tmp_path / "run"), "--save-rates", str(rates), "--json"]
+    with pytest.raises(SystemExit) as e:
+        main([*words, "--price-per-hour", "0.5"])
+    captured = capfd.readouterr()
+    printed = json.loads(captured.out)
+    assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, "what libraries log is no news"
+    assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
+    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).page > 0
+    compared = predicted_and_actual(tmp_path / "run")
+    assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
+    for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):
+        predicted, came = compared[name]
+        assert predicted == pytest.approx(came, rel=0.3), name
+    steps = {f"seconds of {step}" for step in ("ingest", "index", "retrieve", "rerank")}
+    assert compared.keys() >= {*steps, "layer_tokens"}
+    assert compared["seconds of ingest"][1] > 0 and compared["seconds of retrieve"][1] > 0
+    assert list((tmp_path / "temporary").iterdir()) == [], "what was measured on is gone"
+
+
+class Elsewhere(Executor):
+    """Does in this process what it is given, and keeps the names of the steps."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def submit(self, fn, /, job, run, step):
+        self.steps.append(step)
+        done: Future[float] = Future()
+        done.set_result(fn(job, run, step))
+        return done
+
+
+def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
+    tiny: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A clock by which every second step, index among them, takes ten seconds."""
+    clock = cycle([0.0, 0.1, 0.1, 10.1])
+    monkeypatch.setattr(step_runs, "processor_seconds", lambda: next(clock))
+    elsewhere = Elsewhere()
+    monkeypatch.setattr(measure, "new_process", lambda: elsewhere)
+    planned, _ = plan.plan_of(load(tiny))
+    lines = capsys.readouterr().err
+    assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
+    assert elsewhere.steps == ["retrieve", "rerank"], "what a worker loads anew, a process that has loaded nothing runs first"
+    ran = Folder.open(small_run / "passages", Passage, "ingest").manifest.counts
+    assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
+        "the small run is of these pages, and of 4 that are none"
+    )
+
+
+def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
+    assert predicted_and_actual(small_run) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--rates", "absent.json"], INPUT_MISSING, "--rates absent.json: no such file"),
+        (["--rates", "BAD"], BAD_DATA, "writes such a file"),
+        (["--set", "ingest.input=['absent.warc']"], INPUT_MISSING, "no such file"),
+    ],
+)
+def test_wrong_use_is_refused_with_what_to_type(
+    tiny: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, message: str
+) -> None:
+    (tmp_path / "bad.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(SystemExit) as e:
+        main(["plan", str(tiny), *(str(tmp_path / "bad.json") if word == "BAD" else word for word in words)])
+    assert e.value.code == code and message in capsys.readouterr().err
+
+
+def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.toml").write_text('[[rerank.stages]]\nreranker = "overlap"\n', encoding="utf-8")
+    with pytest.raises(SystemExit) as e:
+        main(["plan", str(tmp_path / "job.toml")])
+    assert e.value.code == SETTINGS and "no [ingest] section" in capsys.readouterr().err
+
+
+def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
+    """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
+
+    def step_run(questions: int, each: int, candidates: int) -> step_runs.StepRun:
+        work = questions * each
+        first = {"first_in": candidates, "first_microseconds": work // 4}
+        second = {"second_in": candidates // 2, "second_microseconds": 3 * work // 4, "second_layer_tokens": work}
+        rerank = {"questions": questions, "candidates": candidates, **first, **second}
+        counts = {"ingest": {"pages": 8}, "index": {"passages": 20}, "retrieve": {"questions": questions}, "rerank": rerank}
+        seconds = {"ingest": 1.0, "index": 1.0, "retrieve": 1.0, "rerank": 1.0 + work / 1e6}
+        return step_runs.StepRun(8, questions, seconds, counts, {})
+
+    warm, large = step_run(2, 100_000, 20), step_run(9, 1_000_000, 900)
+    rates = measure._rates(warm, warm, large, (warm, warm), measure._Searched())
+    assert rates.startup["rerank"] == pytest.approx(1.0)
+    assert rates.candidate == pytest.approx({"first": 9 / 4 / 900, "second": 9 * 3 / 4 / 450})

@@ -1,0 +1,70 @@
+"""A run of given rows, written as the steps write theirs, for what a real one cannot be made to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from answermill.pipelines.config.outputs import INGEST, RERANK, RETRIEVE, Outputs
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.schemas.corpus import Passage, Question, Rejected, Sentence
+from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore, Unit
+from answermill.schemas.record import Record
+
+Rows = Mapping[str, Sequence[Record]]
+
+
+def commit(run: Path, name: str, outputs: Outputs, rows: Rows, counts: Mapping[str, int], **settings: Any) -> None:
+    """Write the folders of a step as one unit, and commit them."""
+    step = Step(run, name, outputs, settings, {}, units_stand_alone=name == "rerank")
+    step.begin()
+    parts = {}
+    for folder, record in outputs.items():
+        with PartWriter(run / folder, record, 0) as writer:
+            writer.write(list(rows.get(folder, ())))
+        parts[folder] = writer.parts
+    step.reports.write(Report(0, parts, counts))
+    step.finish(step.reported(1), counts)
+
+
+def passage(text: str, url: str = "https://a.example/", title: str = "A", source_file: str = "web.warc.gz") -> Passage:
+    """A passage of one sentence after the word 'Before'."""
+    start, whole = len("Before "), f"Before {text} after."
+    sentence = Sentence(f"d@{start}", start, start + len(text), text)
+    return Passage("d#0", "d", url, title, 0, len(whole), whole, (sentence,), source_file, 7, "")
+
+
+def write_run(
+    run: Path,
+    question: str,
+    page: Passage,
+    stages: Sequence[str] = ("first", "last"),
+    reason: str = "too_short",
+    question_id: str = "q",
+    unit: Unit = "sentence",
+    more: Mapping[str, int] = {},
+) -> Path:
+    """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing. `more`:
+    further counts of the stages."""
+    (sentence,) = page.sentences
+    hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
+    scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
+    place = (page.passage_id, page.doc_id, page.url, page.title, sentence.start, sentence.end, sentence.text)
+    candidate_id = sentence.sentence_id if unit == "sentence" else page.passage_id
+    row = ScoredCandidate(
+        question_id, question, unit, candidate_id, *place, 1, "kept", None, 0, 1, 0.1, 2.0, 1, None, None, scores
+    )
+    answer = Answer(question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id)
+    rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
+    commit(run, "ingest", INGEST, {"passages": [page], "rejects": rejects}, {"pages": 2, f"rejected.{reason}": 1, "rejects": 1})
+    asked = {"questions": [Question(question_id, question)], "retrieved": [hit]}
+    commit(run, "retrieve", RETRIEVE, asked, {"questions": 1})
+    counts = {"questions": 1, "passages": 1, "candidates": 1, "kept": 1, "grouped": 0, "dropped": 0}
+    for n, stage in enumerate(stages, 1):
+        counts |= {f"{stage}_in": 1, f"{stage}_out": 1, f"{stage}_microseconds": n * 1_000_000}
+    plan = [{"reranker": "overlap", "name": stage, "keep": None} for stage in stages]
+    commit(run, "rerank", RERANK, {"scored": [row], "answers": [answer]}, {**counts, **more}, stages=plan)
+    return run

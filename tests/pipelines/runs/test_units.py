@@ -1,0 +1,68 @@
+"""What a pipeline is sent of a step does not grow with its units: numbers instead of a list, folders by place and digest."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.testing.util import assert_that, equal_to
+
+from answermill.pipelines.engine.runner import new_pipeline
+from answermill.pipelines.engine.unit_dofn import Units
+from answermill.pipelines.errors import IO, JobError
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.step import Step
+from answermill.schemas.corpus import Question
+
+
+def graph_bytes(define: Callable[[beam.Pipeline], object]) -> int:
+    root = new_pipeline(())
+    define(root)
+    return len(root.to_runner_api().SerializeToString())
+
+
+def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path: Path) -> None:
+    few, many = (graph_bytes(lambda root, n=n: root | Units(n, but=Reports(tmp_path))) for n in (10, 1_000_000))
+    assert many < few + 100 < 100_000
+
+
+def test_each_unit_without_a_report_comes_once(tmp_path: Path) -> None:
+    for unit in (0, 3):
+        Reports(tmp_path).write(Report(unit))
+    with new_pipeline(()) as root:
+        assert_that(root | "pending" >> Units(5, but=Reports(tmp_path)), equal_to([(1,), (2,), (4,)]), "some")
+        assert_that(root | "all" >> Units(3), equal_to([(0,), (1,), (2,)]), "every one")
+
+
+def write_questions(run: Path, *texts: str) -> Folder[Question]:
+    step = Step(run, "retrieve", {"questions": Question}, {}, {name: name for name in texts})
+    step.begin()
+    writer = PartWriter(run / "questions", Question, 0)
+    with writer:
+        writer.write([Question(text, text) for text in texts])
+    step.finish(Outcome.of([Report(0, {"questions": writer.parts})]), {})
+    return Folder.open(run / "questions", Question, "retrieve")
+
+
+def test_a_worker_reads_the_manifest_itself_and_refuses_another_folder(tmp_path: Path) -> None:
+    folder = write_questions(tmp_path / "run", "who?", "why?")
+    sent = pickle.dumps(folder)
+    assert len(sent) < 1_000
+    assert [question.text for question in pickle.loads(sent).read()] == ["who?", "why?"]  # as Beam does
+    (tmp_path / "run").rename(tmp_path / "elsewhere")
+    write_questions(tmp_path / "run", "where?")
+    with pytest.raises(JobError, match=r"sees another .*questions than the command: do all workers see that folder") as e:
+        pickle.loads(sent).parts  # noqa: B018
+    assert e.value.code == IO
+
+
+def test_a_step_is_sent_without_its_inputs(tmp_path: Path) -> None:
+    step = Step(tmp_path, "ingest", {}, {"min_words": 5}, {f"{n}.warc.gz": "7 bytes" for n in range(1_000)})
+    sent = pickle.dumps(step)
+    assert len(sent) < 1_000
+    assert pickle.loads(sent).work == step.work

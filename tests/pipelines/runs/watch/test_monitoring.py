@@ -1,0 +1,198 @@
+"""What others see of a command at work: another terminal, a collector of metrics, one of logs; and how it stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from answermill.__main__ import main
+from answermill.pipelines.errors import INPUT_MISSING
+from answermill.pipelines.runs.watch import live, log_lines
+from answermill.pipelines.runs.watch.live import RUNNING, Live, Running, line_of
+from answermill.pipelines.runs.watch.metrics import MetricsFile
+from answermill.pipelines.runs.watch.progress import Done, State, View, print_line, progress
+from tests.object_store import ObjectStore
+
+ROOT = Path(__file__).parents[4]
+SAMPLE = re.compile(r'^(\w+)\{run="[^"]*"(?:,(\w+)="([^"]*)")?(?:,\w+="[^"]*")*\} (\S+)$')
+
+AT_WORK = State("rerank", "passages", 9, 3, View(Done(3), None, 1.0, None))
+
+
+def call(*words: object) -> int:
+    with pytest.raises(SystemExit) as e:
+        main([str(word) for word in words])
+    return int(e.value.code or 0)
+
+
+@pytest.fixture
+def run(small_run: Path, tmp_path: Path) -> Path:
+    """A run whose shards are not built yet."""
+    run = Path(shutil.copytree(small_run, tmp_path / "run"))
+    shutil.rmtree(run / "shards")
+    return run
+
+
+@pytest.fixture
+def as_json() -> Iterator[None]:
+    log_lines.choose("json")
+    yield
+    log_lines.choose("text")
+
+
+def samples(file: Path) -> dict[str, float]:
+    """'metric' or 'metric label' → value of each line, which must have the right form."""
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("# ")]
+    matches = [SAMPLE.match(line) for line in lines]
+    assert all(matches), lines
+    return {" ".join(filter(None, (m[1], m[3]))): float(m[4]) for m in matches if m is not None}
+
+
+def test_another_terminal_sees_who_works_and_how_it_was_stopped(run: Path, small_run: Path, tmp_path: Path) -> None:
+    metrics = tmp_path / "run.prom"
+    words = ["index", str(small_run.parent / "job.toml"), "--out", str(run), "--set", "index.passages_per_shard=1"]
+    command = [sys.executable, "-m", "answermill", *words, "--log-format", "json", "--metrics", str(metrics)]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    job = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=ROOT, env=variables)
+    while (running := Running.read(run)) is None or not running.step:
+        assert job.poll() is None, job.stderr and job.stderr.read()
+        time.sleep(0.02)
+    line = line_of(run, is_complete=False)
+    job.send_signal(signal.SIGTERM)
+    _, err = job.communicate(timeout=120)
+    assert line.startswith("running: index") and f"pid {job.pid} of " in line and " since 20" in line
+    assert job.returncode == 143
+    last = json.loads(err.splitlines()[-1])
+    assert (last["level"], last["code"]) == ("warning", 143) and "the same command goes on" in last["message"]
+    assert not (run / RUNNING).exists() and line_of(run, is_complete=False).startswith("stopped: ")
+    assert samples(metrics)["answermill_exit_code"] == 143
+
+
+def test_a_run_that_is_there_says_so(small_run: Path, capsys) -> None:
+    assert call("status", small_run) == 0
+    assert capsys.readouterr().out.startswith("complete: all that was begun\nstep ")
+
+
+def test_the_file_of_a_live_run_follows_its_progress(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    with Live(tmp_path) as working, progress("rerank", 900, lambda: Done(300, 0, 3), what="passages", interval_s=0.01):
+        working.begin("rerank")
+        while (running := Running.read(tmp_path)) is None or not running.items_done:
+            time.sleep(0.01)
+        assert "rerank, 300 of 900 passages" in line_of(tmp_path, is_complete=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_command_removes_the_file_of_one_that_was_killed(tmp_path: Path) -> None:
+    (tmp_path / RUNNING).write_text("{}")
+    with Live(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    run = tmp_path / "gone"
+    with Live(run) as working:
+        working.hear(AT_WORK)
+        time.sleep(0.1)  # in which it has tried, and not been able to
+        run.mkdir()
+        await_file(run)
+
+
+def test_what_two_say_at_a_time_stands_both(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(live, "EVERY_S", 0.01)
+    clock, steps = time.time, iter(["rerank"])
+    with Live(tmp_path) as working:
+        working.begin("index")
+
+        def time_goes_on() -> float:  # asked for while the file is written, in its own thread
+            for step in steps:
+                working.begin(step)
+                working.hear(AT_WORK)
+            return clock()
+
+        monkeypatch.setattr(live.time, "time", time_goes_on)
+        working.hear(AT_WORK)
+        await_file(tmp_path)
+        time.sleep(0.1)  # it is written again
+        state = Running.read(tmp_path)
+        assert state is not None and (state.step, state.items_done) == ("rerank", 3)
+
+
+def await_file(run: Path) -> None:
+    for _ in range(500):
+        if Running.read(run) is not None:
+            return
+        time.sleep(0.01)
+    pytest.fail(f"nothing is written into {run}")
+
+
+def test_in_a_store_too(s3: ObjectStore) -> None:
+    run = s3.folder("live")
+    with Live(run) as working:
+        working.begin("rerank")
+        assert Running.read(run) is None, "a run that is complete is not touched"
+        working.hear(AT_WORK)
+        while Running.read(run) is None:
+            time.sleep(0.01)
+        assert line_of(run, is_complete=False).startswith("running: ")
+    assert Running.read(run) is None
+
+
+def test_metrics_are_the_manifests_counts_and_the_exit_code(small_run: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.prom"
+    job = small_run.parent / "job.toml"
+    shutil.copytree(small_run, tmp_path / "run")
+    assert call("propagate", job, "--out", tmp_path / "run", "--metrics", file) == 0
+    values = samples(file)
+    assert values["answermill_exit_code"] == 0 and values["answermill_step_seconds propagate"] >= 0
+    assert values["answermill_count ingest"] > 0 and values["answermill_rejects ingest"] > 0
+    text = file.read_text()
+    assert '{run="' in text and 'reason="not_html"} 1\n' in text and 'count="pages"} 70\n' in text
+    assert text.count("# TYPE answermill_count gauge\n") == 1 and list(tmp_path.glob(".*")) == []
+
+
+def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path) -> None:
+    now = [1_000.0]
+    metrics = MetricsFile(tmp_path / "a.prom", tmp_path / 'say "run"', clock=lambda: now[0])
+    metrics.write()
+    for items in (10, 20):
+        metrics.hear(State("index", "passages", 40, 4, View(Done(items), None, 1.0, None)))
+        assert "answermill_items_done" not in (tmp_path / "a.prom").read_text()
+    now[0] += 31
+    metrics.hear(State("index", "passages", 40, 4, View(Done(30), None, 1.0, None)))
+    assert r'answermill_items_done{run="' in (text := (tmp_path / "a.prom").read_text()) and r"say \"run\"" in text
+    assert " 30\n" in text and " 40\n" in text
+
+
+def test_a_file_of_metrics_in_no_folder_is_refused_before_any_work(small_run: Path, tmp_path: Path, capsys) -> None:
+    job = small_run.parent / "job.toml"
+    assert call("run", job, "--out", tmp_path / "run", "--metrics", tmp_path / "no/run.prom") == INPUT_MISSING
+    assert "--metrics" in capsys.readouterr().err and not (tmp_path / "run").exists()
+
+
+def test_every_line_of_a_log_is_an_object(as_json: None, capsys) -> None:
+    print_line("index makes it again")
+    with progress("index", 9, lambda: 3, interval_s=0.01):
+        time.sleep(0.1)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["message"] for line in lines][:2] == ["index makes it again", "progress"]
+    assert all(line["level"] == "info" and line["time"].endswith("Z") for line in lines)
+    assert lines[1]["step"] == "index" and lines[1]["items_done"] == 3
+
+
+def test_an_error_is_an_object_too(as_json: None, tmp_path: Path, capsys) -> None:
+    assert call("run", tmp_path / "no.toml", "--out", tmp_path / "run", "--log-format", "json") == INPUT_MISSING
+    line = json.loads(capsys.readouterr().err)
+    assert (line["level"], line["code"]) == ("error", INPUT_MISSING) and "no.toml" in line["message"]

@@ -1,0 +1,118 @@
+"""A signal lets the units at work end, and be reported; none begins after it, and a second one waits for nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+
+from answermill.pipelines.cli.ending import STOPPED, Command, run_to_the_end
+from answermill.pipelines.engine.runner import carry, pipeline
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.step import Step
+from answermill.pipelines.runs.watch import stopping
+from answermill.schemas.corpus import Question
+
+ROOT = Path(__file__).parents[4]
+UNITS = 8
+
+
+class Signals(UnitDoFn):
+    """In the middle of their work the first unit sends the command a signal, and all wait until their process knows of it."""
+
+    def __init__(self, work: Path, number: int) -> None:
+        super().__init__("retrieve", work)
+        self._number, self._command = number, os.getpid()
+
+    def work(self, unit: int, *rest: int) -> list[tuple[int]]:
+        if self._number:
+            with suppress(FileExistsError):
+                (self._work_folder / "sent").touch(exist_ok=False)
+                os.kill(self._command, self._number)
+            began = time.monotonic()
+            while not stopping.is_asked() and time.monotonic() - began < 60:
+                time.sleep(0.01)
+        Reports(self._work_folder).write(Report(unit))
+        return []
+
+
+def ended(work: Callable[[], object]) -> int:
+    def working(command: Command) -> int:
+        work()
+        return 0
+
+    with pytest.raises(SystemExit) as e:
+        run_to_the_end(working, is_process=False)
+    return int(e.value.code or 0)
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Step:
+    step = Step(tmp_path, "retrieve", {"questions": Question}, {}, {})
+    step.begin()
+    return step
+
+
+@pytest.mark.parametrize(("number", "code", "processes"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2)])
+def test_the_unit_at_work_ends_and_none_begins(step: Step, number: int, code: int, processes: int, capfd) -> None:
+    assert ended(lambda: carry(step, UNITS, Signals(step.work, number), (), processes)) == code
+    assert "".join(line for line in capfd.readouterr().err.splitlines(True) if not line.startswith("{")) == STOPPED
+    assert 1 <= step.reports.count() <= processes
+    carry(step, UNITS, Signals(step.work, 0), (), 1)  # 0 is no signal
+    assert step.reports.numbers() == set(range(UNITS))
+
+
+class Emits(Signals):
+    skips_reported = False
+
+    def work(self, unit: int, *rest: int) -> list[tuple[int]]:
+        super().work(unit)
+        return [(unit,)]
+
+
+class After(UnitDoFn):
+    def work(self, unit: int, *rest: int) -> None:
+        Reports(self._work_folder).write(Report(100 + unit))
+
+
+def test_what_reads_what_units_emit_does_not_begin_without_all_of_them(step: Step) -> None:
+    def work() -> None:
+        with pipeline((), 1, UNITS) as root:
+            emitted = root | Units(UNITS) | "Emit" >> beam.ParDo(Emits(step.work, signal.SIGTERM)) | beam.Reshuffle()
+            _ = emitted | "After" >> beam.ParDo(After("retrieve", step.work))
+
+    assert ended(work) == 143
+    assert step.reports.count() == 1 and max(step.reports.numbers()) < UNITS
+
+
+def test_a_second_signal_waits_for_no_unit() -> None:
+    code = """
+import os, signal, sys, time
+from answermill.pipelines.cli.ending import run_to_the_end
+from answermill.pipelines.runs.watch import stopping
+def work(command):
+    with stopping.at_work():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stopping.is_asked()
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+run_to_the_end(work, True)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (143, STOPPED)
+
+
+def test_where_no_unit_is_at_work_nothing_is_waited_for() -> None:
+    assert not stopping.ask() and not stopping.is_asked()
+    with stopping.at_work():
+        assert not stopping.is_asked() and stopping.descriptor() is not None
+    assert stopping.descriptor() is None

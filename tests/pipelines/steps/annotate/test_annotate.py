@@ -1,0 +1,244 @@
+"""Tasks of the sample run: who is asked what, and that it is the same however it is made."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from answermill.__main__ import main
+from answermill.indexing.passages.text import fold
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.data.inputs.label_tables import label_batches
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.steps.annotate.annotate import annotate
+from answermill.pipelines.steps.annotate.known_labels import KnownLabels
+from answermill.pipelines.steps.annotate.run_packs import text_digest
+from answermill.pipelines.steps.annotate.sampling import estimate
+from answermill.pipelines.steps.chain import check, steps_of
+from answermill.schemas.annotation import ResolvedLabel, Task
+from answermill.schemas.ranked import Hit, ScoredCandidate
+
+
+def job(sample_run: Path, *overrides: str) -> Job:
+    return load(sample_run.parent / "job.toml", overrides)
+
+
+@pytest.fixture
+def run(sample_run, tmp_path) -> Path:
+    """A run without tasks, to write into."""
+    for name in ("scored", "retrieved"):
+        shutil.copytree(sample_run / name, tmp_path / "run" / name)
+    return tmp_path / "run"
+
+
+def tasks(run: Path) -> list[Task]:
+    return list(Folder.open(run / "tasks", Task, "annotate").read())
+
+
+def scored(run: Path) -> list[ScoredCandidate]:
+    """The sentences: passages that a stage dropped are candidates too, and nobody judges them."""
+    return [row for row in Folder.open(run / "scored", ScoredCandidate, "rerank").read() if row.unit == "sentence"]
+
+
+def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run):
+    line = annotate(job(sample_run, "annotate.top=40"), run)
+    assert "3,780 tasks = 3,600 top + 180 random + 0 control" in line
+    rows = [row for row in scored(run) if row.question_id == "q01"]
+    top = {each.sentence_id: each for each in tasks(run) if each.question_id == "q01" and each.stratum == "top"}
+    assert set(top) == {row.candidate_id for row in rows[:40]}
+    kept = sum(row.rank is not None for row in rows)
+    assert 0 < kept < 40  # the others are of those that left
+    assert sorted(each.rank for each in top.values() if each.rank) == list(range(1, kept + 1))
+    assert all(row.fate != "kept" for row in rows[kept:40])
+    by_id = {row.candidate_id: row for row in rows}
+    assert all(each.score == by_id[each.sentence_id].stages[-1].score for each in top.values())
+
+
+def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run, run):
+    annotate(job(sample_run), run)
+    hits = {(h.question_id, h.passage.passage_id): h.passage for h in Folder.open(run / "retrieved", Hit, "retrieve").read()}
+    asked = tasks(run)
+    for each in asked:
+        assert each.passage[each.start : each.end] == each.sentence
+        assert each.passage == hits[each.question_id, each.passage_id].text
+        assert each.task_id == text_digest(each.question_id, each.sentence_id)
+        assert each.text_hash == text_digest(each.question, each.sentence)
+    assert len({each.task_id for each in asked}) == len(asked) == 1530
+    groups = [each.question_id for n, each in enumerate(asked) if n == 0 or asked[n - 1].question_id != each.question_id]
+    assert len(groups) == 90 == len(set(groups))
+
+
+def test_known_labels_are_controls_and_blind(sample_run, run):
+    known_rows = [row for batch in label_batches(sample_run.parent / "labels.tsv") for row in batch.to_pylist()]
+    control = ("annotate.controls=labels.tsv", "annotate.control_share=0.2", "annotate.top=3", "annotate.tools=['csv']")
+    annotate(job(sample_run, *control), run)
+    known = {(g["question_id"], fold(g["text"])): g["label"] for g in known_rows}
+    asked = tasks(run)
+    for each in asked:
+        assert each.expected == known.get((each.question_id, fold(each.sentence)))
+    strata = Counter((each.stratum, each.expected is not None) for each in asked)
+    assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 50
+    assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
+    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    assert counts["controls_given"] == len(known_rows) == counts["controls_found"] + counts["controls_not_found"]
+    pack = (run / "packs/csv/tasks-00001.csv").read_text(encoding="utf-8")
+    assert not any(word in pack.splitlines()[0] for word in ("stratum", "expected", "rank", "probability"))
+
+
+def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(sample_run, run):
+    row = next(row for row in scored(run) if row.question_id == "q05" and row.rank is None)
+    controls = run.parent / "controls.jsonl"
+    controls.write_text(2 * (json.dumps({"question_id": "q05", "sentence_id": row.candidate_id, "label": 1}) + "\n"))
+    annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
+    (control,) = [each for each in tasks(run) if each.expected is not None]
+    assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
+    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    assert (counts["controls_given"], counts["controls_not_found"]) == (1, 0)  # the repeated one is one
+    shutil.rmtree(run / "tasks")
+    shutil.rmtree(run / "packs")
+    controls.write_text(json.dumps({"question_id": "q05", "sentence_id": "other@1", "label": 1}) + "\n")
+    with pytest.raises(JobError, match="none of its 1 labels is of a sentence that was scored") as e:
+        annotate(job(sample_run, f"annotate.controls={controls}"), run)
+    assert e.value.code == BAD_DATA and not (run / "packs").exists()
+
+
+def test_the_strata_of_the_sample_estimate_what_its_labels_say(sample_run, run):
+    """With every sentence labelled by whether it has the word 'the', which no plan ranks by."""
+    annotate(job(sample_run, "annotate.random=12"), run)
+    population = [" the " in row.text for row in scored(run)]
+    rows = [
+        ResolvedLabel(
+            question_id=each.question_id,
+            question=each.question,
+            sentence_id=each.sentence_id,
+            doc_id=each.doc_id,
+            sentence=each.sentence,
+            label=" the " in each.sentence,
+            votes=1,
+            positive=1.0,
+            stratum=each.stratum,
+            probability=each.probability,
+        )
+        for each in tasks(run)
+    ]
+    overall, by_question = estimate(rows)
+    assert overall.sentences == pytest.approx(len(population)) and len(by_question) == 90
+    truth = sum(population) / len(population)
+    assert 0.2 < truth < 0.8 and 0 < overall.prevalence_se < 0.03
+    assert abs(overall.prevalence - truth) < 3 * overall.prevalence_se
+
+
+def test_overlap_goes_to_a_share_of_the_tasks(sample_run, run):
+    annotate(job(sample_run, "annotate.annotators=3", "annotate.overlap_share=0.2"), run)
+    many = Counter(each.annotators for each in tasks(run))
+    assert set(many) == {1, 3} and 0.15 < many[3] / 1530 < 0.25
+    files = json.loads((run / "packs/packs.json").read_text())["files"]
+    assert files["prodigy/3-annotators/tasks-00001.jsonl"] == many[3]
+
+
+def test_tasks_are_the_same_bytes_however_the_step_went(sample_run, run, tmp_path):
+    annotate(job(sample_run), run)
+    again = tmp_path / "again"
+    for name in ("scored", "retrieved"):
+        shutil.copytree(run / name, again / name)
+    with pytest.raises(IndexError):  # a step that was killed after its first unit
+        _annotate_and_stop(job(sample_run), again)
+    assert work_folders(again, "annotate") and not (again / "tasks/_manifest.json").exists()
+    annotate(job(sample_run), again)
+    files = sorted(path.relative_to(run) for name in ("tasks", "packs") for path in (run / name).rglob("*.*") if path.is_file())
+    assert len(files) >= 12
+    assert all((run / file).read_bytes() == (again / file).read_bytes() for file in files)
+
+
+def _annotate_and_stop(run_job: Job, run: Path) -> None:
+    from answermill.pipelines.steps.annotate.annotate import annotate_step, settings_of, write_part
+    from answermill.pipelines.steps.annotate.known_labels import KnownLabels
+
+    step = annotate_step(run_job, run)
+    step.begin()
+    scored_parts = Folder.open(run / "scored", ScoredCandidate, "rerank").parts
+    hits = Folder.open(run / "retrieved", Hit, "retrieve").parts
+    assert len(scored_parts) == 2
+    write_part(0, scored_parts[0], hits[0], settings_of(run_job), KnownLabels(None), step)
+    raise IndexError
+
+
+def test_a_complete_step_writes_missing_packs_again_and_touches_no_others(sample_run, run):
+    annotate(job(sample_run), run)
+    filled = run / "packs/csv/tasks-00001.csv"
+    filled.write_text("filled in", encoding="utf-8")
+    assert annotate(job(sample_run), run).endswith("(complete)")
+    assert filled.read_text(encoding="utf-8") == "filled in"
+    with pytest.raises(JobError, match="tools = ") as e:
+        annotate(job(sample_run, "annotate.tools=['csv']"), run)
+    assert e.value.code == OUTPUT_EXISTS and filled.read_text(encoding="utf-8") == "filled in"
+    shutil.rmtree(run / "packs")
+    assert annotate(job(sample_run, "annotate.tools=['csv']"), run).endswith("packs/ for csv")
+    assert {path.name for path in (run / "packs").iterdir()} == {"csv", "packs.json"}
+
+
+def test_packs_leave_out_what_an_earlier_run_asked(sample_run, run, tmp_path):
+    first = tmp_path / "first"
+    for name in ("scored", "retrieved"):
+        shutil.copytree(run / name, first / name)
+    annotate(job(sample_run, "annotate.top=10"), first)
+    line = annotate(job(sample_run, f"annotate.since={first}", "annotate.tools=['label-studio']"), run)
+    asked = {each.task_id for each in tasks(first)}
+    shown = json.loads((run / "packs/label-studio/tasks-00001.json").read_text(encoding="utf-8"))
+    new = [each["data"]["task_id"] for each in shown]
+    assert set(new) == {each.task_id for each in tasks(run)} - asked and 90 * 4 < len(new) < 90 * 7
+    assert f"1,530 tasks = 1,350 top + 180 random + 0 control; {len(new)} of them new" in line
+    shutil.rmtree(run / "packs")
+    assert "; 0 of them new" in annotate(job(sample_run, f"annotate.since={run}"), run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "says"),
+    [
+        ("annotate.controls=absent.tsv", INPUT_MISSING, "absent.tsv: no such file"),
+        ("annotate.guidelines=absent.md", INPUT_MISSING, "annotate.guidelines"),
+        ("annotate.since=absent", INPUT_MISSING, "run `answermill annotate JOB.toml --out "),
+        ("rerank.stages=[{reranker='cosinet_passages'}]", SETTINGS, "the plan ends in passages (cosinet_passages)"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_any_work(sample_run, run, settings, code, says):
+    with pytest.raises(JobError) as e:
+        check(job(sample_run, settings), run, ["annotate"])
+    assert says in str(e.value) and e.value.code == code
+
+
+@pytest.mark.parametrize(
+    "setting", ["annotate.tools=['csv','csv']", "annotate.tasks_per_file=20000", "annotate.control_share=1.0"]
+)
+def test_settings_out_of_bounds_are_refused(sample_run, setting):
+    with pytest.raises(JobError) as e:
+        job(sample_run, f"annotate.{setting}")
+    assert e.value.code == SETTINGS
+
+
+def test_a_job_runs_the_step_if_it_has_the_section(sample_run):
+    assert "annotate" not in steps_of(job(sample_run))
+    steps = steps_of(job(sample_run, "annotate.top=5"))
+    assert steps.index("rerank") + 1 == steps.index("annotate") == steps.index("propagate") - 1
+
+
+def test_the_command_needs_no_section_and_tells_what_it_made(sample_run, run, capsys):
+    with pytest.raises(SystemExit) as e:
+        main(["annotate", str(sample_run.parent / "job.toml"), "--out", str(run)])
+    assert e.value.code == 0
+    assert f"annotate   90 questions, {len(scored(run)):,} sentences; 1,530 tasks = " in capsys.readouterr().out
+
+
+def test_a_known_label_is_not_of_a_sentence_whose_text_has_changed(tmp_path):
+    rows = [{"question_id": "q", "sentence_id": "d@0", "sentence": "It  IS old.", "label": 1}]
+    rows += [{"question_id": "q", "sentence_id": "d@9", "label": 0}]
+    (tmp_path / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    known = KnownLabels(tmp_path / "known.jsonl")
+    assert [each.label for each in known.find("q", {"d@0": "It is old.", "d@9": "Whatever."}).values()] == [1, 0]
+    assert not known.find("q", {"d@0": "It was old."})

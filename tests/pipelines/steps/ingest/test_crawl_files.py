@@ -1,0 +1,90 @@
+"""Every file of an input folder is read or counted, and has a name that can be written, whatever its bytes are."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from answermill.pipelines.config.job_file import load
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.ingest.crawl_files import find_files, unread_files, written_name
+from answermill.pipelines.steps.ingest.ingest import ingest
+from answermill.schemas.corpus import Document, Rejected
+
+TEXT = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea number"
+NAMES = {
+    b"plain.jsonl": "plain.jsonl",
+    b"caf\xe9.jsonl": r"caf\xe9.jsonl",
+    "café.jsonl".encode(): "café.jsonl",
+    b"line\nend.jsonl": r"line\u000aend.jsonl",
+    "left\u202eright.jsonl".encode(): r"left\u202eright.jsonl",
+    rb"caf\xe9.jsonl": r"caf\\xe9.jsonl",
+    b"w[1]*?.jsonl": "w[1]*?.jsonl",
+    b"a" * 239 + b".jsonl": "a" * 239 + ".jsonl",
+}
+
+
+def job_of(folder: Path, pattern: str = "crawl"):
+    (folder / "job.toml").write_text(f"[ingest]\ninput = [{json.dumps(pattern)}]\nmin_words = 5\n")
+    return load(folder / "job.toml")
+
+
+@pytest.mark.parametrize("pattern", ["crawl", "crawl/*.jsonl"])
+def test_a_file_of_any_name_is_read_and_has_a_name_that_can_be_written(tmp_path, pattern):
+    (tmp_path / "crawl").mkdir()
+    for number, name in enumerate(NAMES):
+        (tmp_path / "crawl" / os.fsdecode(name)).write_text(json.dumps({"id": str(number), "text": f"{TEXT} {number}."}))
+    ingest(job_of(tmp_path, pattern), tmp_path / "run")
+    documents = Folder.open(tmp_path / "run/documents", Document, "ingest")
+    written = {row.doc_id: row.source_file for row in documents.read()}
+    assert written == {str(number): f"crawl/{name}" for number, name in enumerate(NAMES.values())}
+    assert set(written.values()) <= documents.manifest.inputs.keys()
+
+
+def test_a_written_name_says_which_bytes_it_stands_for(tmp_path):
+    for name, written in NAMES.items():
+        assert written_name(Path(os.fsdecode(name)), Path()) == written
+        escapes = re.compile(r"\\x(..)|\\u(....)|\\\\")
+        back = escapes.sub(
+            lambda m: "\\" if m[0] == "\\\\" else chr(int(m[2], 16)) if m[2] else os.fsdecode(bytes([int(m[1], 16)])), written
+        )
+        assert os.fsencode(back) == name
+
+
+def test_files_outside_the_job_s_folder_have_names_relative_to_it(tmp_path):
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "a.jsonl").write_text("{}")
+    job = job_of(tmp_path / "jobs", str(tmp_path / "a.jsonl"))
+    assert [file.name for file in find_files(job, job.ingest)] == ["../a.jsonl"]
+
+
+def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp_path):
+    folder = tmp_path / "crawl"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": f"{TEXT} 1."}))
+    (folder / "psgs.tsv").write_text(f"id\ttext\ttitle\np\t{TEXT} 2.\tT\n")
+    (folder / "empty.warc.gz").write_bytes(b"")
+    for name in ("a.jsonl.md5", "b.warc.gz.md5", "c.arc", "d.wacz", "labels.tsv", "README"):
+        (folder / name).write_text("question_id\tlabel\n")
+    job = job_of(tmp_path)
+    files = find_files(job, job.ingest)
+    assert [file.path.name for file in files] == ["a.jsonl", "empty.warc.gz", "psgs.tsv"]
+    assert unread_files(job, job.ingest, files) == {".md5": 2, ".arc": 1, ".wacz": 1, ".tsv": 1, "no suffix": 1}
+    summary = ingest(job, tmp_path / "run")
+    assert "3 pages = 2 documents + 1 rejects (1 empty_file)" in summary
+    assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")
+    rejects = Folder.open(tmp_path / "run/rejects", Rejected, "ingest")
+    assert [(row.source_file, row.reason) for row in rejects.read()] == [("crawl/empty.warc.gz", "empty_file")]
+    assert rejects.manifest.counts["unread .md5"] == 2
+
+
+def test_damaged_parquet_beside_a_good_file_does_not_end_the_step(tmp_path):
+    folder = tmp_path / "crawl"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(json.dumps({"id": "a", "text": f"{TEXT} 1."}))
+    (folder / "b.parquet").write_bytes(b"PAR1 and nothing else")
+    assert "2 pages = 1 documents + 1 rejects (1 broken_record)" in ingest(job_of(tmp_path), tmp_path / "run")

@@ -1,0 +1,96 @@
+"""A run over the next crawl that takes over what an earlier run has computed has the rows of one from nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from answermill.indexing.shards.shard_files import DENSE
+from answermill.indexing.shards.vector_index import DenseIndex
+from answermill.pipelines.config.job_file import Job, load
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.steps.chain import run_steps
+from answermill.schemas.corpus import Document, Passage
+from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
+from answermill.schemas.record import Record
+from tests.crawl_index import write_crawl
+from tests.tiny import write_dense, write_job
+
+STEPS = ("ingest", "index", "retrieve", "rerank")
+RECORDS: dict[str, tuple[type[Record], str]] = {
+    "documents": (Document, "ingest"),
+    "passages": (Passage, "ingest"),
+    "retrieved": (Hit, "retrieve"),
+    "scored": (ScoredCandidate, "rerank"),
+    "answers": (Answer, "rerank"),
+}
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A job on a crawl of three files, and `former`, its run over the first two of them."""
+    folder = tmp_path_factory.mktemp("update")
+    write_job(folder, every=15)
+    write_crawl(folder / "www")
+    list(run_steps(job(folder, (0, 1)), folder / "former", STEPS, ()))
+    return folder
+
+
+def job(folder: Path, files: tuple[int, ...], *overrides: str) -> Job:
+    inputs = ", ".join(f"'www/crawl-data/warc-{n}.warc.gz'" for n in files)
+    return load(folder / "job.toml", [f"ingest.input=[{inputs}]", *overrides])
+
+
+def rows(run: Path, name: str) -> list[Any]:
+    record, step = RECORDS[name]
+    return list(Folder.open(run / name, record, step).read())
+
+
+def counts(run: Path, name: str, step: str) -> dict[str, int]:
+    return dict(Folder.open(run / name, RECORDS.get(name, (Passage,))[0], step).manifest.counts)
+
+
+def vectors(run: Path) -> Iterator[np.ndarray]:
+    for part in Folder.open(run / "shards", Passage, "index").parts:
+        index = DenseIndex.open(run / "shards" / part.file / DENSE)
+        yield index.vectors.copy()
+
+
+def test_an_updated_run_has_the_rows_of_one_from_nothing(sample: Path, tmp_path: Path) -> None:
+    since = [f"{section}.since='{sample / 'former'}'" for section in ("index", "rerank")]
+    lines = list(run_steps(job(sample, (1, 2), *since), tmp_path / "updated", STEPS, ()))
+    list(run_steps(job(sample, (1, 2)), tmp_path / "anew", STEPS, ()))
+    for name in RECORDS:
+        assert rows(tmp_path / "updated", name) == rows(tmp_path / "anew", name) != rows(sample / "former", name)
+    for taken, computed in zip(vectors(tmp_path / "updated"), vectors(tmp_path / "anew"), strict=True):
+        assert np.abs(taken - computed).max() < 1e-6
+    former = {(passage.title, passage.text) for passage in rows(sample / "former", "passages")}
+    same = sum((passage.title, passage.text) in former for passage in rows(tmp_path / "updated", "passages"))
+    index, rerank = counts(tmp_path / "updated", "shards", "index"), counts(tmp_path / "updated", "scored", "rerank")
+    assert 20 < same == index["vectors_taken_over"] < index["passages"]
+    assert 0 < rerank["similarity_taken_over"] < rerank["similarity_in"]
+    assert f"{same} vectors taken over" in lines[1] and "scores taken over" in lines[3]
+
+
+def test_another_encoder_takes_no_vector_over(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = write_dense(tmp_path / "other", seed=5)
+    changed = job(sample, (1,), f"index.since='{sample / 'former'}'", f"index.encoder='{other}'")
+    shutil.copytree(sample / "former" / "passages", tmp_path / "run" / "passages")
+    list(run_steps(changed, tmp_path / "run", ("index",), ()))
+    assert "vectors_taken_over" not in counts(tmp_path / "run", "shards", "index")
+    assert "is by another encoder, so no vector is taken over" in capsys.readouterr().err
+
+
+def test_a_run_without_shards_and_the_run_itself_are_refused(sample: Path, tmp_path: Path) -> None:
+    with pytest.raises(JobError, match=r"index\.since: .* is the run itself") as e:
+        list(run_steps(job(sample, (1,), f"index.since='{tmp_path / 'run'}'"), tmp_path / "run", ("ingest", "index"), ()))
+    assert e.value.code == SETTINGS
+    with pytest.raises(JobError) as e:
+        list(run_steps(job(sample, (1,), f"index.since='{tmp_path / 'no'}'"), tmp_path / "run", ("ingest", "index"), ()))
+    assert e.value.code == INPUT_MISSING and not (tmp_path / "run" / "documents").exists()

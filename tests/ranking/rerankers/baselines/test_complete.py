@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from answermill.ranking.rerankers.baselines.complete import is_complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It was so.[citation needed]",
+        "It was so in the west.:328–348[7]",
+        "One defines what it means for a formula to be true as follows:",
+        "It is so.",
+        "Is it so?",
+        "“It is so!”",
+        "It was so (in 1973).",
+        "It was so.[12]",
+        "He said “so”.",
+        "And so on…",
+    ],
+)
+def test_what_ends_like_a_sentence_is_one(text: str) -> None:
+    assert is_complete(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What makes the tides",
+        "Home | About | Contact",
+        "Ingredients:",
+        "Yes.",
+        "",
+        "Read more..»x",
+        "The capital of the province: an overview",
+    ],
+)
+def test_headings_menus_and_single_words_are_none(text: str) -> None:
+    assert not is_complete(text)
