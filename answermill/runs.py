@@ -68,21 +68,18 @@ class Run:
 
     def __getitem__(self, folder: str) -> Records[Record]:
         """Raises KeyError for a folder that no step writes, JobError (66) for one that is not complete."""
-        from answermill.pipelines.config.step_registry import folders
-        from answermill.pipelines.runs.parquet_folder import Folder
+        from answermill.pipelines.specs.registry import folder_specs
 
-        for step, records in folders().items():
-            if folder in records:
-                return Records(Folder.open(self.path / folder, records[folder], step))
-        raise KeyError(f"{folder!r}; a run has: {', '.join(name for records in folders().values() for name in records)}")
+        specs = folder_specs()
+        if folder not in specs:
+            raise KeyError(f"{folder!r}; a run has: {', '.join(specs)}")
+        return Records(specs[folder].open(self.path))
 
     def __iter__(self) -> Iterator[str]:
         """The complete folders, in the order of the steps that write them."""
-        from answermill.pipelines.config.step_registry import folders
-        from answermill.pipelines.runs.manifests.manifest import read_manifest
+        from answermill.pipelines.specs.registry import folder_specs
 
-        names = [name for records in folders().values() for name in records]
-        return (name for name in names if read_manifest(self.path / name) is not None)
+        return (name for name, folder in folder_specs().items() if folder.manifest(self.path) is not None)
 
     def answers(self) -> Iterator[dict[str, Any]]:
         """The best answer of each question, with its page and its place in the crawl; `answer` is None if it has none.

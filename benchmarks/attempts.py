@@ -25,8 +25,10 @@ from answermill.pipelines.config.job_file import Ingest, Job, load
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate import annotate
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index
@@ -40,8 +42,6 @@ from answermill.pipelines.steps.retrieve import retrieve
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import ask, plan
-from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, ScoredCandidate
 from benchmarks.harness import arguments, finish, processes, say, seconds
 from benchmarks.smoke_data import small_encoder
 
@@ -117,7 +117,7 @@ def ingest_settings(job: Job) -> Ingest:
 
 
 def build(job: Job, step: Step) -> Callable[[], object]:
-    passages = Folder.open(step.run / "passages", Passage, "ingest")
+    passages = PASSAGES.open(step.run)
     return lambda: do(index.BuildShard(job, passages, step), (0,))
 
 
@@ -139,13 +139,13 @@ def search(job: Job, step: Step) -> Callable[[], object]:
 
 
 def score(job: Job, step: Step) -> Callable[[], object]:
-    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    retrieved = RETRIEVED.open(step.run)
     return lambda: do(rerank.RunStages(job, questions_of(step.run, retrieved), retrieved, step), (0,))
 
 
 def choose(job: Job, step: Step) -> Callable[[], object]:
-    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
-    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    scored = SCORED.open(step.run)
+    retrieved = RETRIEVED.open(step.run)
     return lambda: do(annotate.TaskPart(job, scored, retrieved, step), (0,))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from answermill.indexing.shards import bm25, jvm
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
 from answermill.pipelines.steps import chain
 from answermill.schemas.corpus import Document, Passage
 from benchmarks.harness import say
@@ -29,8 +29,8 @@ def wiki(data: Path, folder: Path) -> Corpus:
     job = Job.model_validate({"ingest": {"input": [str(data / "corpus-wiki/documents.jsonl.gz")], "min_words": 1}})
     for line in chain.run_steps(job, folder / "run", ["ingest"], ()):
         say(line)
-    passages = list(Folder.open(folder / "run/passages", Passage, "ingest").read())
-    documents = {document.doc_id: document for document in Folder.open(folder / "run/documents", Document, "ingest").read()}
+    passages = list(PASSAGES.open(folder / "run").read())
+    documents = {document.doc_id: document for document in DOCUMENTS.open(folder / "run").read()}
     jvm.start(jvm.find_java())
     if not (folder / "bm25").is_dir():
         bm25.build(((passage.title, passage.text) for passage in passages), folder / "bm25")

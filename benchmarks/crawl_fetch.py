@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files import web
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.corpus import Document, Rejected
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from benchmarks.harness import arguments, finish, run_command, say, shrink
 from benchmarks.storage import temporary_files
 from tests.crawl_index import write_crawl
@@ -137,19 +136,19 @@ def run_of(folder: Path, fault: str) -> Path:
 
 def documents(run: Path, below: str) -> dict[tuple[str, int], tuple[str, str]]:
     """(file below the crawl, offset) → (id, text) of each document."""
-    read = Folder.open(run / "documents", Document, "ingest").read()
+    read = DOCUMENTS.open(run).read()
     return {(row.source_file.partition(below)[2], row.source_offset): (row.doc_id, row.text) for row in read}
 
 
 def counts_of(run: Path) -> Counter[str]:
-    return Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
+    return Counter(DOCUMENTS.open(run).manifest.counts)
 
 
 def mismatches(run: Path, local: dict[tuple[str, int], tuple[str, str]]) -> int:
     """Documents with another id or text than the local file's, and sums that are wrong. A page whose equal comes before it in
     the local run is a duplicate there, and may be none where the other was not wanted."""
     counts, rows = counts_of(run), documents(run, "crawl-data")
-    rejects = sum(1 for _ in Folder.open(run / "rejects", Rejected, "ingest").read())
+    rejects = sum(1 for _ in REJECTS.open(run).read())
     adds_up = counts["records"] == counts["records_read"] + counts["records_failed"] == len(rows) + rejects == WANTED
     others = [place for place, row in rows.items() if place in local and local[place] != row]
     texts = {text for _, text in local.values()}

@@ -24,8 +24,10 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate.annotate import TaskPart
 from answermill.pipelines.steps.index.index import BuildShard
 from answermill.pipelines.steps.ingest import ingest
@@ -37,8 +39,6 @@ from answermill.pipelines.steps.retrieve import passes
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.search_plan import plan
-from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, ScoredCandidate
 from answermill.schemas.record import Record
 from benchmarks.harness import arguments, finish, peak_gb, processes, say, shrink
 from benchmarks.smoke_data import small_encoder
@@ -111,7 +111,7 @@ def commit(run: Path) -> tuple[float, float, float]:
     outcome = step.reported(UNITS)
     step.finish(outcome, outcome.counts)
     assert step.is_complete()
-    passages = Folder.open(run / "passages", Passage, "ingest")
+    passages = PASSAGES.open(run)
     assert (len(passages.parts), passages.rows, len(passages.digest())) == (UNITS, UNITS * 150_000, 32)
     return peak_gb(), time.perf_counter() - began, time.process_time() - of_a_core
 
@@ -142,7 +142,7 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     yield "retrieve", graph_mb(lambda root: passes.define(root, turns))
     committed(run, "retrieve", {name: RETRIEVE[name] for name in ("questions", "retrieved")}, blocks)
     committed(run, "rerank", {"scored": RERANK["scored"]}, blocks)
-    retrieved, scored = Folder.open(run / "retrieved", Hit, "retrieve"), Folder.open(run / "scored", ScoredCandidate, "rerank")
+    retrieved, scored = RETRIEVED.open(run), SCORED.open(run)
     step = Step(run, "rerank", RERANK, {}, {})
     yield "rerank", of_units(step, blocks, RunStages(job, questions_of(run, retrieved), retrieved, step))
     step = Step(run, "annotate", ANNOTATE, {}, {})
@@ -157,7 +157,7 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     yield "ingest", graph_mb(lambda root: ingest.define(root, UNITS, settings, step))
     committed(run, "ingest", {name: INGEST[name] for name in ("documents", "passages")}, UNITS)
     step = Step(run, "index", INDEX, {}, {})
-    yield "index", of_units(step, UNITS, BuildShard(job, Folder.open(run / "passages", Passage, "ingest"), step))
+    yield "index", of_units(step, UNITS, BuildShard(job, PASSAGES.open(run), step))
     step = Step(run, "propagate", PROPAGATE, {}, {})
     label = LabelPart(PassageParts.of(run, windows=True), GivenLabels(step.work / "labels"), job.propagate, step)
     yield "propagate", of_units(step, UNITS, label)

@@ -33,11 +33,11 @@ from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.manifests.manifest import read_manifest
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import to_sentences
-from answermill.schemas.ranked import Hit, RankedList
+from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, say, shrink, work_folder
 from benchmarks.question_sets.draw import questions
 from benchmarks.question_sets.gold import Asked
@@ -68,7 +68,7 @@ def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
     """
     asked = {each.question_id: each for each in questions(data, name)}
     run = retrieve(data, work)
-    hits = Folder.open(run / "retrieved", Hit, "retrieve").where("question_id", asked)
+    hits = RETRIEVED.open(run).where("question_id", asked)
     retrieved = {each.question.question_id: each for each in ranked_lists(hits)}
     return [judged(each, retrieved[key]) for key, each in sorted(asked.items())]
 

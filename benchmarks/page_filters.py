@@ -28,7 +28,7 @@ from answermill.indexing.documents.quality import PRESETS, PageText, refusal
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.manifests.manifest import read_manifest
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest.ingest import ingest
 from answermill.schemas.corpus import Document
 from benchmarks.harness import arguments, finish, say, shrink
@@ -96,9 +96,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, more in (("plain", {}), ("boilerplate", {"boilerplate": SHARE})):
             say(ingest(Job.model_validate({"ingest": settings | more}), Path(folder) / name))
-        plain, less = (
-            list(Folder.open(Path(folder) / name / "documents", Document, "ingest").read()) for name in ("plain", "boilerplate")
-        )
+        plain, less = (list(DOCUMENTS.open(Path(folder) / name).read()) for name in ("plain", "boilerplate"))
         manifest = read_manifest(Path(folder) / "boilerplate/documents")
     assert manifest is not None
     result |= refused(plain)

@@ -29,6 +29,9 @@ from answermill.pipelines.data.publish.cut_documents import cut, window_ends
 from answermill.pipelines.data.publish.passage_set import PassageRules
 from answermill.pipelines.data.publish.training_passages import build, ingest_settings
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.labels import LabelledPassage, LabelledSentence, SentenceLabel
 from answermill.schemas.ranked import Candidate, Hit
@@ -51,10 +54,10 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
     windowed = {name.removeprefix("windows ") for name in drawn((f"windows {key}" for key in chosen), len(chosen) // WINDOWED)}
     of_id = {each.question_id: each for each in asked}
     right: dict[str, list[SentenceLabel]] = defaultdict(list)
-    for label in Folder.open(run / "labels/sentences", SentenceLabel, "propagate").where("question_id", chosen):
+    for label in SENTENCE_LABELS.open(run).where("question_id", chosen):
         right[label.question_id].append(label)
     hits: dict[str, list[Hit]] = defaultdict(list)
-    for hit in Folder.open(run / "retrieved", Hit, "retrieve").where("question_id", chosen):
+    for hit in RETRIEVED.open(run).where("question_id", chosen):
         hits[hit.question_id].append(hit)
     rows: dict[str, list[LabelledPassage]] = {}
     wrong_hits: list[Hit] = []
@@ -68,7 +71,7 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
         elif answering:
             shown = [min(answering, key=lambda hit: hit.rank), *wrong_ones(of_id[key], others, SAME, OTHERS)]
             rows[key] = [passage_row(hit, correct) for hit in shown]
-    documents = Folder.open(run / "documents", Document, "ingest")
+    documents = DOCUMENTS.open(run)
     built = build(
         [label for key in windowed for label in right[key]],
         {key: of_id[key].text for key in windowed},

@@ -37,6 +37,7 @@ import torch
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.inputs.tables import read_passages
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.evaluation.metrics import Judged, measure
@@ -292,7 +293,7 @@ def measured(data: Path, work: Path) -> dict[str, float | int | str]:
     torch.set_num_threads(1)
     train = work / "train"
     result: dict[str, float | int | str] = {}
-    documents = Folder.open(long_lists.retrieve(data, work) / "documents", Document, "ingest")
+    documents = DOCUMENTS.open(long_lists.retrieve(data, work))
     lists = read_lists(data, work, "test")
     sets = {name: [each for each in lists if each.asked.source == name] for name in TESTS}
     passages = {name: [rows for rows in peasi_data.retrieved(of_set) if rows] for name, of_set in sets.items()}

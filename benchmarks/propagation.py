@@ -30,10 +30,10 @@ import pyarrow.parquet as pq
 
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
 from answermill.schemas.corpus import Passage, Sentence
-from answermill.schemas.labels import SentenceLabel
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.label_join import ENGINES
 
@@ -192,7 +192,7 @@ def main() -> None:
         del ids, texts
         for name, path in files.items():
             wall, peak = measure_step(run, path)
-            counts = Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts
+            counts = SENTENCE_LABELS.open(run).manifest.counts
             say(f"{name}: {wall:.1f} s, {peak:.2f} GB; {dict(counts)}")
             result |= {f"seconds_{name}": wall, f"peak_gb_{name}": peak, f"used_{name}": counts["used"]}
             shutil.rmtree(run / "labels")

@@ -27,10 +27,11 @@ from answermill.indexing.shards import bm25, jvm
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine.runner import configure_logging
-from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
-from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, ScoredCandidate
 from benchmarks.harness import arguments, finish, peak_gb, say, shrink
 from benchmarks.question_sets.gold import is_answer
 from benchmarks.smoke_data import small_encoder
@@ -82,7 +83,7 @@ def corpus_run(data: Path, folder: Path, texts: Mapping[str, str]) -> dict[str, 
 def recalls(folder: Path, gold: Gold) -> dict[str, float]:
     """recall@1, @10, @100 of each source and of their fusion."""
     first: dict[str, dict[str, int]] = {source: {} for source in ("bm25", "dense", "fused")}
-    for hit in Folder.open(folder / "run/retrieved", Hit, "retrieve").read():
+    for hit in RETRIEVED.open(folder / "run").read():
         text = fold(hit.passage.text)
         if any(hit.passage.doc_id == doc_id and sentence in text for doc_id, sentence in gold[hit.question_id]):
             for source, rank in (("bm25", hit.bm25_rank), ("dense", hit.dense_rank), ("fused", hit.rank)):
@@ -98,7 +99,7 @@ def recalls(folder: Path, gold: Gold) -> dict[str, float]:
 def answers(folder: Path, gold: Gold) -> dict[str, float]:
     """P@1 of the answer sentence after each stage; a question without candidates counts as wrong."""
     right: dict[str, set[str]] = defaultdict(set)
-    scored = Folder.open(folder / "run/scored", ScoredCandidate, "rerank")
+    scored = SCORED.open(folder / "run")
     for part in scored.parts:
         for batch in read_batches(scored.path, part, ["question_id", "doc_id", "text", "stages"], rows=4_096):
             for row in batch.to_pylist():
@@ -147,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         taken = corpus_run(data, folder, texts)
-        counts = Folder.open(folder / "run/shards", Passage, "index").manifest.counts
+        counts = SHARDS.open(folder / "run").manifest.counts
         result: dict[str, float | int | str] = {
             **recalls(folder, gold),
             **answers(folder, gold),

@@ -15,11 +15,10 @@ from pathlib import Path
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data import sample
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
-from answermill.schemas.ranked import Hit
 from benchmarks.harness import arguments, finish, run_command, seconds
 from benchmarks.smoke_data import small_encoder
 
@@ -44,7 +43,7 @@ def answers(run: Path) -> dict[str, str]:
 def full_plan(run: Path) -> dict[str, str]:
     """The best sentences that the full plan finds."""
     plan = load_plan(load(run.parent / sample.PLANS["full"]))
-    lists = list(ranked_lists(Folder.open(run / "retrieved", Hit, "retrieve").read()))
+    lists = list(ranked_lists(RETRIEVED.open(run).read()))
     kept = [outcome.kept for outcome in run_stages(lists, plan)]
     return {ranked.question.question_id: ranked.candidates[0].text for ranked in kept if ranked.candidates}
 

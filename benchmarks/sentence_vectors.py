@@ -16,13 +16,13 @@ from typing import Literal
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data import sample
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import Stage, run_stages
-from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, RankedList
+from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, say, seconds
 from benchmarks.smoke_data import small_encoder
 
@@ -68,9 +68,9 @@ def main() -> None:
         job, run = load(write_job(Path(folder), options.smoke)), Path(folder) / "run"
         for line in run_steps(job, run, ["ingest", "index", "retrieve"], ()):
             say(str(line))
-        counts = Folder.open(run / "shards", Passage, "index").manifest.counts
+        counts = SHARDS.open(run).manifest.counts
         sentences = counts["sentence_vectors"] // 2  # in each of the two forms
-        lists = list(ranked_lists(Folder.open(run / "retrieved", Hit, "retrieve").read()))
+        lists = list(ranked_lists(RETRIEVED.open(run).read()))
         plan = dict(zip(FORMS, load_plan(job, run), strict=True))
         scored = {form: scores(lists, stage) for form, stage in plan.items()}
         taken: dict[Form, list[float]] = {form: [] for form in FORMS}

@@ -30,9 +30,8 @@ from answermill.pipelines.data.publish.lists.list_files import Named, write_list
 from answermill.pipelines.data.publish.lists.list_rules import ListRules
 from answermill.pipelines.data.publish.lists.list_sources import places
 from answermill.pipelines.data.publish.lists.retrieval_scores import retrieved_scores
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.ranking.plan import run_stages
-from answermill.schemas.corpus import Passage
 from answermill.schemas.labels import LabelledCandidate
 from benchmarks import long_lists
 from benchmarks.first_stage import first_of_plan
@@ -101,7 +100,7 @@ def label_rows(run: Path, asked: Sequence[Asked]) -> Iterator[dict[str, object]]
     """The sentences of the corpus that are answers."""
     of_document: dict[str, dict[str, str]] = {}
     wanted = {doc_id for each in asked for doc_id in each.documents}
-    for passage in Folder.open(run / "passages", Passage, "ingest").where("doc_id", wanted):
+    for passage in PASSAGES.open(run).where("doc_id", wanted):
         of_document.setdefault(passage.doc_id, {}).update((place.sentence_id, place.text) for place in places(passage))
     for each in asked:
         for doc_id in sorted(each.documents):

@@ -32,15 +32,16 @@ from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.publish.passage_set import PassageRules
 from answermill.pipelines.data.publish.training_passages import write_passages
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.collect import LABELS
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.propagate import PASSAGE_LABELS
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.annotate import sampling
 from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
-from answermill.schemas.annotation import ResolvedLabel, Task
-from answermill.schemas.corpus import Passage
-from answermill.schemas.labels import PassageLabel
-from answermill.schemas.ranked import ScoredCandidate
+from answermill.schemas.annotation import Task
 from benchmarks import wqa_questions
 from benchmarks.harness import arguments, finish, say, shrink
 from benchmarks.question_sets.gold import is_answer
@@ -125,7 +126,7 @@ class Simulated(NamedTuple):
 def simulate(folder: Path, truth: Truth) -> dict[str, float]:
     """The estimators of the strata, over DRAWS draws of the real choice, against the truth of all scored sentences."""
     population: dict[str, dict[str, int]] = defaultdict(dict)
-    for row in Folder.open(folder / "scored", ScoredCandidate, "rerank").read():
+    for row in SCORED.open(folder).read():
         if row.unit == "sentence":
             population[row.question_id][row.candidate_id] = int(truth(row.question_id, row.doc_id, row.text))
     with_answer = sorted(question for question, labels in population.items() if any(labels.values()))
@@ -168,19 +169,19 @@ def simulate(folder: Path, truth: Truth) -> dict[str, float]:
 
 def propagated(folder: Path, truth: Truth, asked: list[Question]) -> dict[str, float]:
     """Labels of passages against the passages that truly hold an answer."""
-    judged = {(task.question_id, task.sentence_id) for task in Folder.open(folder / "tasks", Task, "annotate").read()}
+    judged = {(task.question_id, task.sentence_id) for task in TASKS.open(folder).read()}
     of_document: dict[str, list[str]] = defaultdict(list)
     for question in asked:
         of_document[question.doc_id].append(question.question_id)
     holds, reached = set(), set()
-    for passage in Folder.open(folder / "passages", Passage, "ingest").read():
+    for passage in PASSAGES.open(folder).read():
         for key in of_document.get(passage.doc_id, ()):
             right = [s.sentence_id for s in passage.sentences if truth(key, passage.doc_id, s.text)]
             if right:
                 holds.add((key, passage.passage_id))
             if any((key, sentence_id) in judged for sentence_id in right):
                 reached.add((key, passage.passage_id))
-    labels = list(Folder.open(folder / "labels/passages", PassageLabel, "propagate").read())
+    labels = list(PASSAGE_LABELS.open(folder).read())
     positive = {(label.question_id, label.passage_id) for label in labels if label.label}
     return {
         "passages_positive": len(positive),
@@ -227,7 +228,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
         if name != "propagate":
             for line in chain.run_steps(job, folder, [name], ()):
                 say(line)
-    tasks = {task.task_id: task for task in Folder.open(folder / "tasks", Task, "annotate").read()}
+    tasks = {task.task_id: task for task in TASKS.open(folder).read()}
     (work / "exports").mkdir(exist_ok=True)
     exports = []
     for path, rows in annotated(folder / "packs/label-studio", tasks, truth):
@@ -240,7 +241,7 @@ def recipe(data: Path, work: Path) -> dict[str, float | int | str]:
     shutil.rmtree(work / "data", ignore_errors=True)
     passages = json.loads(write_passages(folder, work / "data", PassageRules(max_tokens=WINDOW_TOKENS, seed=SEED)))
     say(json.dumps(passages))
-    labels = list(Folder.open(folder / "collected/labels", ResolvedLabel, "collect").read())
+    labels = list(LABELS.open(folder).read())
     right = [row.label == truth(row.question_id, row.doc_id, row.sentence) for row in labels]
     agreement = json.loads((folder / "collected/agreement.json").read_text(encoding="utf-8"))
     say(json.dumps(agreement)[:2_000])

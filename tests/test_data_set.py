@@ -13,9 +13,8 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.annotation import ResolvedLabel
-from answermill.schemas.labels import PassageLabel
+from answermill.pipelines.specs.collect import LABELS
+from answermill.pipelines.specs.propagate import PASSAGE_LABELS
 from tests.tiny import write_body
 
 ANSWERS = """
@@ -69,10 +68,10 @@ def test_people_s_judgements_become_a_published_set_and_a_model_that_answers(fol
     assert (folder / "run/tasks/_manifest.json").is_file() and not (folder / "run/labels").exists()
     correct = judge(folder / "run/packs/csv/tasks-00001.csv", folder / "ann.csv")
     call("collect", "run", "ann.csv")
-    labels = list(Folder.open(folder / "run/collected/labels", ResolvedLabel, "collect").read())
+    labels = list(LABELS.open(folder / "run").read())
     assert len(labels) == 90 * 7 and sum(label.label for label in labels) == correct > 50
     call("run", "job.toml", "--out", "run")  # now there are labels to propagate
-    positive = {p.passage_id for p in Folder.open(folder / "run/labels/passages", PassageLabel, "propagate").read() if p.label}
+    positive = {p.passage_id for p in PASSAGE_LABELS.open(folder / "run").read() if p.label}
     assert 30 < len(positive) <= correct and len(list((folder / "run/labels/windows").glob("part-*.parquet"))) > 0
     call("passages", "run", "--out", "mine/data", "--negatives", "2", "--group", "center", "--split", "0.6", "0.2", "0.2")
     counts = json.loads((folder / "mine/data/passages.json").read_text())

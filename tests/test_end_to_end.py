@@ -18,22 +18,25 @@ import pytest
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.propagate import DOCUMENT_LABELS, PASSAGE_LABELS, SENTENCE_LABELS
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.steps import job_plan, rerank
 from answermill.pipelines.steps.chain import run_steps, status, steps_of
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.cascade.schedule import cost
-from answermill.schemas.corpus import Document, Question
 from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from answermill.schemas.ranked import Hit, ScoredCandidate
 from tests.pipelines.steps.retrieve import plain_retrieval
 
 
 def hits(run: Path) -> list[Hit]:
-    return list(Folder.open(run / "retrieved", Hit, "retrieve").read())
+    return list(RETRIEVED.open(run).read())
 
 
 def scored(run: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(run / "scored", ScoredCandidate, "rerank").read())
+    return list(SCORED.open(run).read())
 
 
 def sentences(run: Path) -> list[ScoredCandidate]:
@@ -101,13 +104,13 @@ def test_most_answers_of_the_sample_are_right(sample_run):
 
 def test_every_question_has_its_line_of_answers_in_the_order_asked(sample_run):
     lines = [json.loads(line) for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    questions = list(Folder.open(sample_run / "questions", Question, "retrieve").read())
+    questions = list(QUESTIONS.open(sample_run).read())
     assert [line["question_id"] for line in lines] == [q.question_id for q in questions]
     assert len(lines) == 90
 
 
 def test_an_answer_is_traced_to_its_page_and_to_its_place_there(sample_run):
-    documents = {d.doc_id: d for d in Folder.open(sample_run / "documents", Document, "ingest").read()}
+    documents = {d.doc_id: d for d in DOCUMENTS.open(sample_run).read()}
     for line in (sample_run / "answers.jsonl").read_text(encoding="utf-8").splitlines():
         answer = json.loads(line)
         document = documents[answer["doc_id"]]
@@ -137,7 +140,7 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
     came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete", "first"))
-    counts = Folder.open(sample_run / "scored", ScoredCandidate, "rerank").manifest.counts
+    counts = SCORED.open(sample_run).manifest.counts
     assert counts["cascade_candidates"] == sum(came.values())
     assert counts["cascade_full_layer_candidates"] == 6 * sum(came.values())
     assert counts["cascade_layer_candidates"] == sum(cost(k, (2, 3, 4, 5, 6), (0.2,) * 4) for k in came.values())
@@ -185,9 +188,9 @@ def test_raw_scores_and_ranks_of_both_indexes_stay_on_the_row(sample_run):
 
 
 def test_labels_reach_the_passages_and_documents_that_hold_them(sample_run):
-    sentences = list(Folder.open(sample_run / "labels/sentences", SentenceLabel, "propagate").read())
-    passages = list(Folder.open(sample_run / "labels/passages", PassageLabel, "propagate").read())
-    documents = list(Folder.open(sample_run / "labels/documents", DocumentLabel, "propagate").read())
+    sentences = list(SENTENCE_LABELS.open(sample_run).read())
+    passages = list(PASSAGE_LABELS.open(sample_run).read())
+    documents = list(DOCUMENT_LABELS.open(sample_run).read())
     wanted = gold()
     assert {(s.question_id, fold(s.text)) for s in sentences if s.label} == {(q, text) for q in wanted for text in wanted[q]}
     positive = {(s.question_id, s.sentence_id) for s in sentences if s.label}
@@ -211,7 +214,7 @@ def test_the_small_run_is_no_trivial_case(small_run):
 def test_beam_gives_what_the_functions_give(small_run):
     """Retrieval and reranking once more, by plain calls in one loop, without Beam, blocks, parts or resumes."""
     job = small_job(small_run)
-    questions = list(Folder.open(small_run / "questions", Question, "retrieve").read())
+    questions = list(QUESTIONS.open(small_run).read())
     retrieved_hits = plain_retrieval.hits(job, small_run, questions)
     assert retrieved_hits == hits(small_run)
     outcomes = run_stages(list(rerank.ranked_lists(iter(retrieved_hits))), job_plan.load_plan(job))
@@ -243,7 +246,7 @@ def test_the_portable_path_gives_the_same_rows(small_run, tmp_path):
 
 def test_three_shards_and_blocks_of_five_questions_give_the_same_rows(small_run, tmp_path):
     run = again(small_run, tmp_path / "run", "index.shards=3", "retrieve.block=5")
-    assert len(Folder.open(run / "retrieved", Hit, "retrieve").parts) == 6
+    assert len(RETRIEVED.open(run).parts) == 6
     assert hits(run) == hits(small_run)
     assert scored(run) == scored(small_run)
 

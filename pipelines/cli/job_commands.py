@@ -13,8 +13,8 @@ from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
-from answermill.pipelines.config.step_registry import STEPS, folders
 from answermill.pipelines.runs.watch import log_lines
+from answermill.pipelines.specs.registry import folders, job_steps
 
 GROUP = Group("Jobs", sort_key=1)
 
@@ -210,14 +210,14 @@ def keys(
 
 def columns() -> None:
     """Print the data dictionary: every column of every folder."""
-    for folder, record in (item for outputs in folders().values() for item in outputs.items()):
-        write_lines([f"{folder}/  {' '.join((record.__doc__ or '').split())}"])
-        write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in record.describe())
+    for _, folder in folders():
+        write_lines([f"{folder.name}/  {' '.join((folder.record.__doc__ or '').split())}"])
+        write_lines(f"    {name:<32} {kind:<26} {meaning}" for name, kind, meaning in folder.record.describe())
 
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    steps = [step_command(step.name, step.about) for step in STEPS.values()]
+    steps = [step_command(step.name, step.about) for step in job_steps().values()]
     return [run, *steps, sample, recipe, status, keys, columns]
 
 
@@ -238,7 +238,7 @@ def run_job(
     from answermill.pipelines.config.job_file import load
 
     job = load(job_file, settings)
-    check_files(job, [step] if step else list(STEPS))
+    check_files(job, [step] if step else list(job_steps()))
     from answermill.pipelines.engine.runner import configure_logging
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
@@ -255,7 +255,7 @@ def _foresee(job_file: Path, out: Path, settings: Sequence[str]) -> None:
     from answermill.pipelines.config.job_file import load
 
     job = load(job_file, settings)
-    check_files(job, list(STEPS))
+    check_files(job, list(job_steps()))
     from answermill.pipelines.steps.chain import foreseen, steps_of
 
     write_lines(foreseen(job, out, steps_of(job, out)))
@@ -281,7 +281,7 @@ def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, fl
 
 def _renew_report(run: Path) -> None:
     """Write the report again, if there is one."""
-    from answermill.pipelines.config.outputs import REPORT_PAGE
+    from answermill.pipelines.specs.registry import REPORT_PAGE
 
     if (run / REPORT_PAGE).is_file():
         _write_report(run)

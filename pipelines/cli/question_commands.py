@@ -12,8 +12,8 @@ from typing import Annotated, TextIO
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.parameters import PLACE, JobFile, Overrides, Run, write_lines
-from answermill.pipelines.config.step_registry import STEPS
 from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.specs.registry import job_steps
 
 GROUP = Group("Plan, ask, explain", sort_key=1)
 
@@ -86,7 +86,7 @@ def plan(
     from answermill.pipelines.config.job_file import load
 
     checked = load(job, settings)
-    check_files(checked, list(STEPS))
+    check_files(checked, list(job_steps()))
     from answermill.pipelines.engine.runner import configure_logging
     from answermill.pipelines.look.estimate.plan import plan_of
 

@@ -14,10 +14,9 @@ from pydantic import Field, create_model, model_validator
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.ingest_section import Ingest as Ingest
 from answermill.pipelines.config.rerank_stage import RerankStage
-from answermill.pipelines.config.step_registry import STEPS
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.workers import Workers
-from answermill.pipelines.data.annotation_tools import TOOLS
+from answermill.pipelines.specs.registry import job_steps
 from answermill.schemas.section import Count, Section
 
 
@@ -110,8 +109,8 @@ class Annotate(Section):
         le=1,
         description="share of the tasks, chosen by hash, that all `annotators` judge; other tasks get one",
     )
-    tools: Annotated[list[str], Field(min_length=1)] = Field(
-        list(TOOLS), description=f"annotation tools to write packs for, of {', '.join(TOOLS)}"
+    tools: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="annotation tools to write packs for, such as 'label_studio' or 'csv'; all that are known if absent"
     )
     predictions: bool = Field(
         True, description="packs hold the model's score, as a prediction 'correct', which tools may show or choose beforehand"
@@ -125,10 +124,8 @@ class Annotate(Section):
 
     @model_validator(mode="after")
     def _each_tool_once(self) -> Self:
-        if len(set(self.tools)) != len(self.tools):
+        if self.tools is not None and len(set(self.tools)) != len(self.tools):
             raise ValueError("a tool is named twice")
-        if unknown := [tool for tool in self.tools if tool not in TOOLS]:
-            raise ValueError(f"no annotation tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}")
         return self
 
 
@@ -167,7 +164,9 @@ class Job(SettingsFile):
 
     @model_validator(mode="after")
     def _has_a_step(self) -> Self:
-        optional = [step for step in STEPS if step in type(self).model_fields and type(self).model_fields[step].default is None]
+        optional = [
+            step for step in job_steps() if step in type(self).model_fields and type(self).model_fields[step].default is None
+        ]
         if all(self.section(step) is None for step in optional):
             raise ValueError(f"the job has no step: give at least one of {', '.join(f'[{step}]' for step in optional)}")
         return self
@@ -178,8 +177,8 @@ class Job(SettingsFile):
 
 def job_type(steps: Collection[str]) -> type[Job]:
     """Job, with the sections of those steps that it does not declare itself. Other steps of the registry stay unread."""
-    added = [step for step in STEPS if step not in Job.model_fields]
-    fields: dict[str, Any] = {step: (STEPS[step].section | None if step in steps else None, None) for step in added}
+    added = {name: spec for name, spec in job_steps().items() if name not in Job.model_fields}
+    fields: dict[str, Any] = {name: (spec.section | None if name in steps else None, None) for name, spec in added.items()}
     return create_model("Job", __base__=Job, **fields) if added else Job
 
 
@@ -200,4 +199,4 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Job:
 
 def keys() -> Iterator[tuple[str, str, str, str]]:
     """Every key of a job file: (key, type, default, meaning)."""
-    return toml_file.keys(job_type(STEPS))
+    return toml_file.keys(job_type(job_steps()))

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 import apache_beam as beam
 import grpc
@@ -32,6 +33,7 @@ from answermill.pipelines.errors import IO, USAGE, JobError
 from answermill.pipelines.runs.manifests.failures import Failure
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.spec import AnyCounts
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.runs.watch.meter import Meters
@@ -116,15 +118,15 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def carry(
-    step: Step,
+    step: Step[AnyCounts],
     units: int,
     work: UnitDoFn,
     beam_options: Sequence[str],
     processes: int,
     sizes: Sequence[int] = (),
     what: str = "units",
-    reject: Callable[[Failure], Report] | None = None,
-) -> Outcome:
+    reject: Callable[[Failure], Report[AnyCounts]] | None = None,
+) -> Outcome[AnyCounts]:
     """Give each of the step's `units` that has no report to `work`, by its number, (n,); show progress meanwhile.
 
     `sizes`: how many items, which people call `what`, are in each unit by its number; a `Meter` counts them within a unit.
@@ -143,13 +145,13 @@ def carry(
     return step.reported(units, reject)
 
 
-def define(root: beam.Pipeline, step: Step, units: int, work: UnitDoFn) -> None:
+def define(root: beam.Pipeline, step: Step[Any], units: int, work: UnitDoFn) -> None:
     """The pipeline of `carry`."""
     _ = root | "Units" >> Units(units, but=step.reports) | "Work" >> beam.ParDo(work)
 
 
 @contextmanager
-def naming_what_is_missing(step: Step, units: int) -> Iterator[None]:
+def naming_what_is_missing(step: Step[Any], units: int) -> Iterator[None]:
     """If an engine ends the job in the block, its error says which of the step's `units` are not done."""
     try:
         yield

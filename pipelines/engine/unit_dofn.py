@@ -26,8 +26,9 @@ from apache_beam.pvalue import PCollection
 from answermill.files.store import CACHE
 from answermill.pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
 from answermill.pipelines.revision import revision
+from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures, Limits
-from answermill.pipelines.runs.manifests.reports import PEAK, Reports
+from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.runs.watch.stopping import is_asked
 
@@ -40,7 +41,7 @@ another step comes to this process."""
 class Units(beam.PTransform[beam.Pipeline, PCollection[tuple[int]]]):
     """(n,) for each unit n of `count`, from 0, spread over the workers; `but` those that have a report by then."""
 
-    def __init__(self, count: int, but: Reports | None = None) -> None:
+    def __init__(self, count: int, but: Reports[Any] | None = None) -> None:
         super().__init__()
         self._count, self._but = count, but
 
@@ -50,7 +51,7 @@ class Units(beam.PTransform[beam.Pipeline, PCollection[tuple[int]]]):
         return spread
 
 
-def _numbers(_impulse: bytes, count: int, but: Reports | None) -> Iterator[tuple[int]]:
+def _numbers(_impulse: bytes, count: int, but: Reports[Any] | None) -> Iterator[tuple[int]]:
     done = but.numbers() if but is not None else set()
     yield from ((number,) for number in range(count) if number not in done)
 
@@ -76,8 +77,9 @@ class UnitDoFn(beam.DoFn):
     """Of units that emit something: True if later stages do without that of a unit that fails for good; else it ends the
     pipeline (74)."""
 
-    def __init__(self, step: str, work: Path) -> None:
-        self._step_name, self._work_folder = step, work
+    def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
+        """`counts`: those that the units report."""
+        self._step_name, self._work_folder, self._counts = step, work, counts
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
@@ -117,7 +119,7 @@ class UnitDoFn(beam.DoFn):
                     return []
                 raise JobError("the command is to stop", INTERRUPTED)  # or later stages would do without what it emits
             _check_folder(self._work_folder)
-            if self.skips_reported and Reports(self._work_folder).read_one(unit) is not None:
+            if self.skips_reported and Reports(self._work_folder, self._counts).read_one(unit) is not None:
                 return []
             begin = time.monotonic()
             results = self._try(unit, *rest, *side_inputs)
@@ -155,9 +157,12 @@ class UnitDoFn(beam.DoFn):
     def _measure(self, unit: int, seconds: float) -> None:
         """Add a unit that was done just now to Beam's metrics, whose numbers are whole."""
         Metrics.distribution(self._namespace, "unit_milliseconds").update(round(1000 * seconds))
-        report = Reports(self._work_folder).read_one(unit) if self.skips_reported else None
-        for name, count in (report.counts if report else {}).items():
-            if name.endswith(PEAK):
+        report = Reports(self._work_folder, self._counts).read_one(unit) if self.skips_reported else None
+        if report is None:
+            return
+        peaks = report.counts.peaks()
+        for name, count in report.counts.flat():
+            if name in peaks:
                 Metrics.distribution(self._namespace, name).update(count)
             else:
                 Metrics.counter(self._namespace, name).inc(count)

@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import replacing, sha256
 from answermill.files.store import creating, is_temporary, put, remove_tree
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, JobError
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, TABLE, Manifest, checked_once, read_manifest, repair
+from answermill.pipelines.runs.manifests.manifest import TABLE, Manifest, checked_once, read_manifest
 from answermill.pipelines.runs.manifests.manifest import Part as Part
+from answermill.pipelines.runs.spec import FolderSpec
 from answermill.schemas.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -177,36 +178,37 @@ class Folder(Generic[R]):
     """
 
     path: Path
-    record: type[R]
-    made_by: str
+    spec: FolderSpec[R]
     sent: str | None = None
     """The digest that a worker must see there."""
 
     @classmethod
-    def open(cls, path: Path, record: type[R], made_by: str) -> Folder[R]:
-        """Raises JobError: 66 if there is no manifest (`made_by` is the step to run), 65 if it holds something else."""
-        folder = cls(path, record, made_by)
+    def open(cls, path: Path, spec: FolderSpec[R]) -> Folder[R]:
+        """The folder at a path. Raises JobError: 66 if there is no manifest, 65 if it holds something else than `spec` says."""
+        folder = cls(path, spec)
         _ = folder.manifest
         return folder
 
-    @classmethod
-    def find(cls, path: Path, record: type[R], made_by: str) -> Folder[R] | None:
-        """As `open`; None if there is no manifest."""
-        return cls.open(path, record, made_by) if (path / MANIFEST).is_file() else None
+    @property
+    def run(self) -> Path:
+        """The run folder, of which it is a folder."""
+        return self.path.parents[self.spec.name.count("/")]
+
+    @property
+    def record(self) -> type[R]:
+        return self.spec.record
 
     @cached_property
     def manifest(self) -> Manifest:
         """Read once. Raises JobError as `open`, and 74 where a worker sees another folder than the command."""
-        path, record, made_by = self.path, self.record, self.made_by
-        manifest = read_manifest(path, made_by)
+        path, record, maker = self.path, self.record, self.spec.maker
+        manifest = read_manifest(path, maker, self.run)
         if manifest is None:
-            run = path.parents[made_by in ("propagate", "collect")]  # whose folders are one level deeper
-            command = f"collect {run} EXPORT" if made_by == "collect" else f"{made_by} JOB.toml --out {run}"
-            raise JobError(f"{path} is not there or not complete; run `answermill {command}` first", INPUT_MISSING)
+            raise JobError(f"{path} is not there or not complete; run {maker.first(self.run)} first", INPUT_MISSING)
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             raise JobError(
                 f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
-                f"{record.fingerprint()}; {repair(made_by, manifest.run_of(path))}",
+                f"{record.fingerprint()}; {maker.again(manifest.run_of(path))}",
                 BAD_DATA,
             )
         if self.sent not in (None, digest_of(manifest)):
@@ -214,7 +216,7 @@ class Folder(Generic[R]):
         return manifest
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "record": self.record, "made_by": self.made_by, "sent": self.digest()}
+        return {"path": self.path, "spec": self.spec, "sent": self.digest()}
 
     @property
     def rows(self) -> int:

@@ -16,20 +16,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from answermill.files.atomic_files import write_text
 from answermill.files.remote import Remote, listed
 from answermill.files.store import remove_tree
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError, counted
 from answermill.pipelines.revision import code_version
+from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.environment import environment
-from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failure, Failures, HasLimits, Limits
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part, damage_of, read_manifest, repair
+from answermill.pipelines.runs.manifests.failures import Failure, Failures, HasLimits, Limits
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part, damage_of
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.manifests.reports import Report, Reports, units_done
 from answermill.pipelines.runs.manifests.run_folder import SHOWN, differences, following, shortened
 from answermill.pipelines.runs.parquet_folder import sweep
+from answermill.pipelines.runs.spec import AnyCounts, FolderSpec, StepSpec
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.schemas.record import Record
 
@@ -39,26 +41,29 @@ MARK = "fingerprint"
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step of the run in `run`; `outputs` are its folders (path below `run` → record).
-
-    `revision` is a number in the step's code, raised when the code changes so that the same input gives another output.
-    """
+class Step(Generic[AnyCounts]):
+    """One step of the run in `run`, of which `spec` says what it writes."""
 
     run: Path
-    name: str
-    outputs: Mapping[str, type[Record]]
+    spec: StepSpec[AnyCounts]
     settings: Mapping[str, Any]
     inputs: Mapping[str, str]
-    revision: int = 1
-    units_stand_alone: bool = False
-    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in `work`."""
-    if_failed: str = ""
-    """The output, if there is one, that is written only if units have failed."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """What workers are sent: all but settings and inputs, which grow with the input; the fingerprint stands for them."""
+        """The state that workers are sent: all but settings and inputs, which grow with the input; the fingerprint stands for
+        them."""
         return {**self.__dict__, "_fingerprint": self._fingerprint, "settings": {}, "inputs": {}}
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def within(
+        self, name: str, folders: Mapping[str, type[Record]], counts: type[StepCounts], inputs: Mapping[str, str]
+    ) -> Step[Any]:
+        """A step within this one, such as a pass, in its work folder; `folders` are there too."""
+        specs = tuple(FolderSpec.of(folder, record, self.spec.maker) for folder, record in folders.items())
+        return Step(self.work, self.spec.within(name, specs, counts), {}, inputs)
 
     @property
     def work(self) -> Path:
@@ -67,8 +72,8 @@ class Step:
         return self.run / WORK / f"{self.name}-{self.fingerprint()[:8]}"
 
     @property
-    def reports(self) -> Reports:
-        return Reports(self.work, self.run)
+    def reports(self) -> Reports[AnyCounts]:
+        return Reports(self.work, self.spec.counts, self.run)
 
     def fingerprint(self) -> str:
         """32 hex digits that stand for all that decides the step's output."""
@@ -78,10 +83,10 @@ class Step:
     def _fingerprint(self) -> str:
         decisive = {
             "step": self.name,
-            "revision": self.revision,
+            "revision": self.spec.revision,
             "settings": self.settings,
             "inputs": self.inputs,
-            "schemas": {name: record.fingerprint() for name, record in self.outputs.items()},
+            "schemas": {folder.name: folder.record.fingerprint() for folder in self.spec},
         }
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -92,16 +97,10 @@ class Step:
         """
         manifests = self._manifests()
         damage = (wrong for name, manifest in manifests.items() for wrong in manifest.damage(self.run / name, checksums))
-        if not self._are_all(manifests):
+        if self.spec.absent(manifests):
             return False
         with listed(self.run):
             return next(damage, None) is None
-
-    def _are_all(self, manifests: Mapping[str, Manifest]) -> bool:
-        """Whether these are all that the step commits."""
-        absent = self.outputs.keys() - manifests.keys()
-        failed = any(FAILED_UNITS in manifest.counts for manifest in manifests.values())
-        return not absent or (absent == {self.if_failed} and not failed)
 
     def begin(self, limits: HasLimits | None = None) -> None:
         """Prepare for the units: keep what the same run left, and sweep the output folders of all that its reports do not name.
@@ -119,10 +118,10 @@ class Step:
         limits = limits or Limits()
         Limits(limits.tries, limits.max_failed_units, limits.cache_gb).write(self.work)
         damage = self._reopen(manifests)
-        failed, named = list[int](), {name: set[str]() for name in self.outputs}
+        failed, named = list[int](), {folder.name: set[str]() for folder in self.spec}
         with listed(self.run):
             for report in self.reports.sound(damage):
-                if FAILED_UNITS in report.counts:
+                if report.counts.failed_units:
                     failed.append(report.unit)
                     continue
                 for name, parts in report.parts.items():
@@ -142,7 +141,7 @@ class Step:
 
     def _manifests(self) -> dict[str, Manifest]:
         """Of the folders that are committed. Raises JobError (73) if one is so under another fingerprint."""
-        read = {name: read_manifest(self.run / name, self.name) for name in self.outputs}
+        read = {folder.name: folder.manifest(self.run) for folder in self.spec}
         manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != self.fingerprint()}:
             raise JobError(self._conflict(others), OUTPUT_EXISTS)
@@ -156,14 +155,15 @@ class Step:
         for name, manifest in manifests.items():
             for part in manifest.parts:
                 parts.setdefault(part.unit, {}).setdefault(name, []).append(part)
-        if manifests and self._are_all(manifests):
-            for unit, counts in manifests[next(iter(self.outputs))].units.items():
-                self.reports.write(Report(int(unit), parts.get(int(unit), {}), counts))
+        if manifests and not self.spec.absent(manifests):
+            for unit, counts in manifests[self.spec.folders[0].name].units.items():
+                reported = self.spec.counts.from_json(json.loads(counts))
+                self.reports.write(Report(int(unit), parts.get(int(unit), {}), reported))
         for name in manifests:
             (self.run / name / MANIFEST).unlink()
         return damage
 
-    def reported(self, units: int, reject: Callable[[Failure], Report] | None = None) -> Outcome:
+    def reported(self, units: int, reject: Callable[[Failure], Report[AnyCounts]] | None = None) -> Outcome[AnyCounts]:
         """What all the step's units have reported, which are numbered from 0.
 
         `reject` writes what a failed unit held among the rejects, and reports that; it is called if no more have failed than
@@ -177,7 +177,7 @@ class Step:
         if reject is not None:
             done |= {reject(failure).unit for failure in failures}
         silent = [unit for unit in range(units) if unit not in done]
-        outcome, lost = Outcome(), list[int]()
+        outcome, lost = Outcome(self.spec.counts()), list[int]()
         with listed(self.run):
             for report in self.reports.each() if not silent else ():
                 outcome.add(report)
@@ -204,51 +204,52 @@ class Step:
             f"tracebacks are in {Failures(self.work).folder}. The same command tries again what failed{instead}"
         )
 
-    def finish(self, outcome: Outcome, counts: Mapping[str, int], beside: Sequence[Part] = ()) -> None:
+    def finish(self, outcome: Outcome[AnyCounts], beside: Sequence[Part] = ()) -> None:
         """Commit all folders from what the units have reported, and remove the step's work folder.
 
         Those of other settings go as well: their folders can no longer be committed here, and a worker that an engine still
         runs for them ends with 74 at its next unit.
 
-        `beside`: files of the run folder that were written with them, and are compared with them.
+        `beside`: files of the run folder that were written with them, and are compared with them. Raises RuntimeError if a sum
+        of the counts does not hold.
         """
+        outcome.counts.check_sums()
         if not isinstance(self.run, Remote):  # where nobody else is working: this command holds the lock
             self._sweep(outcome)
-        for name, record in self.outputs.items():
-            parts = outcome.parts(name)
-            if name == self.if_failed and not parts:
+        for number, folder in enumerate(self.spec):
+            parts = outcome.parts(folder.name)
+            if folder.optional and not parts:
                 continue
-            (self.run / name).mkdir(parents=True, exist_ok=True)
-            first = name == next(iter(self.outputs))
+            (self.run / folder.name).mkdir(parents=True, exist_ok=True)
             Manifest(
-                step=self.name,
-                record=record.__name__,
-                schema=record.fingerprint(),
+                maker=self.spec.maker,
+                record=folder.record.__name__,
+                schema=folder.record.fingerprint(),
                 fingerprint=self.fingerprint(),
                 settings=self.settings,
                 inputs=self.inputs,
                 version=code_version(),
                 rows=sum(part.rows for part in parts),
-                counts=dict(counts),
+                counts=outcome.counts.to_json(),
                 digests=outcome.digests,
                 parts=parts,
-                revision=self.revision,
-                folder=name,
-                units=outcome.units if first and self.units_stand_alone else {},
-                beside=tuple(beside) if first else (),
+                revision=self.spec.revision,
+                folder=folder.name,
+                units=outcome.units if number == 0 and self.spec.units_stand_alone else {},
+                beside=tuple(beside) if number == 0 else (),
                 environment=environment(),
-            ).write(self.run / name)
+            ).write(self.run / folder.name)
         if isinstance(self.run, Remote):  # only now are the folders this job's, and no other's
             self._sweep(outcome)
-        for folder in work_folders(self.run, self.name):
-            remove_tree(folder)
+        for work in work_folders(self.run, self.name):
+            remove_tree(work)
         if not isinstance(self.run, Remote) and not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
-    def _sweep(self, outcome: Outcome) -> None:
+    def _sweep(self, outcome: Outcome[AnyCounts]) -> None:
         """Remove the parts of the output folders that no unit has reported."""
-        for name in self.outputs:
-            sweep(self.run / name, {part.file for part in outcome.parts(name)})
+        for folder in self.spec:
+            sweep(self.run / folder.name, {part.file for part in outcome.parts(folder.name)})
 
     def _conflict(self, others: Mapping[str, Manifest]) -> str:
         """What to say of folders of this step that are committed under another fingerprint, and of what was made of them."""
@@ -257,20 +258,19 @@ class Step:
             f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
             for followers in [following(self.run, others)]
             for follower, manifest in followers.items()
-            if manifest.step not in (self.name, "collect")
+            if manifest.step != self.name and not manifest.maker.command  # of people's work nothing is in the way
         ]
         in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
-        remedy = f"{repair(self.name, self.run)}; or give another --out"
+        remedy = f"{self.spec.maker.again(self.run)}; or give another --out"
         return f"{self.run / name} holds the output of another job: {self._difference(other)}; {in_the_way}. {remedy}"
 
     def _difference(self, manifest: Manifest) -> str:
         """In what the step of a manifest was another one."""
         if manifest.step != self.name:
             return f"{manifest.step} wrote it"
-        if manifest.revision != self.revision:
-            return (
-                f"the code of {self.name} gives another output since (revision {manifest.revision} there, {self.revision} here)"
-            )
+        if manifest.revision != self.spec.revision:
+            revisions = f"revision {manifest.revision} there, {self.spec.revision} here"
+            return f"the code of {self.name} gives another output since ({revisions})"
         settings = json.loads(json.dumps(self.settings))
         clauses = [f"settings {clause}" for clause in differences(manifest.settings, settings, "")]
         clauses += [f"input {clause}" for clause in differences(manifest.inputs, self.inputs, "")]
@@ -291,5 +291,5 @@ def state_of(run: Path, step: str) -> str:
     if not begun:
         return "has not run"
     failed = len(Failures(begun[0]).read())
-    done = f"is running or was stopped, with {counted(Reports(begun[0]).count(), 'unit')} done"
+    done = f"is running or was stopped, with {counted(len(units_done(begun[0])), 'unit')} done"
     return f"{done}, {failed} failed" if failed else done

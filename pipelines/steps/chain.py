@@ -14,16 +14,18 @@ from pathlib import Path
 from answermill.files.remote import Remote, as_path, listed
 from answermill.files.store import CACHE, remove_tree
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.config.step_registry import STEPS, folders, makers
+from answermill.pipelines.config.step_code import StepCode, code_of
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest, repair
-from answermill.pipelines.runs.manifests.reports import Reports
-from answermill.pipelines.runs.manifests.run_folder import check_run, committed, following
+from answermill.pipelines.runs.manifests.failures import Failures
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
+from answermill.pipelines.runs.manifests.reports import units_done
+from answermill.pipelines.runs.manifests.run_folder import committed, following
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Live, Running
 from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.specs.registry import SPECS, job_steps, makers
+from answermill.pipelines.specs.run import Run
 
 ABSENT = "not there"
 
@@ -34,12 +36,16 @@ def steps_of(job: Job, run: Path | None = None) -> list[str]:
     Shards are built if questions are to be retrieved, and labels are propagated if the job names a file or the run already has
     collected/labels.
     """
-    return [name for name in STEPS if _is_wanted(name, job, run)]
+    return [name for name in job_steps() if _is_wanted(name, job, run)]
 
 
 def _is_wanted(name: str, job: Job, run: Path | None) -> bool:
-    is_wanted = STEPS[name].load().is_wanted
+    is_wanted = _code(name).is_wanted
     return job.section(name) is not None if is_wanted is None else is_wanted(job, run)
+
+
+def _code(name: str) -> StepCode:
+    return code_of(SPECS[name])
 
 
 def check(job: Job, run: Path, steps: Sequence[str]) -> None:
@@ -51,7 +57,7 @@ def check(job: Job, run: Path, steps: Sequence[str]) -> None:
         raise JobError(f"--out {run} is a file; give a folder", OUTPUT_EXISTS)
     for place, name in enumerate(steps):
         _check_steps_before(job, run, name, steps[:place])
-        code = STEPS[name].load()
+        code = _code(name)
         if place or not code.refuses_first:
             code.check(job, run)
 
@@ -60,7 +66,7 @@ def foreseen(job: Job, run: Path, steps: Sequence[str]) -> Iterator[str]:
     """What the steps will read, a line each, of those that can say so; nothing is run or written. Raises as `check`."""
     check(job, as_path(run).absolute(), steps)
     for name in steps:
-        if (foresee := STEPS[name].load().foresee) is not None:
+        if (foresee := _code(name).foresee) is not None:
             yield foresee(job)
 
 
@@ -72,19 +78,19 @@ def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) 
         return
     without = [f"[{each}]" for each in missing if job.section(each) is None]
     way_out = (
-        f"the job has no {', '.join(without)}: add it, or copy {' and '.join(STEPS[name].reads)} from a run that has it"
+        f"the job has no {', '.join(without)}: add it, or copy {' and '.join(SPECS[name].reads)} from a run that has it"
         if without
         else f"`answermill run JOB.toml --out {run}` does them in order, {name}, and what else the job has"
     )
     steps = f"{', '.join(missing[:-1])} and {missing[-1]}"
-    raise JobError(f"{name} reads {run / STEPS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING)
+    raise JobError(f"{name} reads {run / SPECS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING)
 
 
 def _missing_before(name: str, run: Path) -> list[str]:
     """The steps that must run before this one can, in order: they write what it reads, or what they read, and the run lacks."""
-    missing = makers([folder for folder in STEPS[name].reads if not (run / folder / MANIFEST).exists()])
+    missing = makers([folder for folder in SPECS[name].reads if not (run / folder / MANIFEST).exists()])
     every = {*missing, *(each for maker in missing for each in _missing_before(maker, run))}
-    return [each for each in STEPS if each in every]
+    return [step for step in job_steps() if step in every]
 
 
 def run_steps(
@@ -108,15 +114,15 @@ def run_steps(
     if isinstance(run, Remote):
         run.check_bucket()
     for option, step in (("redo", redo), ("verify", verify)):
-        if step is not None and step not in STEPS:
-            raise JobError(f"--{option} {step}: the steps are {', '.join(STEPS)}", USAGE)
+        if step is not None and step not in job_steps():
+            raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
     if redo or verify:
-        steps = [name for name in STEPS if name in {*steps, redo, verify}]
+        steps = [name for name in job_steps() if name in {*steps, redo, verify}]
     check(job, run, steps)
     with claimed(run), Live(run) as live:
-        for folder in STEPS[verify].outputs if verify is not None else ():
-            manifest = read_manifest(run / folder, verify)
-            for wrong in manifest.remove_changed(run / folder) if manifest is not None else ():
+        for folder in SPECS[verify] if verify is not None else ():
+            manifest = folder.manifest(run)
+            for wrong in manifest.remove_changed(run / folder.name) if manifest is not None else ():
                 print_line(f"{wrong}; removed")
         if redo is not None:
             removal = Removal.of(run, redo, steps)
@@ -125,7 +131,7 @@ def run_steps(
         for name in steps:
             live.begin(name)
             began = time.monotonic()
-            summary = STEPS[name].load().run(job, run, beam_options)
+            summary = _code(name).run(job, run, beam_options)
             if not isinstance(run, Remote):  # where another command may work as well
                 _remove_leftovers(run, name)
             if ended is not None:
@@ -138,8 +144,8 @@ def _remove_leftovers(run: Path, step: str) -> None:
     half-written files beside its folders, such as answers.jsonl."""
     for work in work_folders(run, step):
         remove_tree(work)
-    for folder in STEPS[step].outputs:
-        manifest = read_manifest(run / folder, step)
+    for folder in SPECS[step]:
+        manifest = folder.manifest(run)
         for part in manifest.beside if manifest is not None else ():
             for half_written in run.glob(f".{part.file}.*.tmp"):
                 half_written.unlink(missing_ok=True)
@@ -161,7 +167,7 @@ class Removal:
     @classmethod
     def of(cls, run: Path, first: str, steps: Sequence[str]) -> Removal:
         """For step `first`, and of the others those in `steps`."""
-        outputs = {name: list(STEPS[name].outputs) for name in steps[steps.index(first) :]}
+        outputs = {name: [folder.name for folder in SPECS[name]] for name in steps[steps.index(first) :]}
         followers = following(run, outputs[first])
         removed = [name for name, written in outputs.items() if name == first or any(each in followers for each in written)]
         present = [folder for name in removed for folder in outputs[name] if (run / folder).is_dir()]
@@ -202,34 +208,33 @@ def _remove(folder: Path) -> None:
 
 
 def status(run: Path) -> Iterator[tuple[str, str, str, str]]:
-    """What a run folder holds: (step, folder, rows, state) per folder; the sizes of all files are compared.
+    """The content of a run folder: (step, folder, rows, state) per folder; the sizes of all files are compared.
 
     Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is damaged or missing.
     """
-    run = as_path(run)
-    check_run(run)
+    opened = Run.open(run)
+    run = opened.path
     rows: list[tuple[str, str, str, str]] = []
     remedies: dict[str, None] = {}
-    for name, outputs in folders().items():
+    for name, spec in SPECS.items():
         begun = work_folders(run, name)
-        absent = f"begun, {Reports(begun[0]).count()} units done{_failed(len(Failures(begun[0]).read()))}" if begun else ABSENT
-        for folder in outputs:
-            try:
-                manifest = read_manifest(run / folder, name)
-            except JobError as e:
-                remedies[str(e)] = None
-                rows.append((name, folder, "", f"damaged: {run / folder / MANIFEST}"))
-                continue
-            if manifest is None:
-                rows.append((name, folder, "", absent))
-            elif damage := _damage(manifest, run / folder):
-                remedies[repair(manifest.step, run, option="")] = None
+        absent = f"begun, {len(units_done(begun[0]))} units done{_failed(len(Failures(begun[0]).read()))}" if begun else ABSENT
+        for folder in spec:
+            manifest = opened.get(folder)
+            if folder.name in opened.unreadable:
+                remedies[str(opened.unreadable[folder.name])] = None
+                rows.append((name, folder.name, "", f"damaged: {run / folder.name / MANIFEST}"))
+            elif manifest is None:
+                rows.append((name, folder.name, "", absent))
+            elif damage := _damage(manifest, run / folder.name):
+                remedies[manifest.maker.again(run, option="")] = None
                 more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
-                rows.append((name, folder, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
+                rows.append((name, folder.name, f"{manifest.rows:,}", f"damaged: {damage[0]}{more}"))
             else:
                 parts = f"{len(manifest.parts)} part{'s'[: len(manifest.parts) != 1]}"
-                failed = _failed(manifest.counts.get(FAILED_UNITS, 0))
-                rows.append((name, folder, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
+                failed = _failed(manifest.counts.get("failed_units", 0))
+                rows.append((name, folder.name, f"{manifest.rows:,}", f"complete, {parts}{failed}"))
+
     if all(state == ABSENT for _, _, _, state in rows) and Running.read(run) is None:
         raise JobError(f"no run in {run}; `answermill run JOB.toml --out {run}` makes one", INPUT_MISSING)
     yield from rows

@@ -11,7 +11,7 @@ from answermill.files.atomic_files import sha256
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.job_file import Job, Rerank
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, passage_encoder, shared
 from answermill.ranking.entry import Entry, file_keys, file_names
@@ -141,7 +141,7 @@ def searched(job: Job, run: Path | None) -> tuple[str, ...] | None:
     """The indexes in which the job searches, or in which the run's passages were found; None if neither says it."""
     if job.retrieve is not None:
         return tuple(job.retrieve.sources)
-    manifest = read_manifest(run / "retrieved") if run is not None else None
+    manifest = RETRIEVED.manifest(run) if run is not None else None
     sources = manifest.settings.get("sources") if manifest is not None else None
     return None if sources is None else tuple(sources)
 

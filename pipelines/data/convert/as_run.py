@@ -7,7 +7,7 @@ rerankers runs over a data set as over a crawl, with the same workers and resump
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from pathlib import Path
 
@@ -20,14 +20,12 @@ from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.progress import reading
+from answermill.pipelines.specs.candidates import CANDIDATES, CandidatesCounts
 from answermill.ranking.lists import ranked_list
-from answermill.schemas.corpus import Document, Question
+from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import Hit, RankedList
-from answermill.schemas.record import Record
 
-OUTPUTS: Mapping[str, type[Record]] = {"documents": Document, "questions": Question, "retrieved": Hit}
-"""documents/ stays empty: a data set has no pages."""
 QUESTIONS = 256  # of a part
 
 
@@ -41,12 +39,12 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         if not file.is_file():
             raise JobError(f"{file}: no such file", INPUT_MISSING)
     inputs = {f"{n}: {file.name}": sha256(file) for n, file in enumerate(files, 1)}  # two may have one name
-    step = Step(out, "candidates", OUTPUTS, {"form": form}, inputs)
+    step = Step(out, CANDIDATES, {"form": form}, inputs)
     with claimed(out):
         if step.is_complete(checksums=True):
             return f"candidates {out} (complete)"
         step.begin()
-        outcome, questions, candidates = Outcome(), 0, 0
+        outcome = Outcome(CandidatesCounts())
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
             for unit, block in enumerate(iter(lambda: list(islice(lists, QUESTIONS)), [])):
@@ -58,15 +56,12 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
                     question_part.write([ranked.question for ranked in block])
                     for ranked in block:
                         hit_part.write([hit for hit, _ in groupby(candidate.hit for candidate in ranked.candidates)])
-                outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}))
-                questions += len(block)
-                candidates += sum(len(ranked.candidates) for ranked in block)
-        step.finish(outcome, {"questions": questions, "candidates": candidates})
-    names = ", ".join(file.name for file in files)
-    return (
-        f"candidates {names}: {counted(questions, 'question')}, {counted(candidates, 'candidate')}; "
-        f"now `answermill rerank JOB.toml --out {out}`"
-    )
+                counts = CandidatesCounts(questions=len(block), candidates=sum(len(ranked.candidates) for ranked in block))
+                outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}, counts))
+        step.finish(outcome)
+    names, counts = ", ".join(file.name for file in files), outcome.counts
+    written = f"{counted(counts.questions, 'question')}, {counted(counts.candidates, 'candidate')}"
+    return f"candidates {names}: {written}; now `answermill rerank JOB.toml --out {out}`"
 
 
 def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, LabelledCandidate]]:

@@ -14,6 +14,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.specs.collect import LABELS
 from answermill.schemas.annotation import ResolvedLabel
 
 COLLECTED = "collected/labels"
@@ -42,7 +43,7 @@ class LabelSource:
             raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
         if job.propagate.labels is None:
             folder = collected_labels(run)
-            return cls(folder, COLLECTED, Folder.open(folder, ResolvedLabel, "collect"))
+            return cls(folder, COLLECTED, Folder.open(folder, LABELS))
         path = job.path(job.propagate.labels)
         if not path.is_file():
             raise JobError(f"propagate.labels: {path}: no such file", INPUT_MISSING)

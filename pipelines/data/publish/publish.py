@@ -24,9 +24,10 @@ from answermill.pipelines.data.publish.formats import FORMS, Rows, judged, sente
 from answermill.pipelines.data.publish.training_passages import SUMMARY
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
-from answermill.pipelines.runs.manifests.manifest import read_manifest, repair
+from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.collect import COLLECT
 from answermill.schemas.labels import LabelledPassage
 
 CARD = "README.md"
@@ -180,7 +181,7 @@ def origin_of(run: Path) -> Origin:
     except FileNotFoundError:
         agreed = None
     except WrongShape as e:
-        raise JobError(f"not what `answermill collect` writes: {e}; {repair('collect', run)}", BAD_DATA) from None
+        raise JobError(f"not what `answermill collect` writes: {e}; {COLLECT.maker.again(run)}", BAD_DATA) from None
     return Origin(ingested, manifests["questions"], manifests["tasks"], agreed)
 
 

@@ -29,9 +29,11 @@ from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, whole_file
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.schemas.corpus import Document, Question
 from answermill.schemas.labels import LabelledPassage, SentenceLabel
-from answermill.schemas.ranked import Hit
 
 SUMMARY = "passages.json"
 
@@ -145,10 +147,10 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
     if (out / SUMMARY).exists():
         raise JobError(f"{out} is written already; name another --out", OUTPUT_EXISTS)
     splits = read_splits(split_file) if split_file is not None else None
-    labels = Folder.open(run / "labels/sentences", SentenceLabel, "propagate")
-    documents = Folder.open(run / "documents", Document, "ingest")
-    questions = Folder.open(run / "questions", Question, "retrieve")
-    retrieved = Folder.open(run / "retrieved", Hit, "retrieve") if rules.negatives else None
+    labels = SENTENCE_LABELS.open(run)
+    documents = DOCUMENTS.open(run)
+    questions = QUESTIONS.open(run)
+    retrieved = RETRIEVED.open(run) if rules.negatives else None
     all_labels = list(labels.read())
     asked = questions.where("question_id", {label.question_id for label in all_labels})
     training = build(

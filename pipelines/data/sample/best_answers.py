@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from answermill.pipelines.steps.rerank.answers import ANSWERS
+from answermill.pipelines.specs.rerank import ANSWERS_FILE
 
 
 def best_answers(run: Path, count: int = 3) -> Iterator[str]:
@@ -15,9 +15,9 @@ def best_answers(run: Path, count: int = 3) -> Iterator[str]:
 
     No line if the run has no `answers.jsonl`, which is written by its rerank step.
     """
-    if not (run / ANSWERS).is_file():
+    if not (run / ANSWERS_FILE).is_file():
         return
-    rows = [json.loads(line) for line in (run / ANSWERS).read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in (run / ANSWERS_FILE).read_text(encoding="utf-8").splitlines()]
     ranked = sorted((row for row in rows if row["answer"] is not None), key=lambda row: -(row["score"] or 0))
     by_page: dict[str, dict[str, Any]] = {}
     for row in ranked:

@@ -21,6 +21,8 @@ from answermill.pipelines.learn.evaluate.join import join
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.revision import code_version
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import stage_models
 from answermill.pipelines.steps.models import device_of, folder_digest
 from answermill.ranking.reranker import Resources
@@ -144,7 +146,7 @@ def fit_exits_of(
 def _opened(scored: Path) -> Folder[ScoredCandidate]:
     if not scored.is_dir():
         raise JobError(f"{scored}: no folder; give the scored/ folder of a run", INPUT_MISSING)
-    return Folder.open(scored, ScoredCandidate, "rerank")
+    return Folder.open(scored, SCORED)
 
 
 def _stages(folder: Folder[ScoredCandidate]) -> dict[str, Mapping[str, Any]]:
@@ -187,7 +189,7 @@ def _lists_read_by(key: str, before: Sequence[str], folder: Folder[ScoredCandida
     retrieved = folder.path.parent / "retrieved"
     if not retrieved.is_dir():
         raise JobError(f"{folder.path}: no {retrieved} beside it, which has the texts; give the whole run", INPUT_MISSING)
-    hits = Folder.open(retrieved, Hit, "retrieve")
+    hits = Folder.open(retrieved, RETRIEVED)
     if hits.digest() != folder.manifest.inputs["retrieved"]:
         raise JobError(f"{retrieved} is not what {folder.path} was ranked from; rank it again", BAD_DATA)
     lists, left_out = [], 0

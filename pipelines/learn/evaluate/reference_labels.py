@@ -19,6 +19,7 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, Value, number_of, read_parquet
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.propagate import PROPAGATE
 from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from answermill.schemas.record import Record
 
@@ -85,7 +86,8 @@ def _folder(path: Path) -> CandidateValues:
         raise JobError(
             f"{path} {content}; give one of the folders below labels/, which `answermill propagate` writes", BAD_DATA
         )
-    rows = (row.to_dict() for row in Folder.open(path, record, "propagate").read())
+    spec = next(folder for folder in PROPAGATE if folder.record is record)
+    rows = (row.to_dict() for row in Folder.open(path, spec).read())
     values = ((n, row["question_id"], row[_IDS[record]], row["label"]) for n, row in enumerate(rows))
     return CandidateValues.from_rows(path, values)
 

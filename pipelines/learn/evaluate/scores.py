@@ -12,7 +12,8 @@ from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, SureValue, Value, number_of, read_parquet
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.schemas.ranked import ScoredCandidate, answer_unit
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.schemas.ranked import answer_unit
 
 FINAL = "final"
 
@@ -46,7 +47,7 @@ def _trec_run(path: Path) -> Iterator[Value]:
 
 
 def _folder(path: Path, by: str) -> CandidateValues:
-    folder = Folder.open(path, ScoredCandidate, "rerank")
+    folder = Folder.open(path, SCORED)
     columns = ["question_id", "candidate_id", "unit", "rank", "position", "fused_score", "stages"]
     stages: set[str] = set()
     values: list[SureValue] = []

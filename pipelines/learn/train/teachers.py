@@ -24,8 +24,8 @@ from answermill.pipelines.data.inputs.parquet_batches import raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import ScoredCandidate
 
 _IDS = (("question_id",), ("candidate_id", "sentence_id"))
 _TEXTS = (("question",), ("text", "sentence", "candidate"))
@@ -147,7 +147,7 @@ class _Join:
 
 def _read(file: Path, teachers: Sequence[str]) -> Iterator[_Row]:
     if file.name == MANIFEST:
-        folder = Folder.open(file.parent, ScoredCandidate, "rerank")
+        folder = Folder.open(file.parent, SCORED)
         for part in folder.parts:
             columns = ["question_id", "candidate_id", "question", "text", "stages"]
             batches = read_batches(folder.path, part, columns)

@@ -14,7 +14,9 @@ from answermill.indexing.shards.dense import ModelMissing
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.job_file import Job, job_type
 from answermill.pipelines.errors import INPUT_MISSING, JobError
-from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import file_digests, model_inputs
 from answermill.pipelines.steps.models import encoder_inputs
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
@@ -51,10 +53,7 @@ def _job(settings: Mapping[str, Any], place: Path) -> Job:
 
 def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """(settings as in a job file, what the plan's models and files were)."""
-    shards, retrieved, scored = (
-        read_manifest(run / folder, step)
-        for folder, step in (("shards", "index"), ("retrieved", "retrieve"), ("scored", "rerank"))
-    )
+    shards, retrieved, scored = (folder.manifest(run) for folder in (SHARDS, RETRIEVED, SCORED))
     if shards is None:
         raise JobError(
             f"{run / 'shards'} is not there or not complete; run `answermill index JOB.toml --out {run}` first", INPUT_MISSING

@@ -14,10 +14,11 @@ from answermill.pipelines.look.explain.losses import CandidateRows, Loss
 from answermill.pipelines.look.explain.question_search import AskedOne, find_question
 from answermill.pipelines.look.explain.stage_views import StageView, score_by, stage_views
 from answermill.pipelines.look.explain.written_parts import WrittenParts
-from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.manifests.run_folder import check_run
+from answermill.pipelines.specs.rerank import SCORED, SCORED_REJECTS
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.corpus import Rejected
-from answermill.schemas.ranked import Hit, ScoredCandidate
+from answermill.schemas.ranked import ScoredCandidate
 
 WIDTH = 160
 """Characters of a candidate's text that are shown."""
@@ -170,15 +171,15 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
         raise JobError("--gold: give some words of the right answer", USAGE)
     asked = find_question(run, wanted)
     question_id = asked.question.question_id
-    hits = WrittenParts.of(run, "retrieved", Hit, "retrieve").of_question(question_id, asked.unit)
-    scored = WrittenParts.of(run, "scored", ScoredCandidate, "rerank")
+    hits = WrittenParts.of(run, RETRIEVED).of_question(question_id, asked.unit)
+    scored = WrittenParts.of(run, SCORED)
     missing = []
     is_scored = asked.unit in scored.by_unit
     rows = scored.of_question(question_id, asked.unit)
     if not is_scored:
         missing.append(f"no stage has scored this question: {scored.missing}")
     elif not rows and hits:
-        rejects = WrittenParts.of(run, "scored_rejects", Rejected, "rerank")
+        rejects = WrittenParts.of(run, SCORED_REJECTS)
         reasons = [
             reject.detail
             for _, batch in rejects.batches()
@@ -196,7 +197,7 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
 
 def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:
     """The settings of the stages: from the manifest of scored/, or, while there is none, their names from the rows."""
-    manifest = read_manifest(run / "scored", "rerank")
+    manifest = SCORED.manifest(run)
     if manifest is not None:
         return list(manifest.settings["stages"])
     names = dict.fromkeys(score.stage for row in sorted(rows, key=lambda row: -len(row.stages)) for score in row.stages)

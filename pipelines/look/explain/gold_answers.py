@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 from answermill.indexing.passages.text import fold, fold_all, holds, one_line
 from answermill.pipelines.look.explain.written_parts import WrittenParts
 from answermill.pipelines.runs.watch.progress import reading
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.propagate import LABEL_REJECTS, SENTENCE_LABELS
 from answermill.schemas.corpus import Passage, Rejected
-from answermill.schemas.labels import WRONG, SentenceLabel
+from answermill.schemas.labels import WRONG
 from answermill.schemas.ranked import Hit
 
 
@@ -36,11 +38,11 @@ class GoldAnswers:
 
 def by_labels(run: Path, question_id: str) -> GoldAnswers:
     """What the run's labels/ say of a question."""
-    labels = WrittenParts.of(run, "labels/sentences", SentenceLabel, "propagate")
+    labels = WrittenParts.of(run, SENTENCE_LABELS)
     right = {row.sentence_id: row.text for row in labels.of_question(question_id) if row.label == 1}
     refused = [
         reject
-        for _, batch in WrittenParts.of(run, "labels/rejects", Rejected, "propagate").batches()
+        for _, batch in WrittenParts.of(run, LABEL_REJECTS).batches()
         for reject in Rejected.rows(batch.filter(pc.equal(batch["source_record"], question_id)))
         if reject.reason != "duplicate" and not reject.detail.startswith(WRONG)
     ]
@@ -70,7 +72,7 @@ def folded(text: str) -> str:
 
 def _in_corpus(run: Path, words: str, some: int) -> list[Passage]:
     """Some passages of the run that hold the words; none if the run has no passages/."""
-    written = WrittenParts.of(run, "passages", Passage, "ingest")
+    written = WrittenParts.of(run, PASSAGES)
     longest = max((word for word in words.split() if word.isascii()), key=len, default="")
     passages: list[Passage] = []
     with reading("search passages/", written.batches(), what="batches") as batches:

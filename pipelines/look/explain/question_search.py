@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from answermill.indexing.passages.text import fold, fold_all, one_line
 from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.pipelines.look.explain.written_parts import WrittenParts
+from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS
 from answermill.schemas.corpus import Question, Rejected
 
 NEAREST = 3
@@ -36,7 +37,7 @@ def find_question(run: Path, wanted: str) -> AskedOne:
 
     Raises JobError (66) if it is not among those that were searched by now; the message says why, and names the nearest ones.
     """
-    asked = WrittenParts.of(run, "questions", Question, "retrieve")
+    asked = WrittenParts.of(run, QUESTIONS)
     if not asked.by_unit:
         raise JobError(
             f"{run / 'questions'} has no question yet: {asked.missing or 'it is empty'}; `answermill run JOB.toml --out {run}` "
@@ -69,7 +70,7 @@ def _absence(run: Path, wanted: str, asked: WrittenParts[Question]) -> str:
 def _reject(run: Path, wanted: str) -> Rejected | None:
     """The question among those that retrieve refused or left out of its sample, whose details are 'TEXT' or 'SCORE: TEXT'."""
     text = fold(one_line(wanted))
-    for _, batch in WrittenParts.of(run, "questions_rejects", Rejected, "retrieve").batches():
+    for _, batch in WrittenParts.of(run, QUESTIONS_REJECTS).batches():
         for reject in Rejected.rows(batch):
             detail = fold(reject.detail)
             if reject.source_record == wanted or text in (detail, _SCORE.sub("", detail)):

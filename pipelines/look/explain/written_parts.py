@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.reports import Reports
-from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.runs.step import state_of, work_folders
+from answermill.pipelines.specs.registry import spec_of
 from answermill.schemas.record import Record
 
 R = TypeVar("R", bound=Record)
@@ -30,19 +32,19 @@ class WrittenParts(Generic[R]):
     """What is not there, a clause for people; '' of a complete folder."""
 
     @classmethod
-    def of(cls, run: Path, name: str, record: type[R], step: str) -> WrittenParts[R]:
-        """Of the run's folder `name`, which `step` writes. Raises JobError (65) if another version wrote it."""
-        folder = run / name
-        if (complete := Folder.find(folder, record, step)) is not None:
+    def of(cls, run: Path, spec: FolderSpec[R]) -> WrittenParts[R]:
+        """The parts of one of the run's folders. Raises JobError (65) if another version wrote it."""
+        folder, step = run / spec.name, spec_of(spec.maker.step)
+        if (complete := spec.find(run)) is not None:
             by_unit: dict[int, list[Part]] = {}
             for part in complete.parts:
                 by_unit.setdefault(part.unit, []).append(part)
-            return cls(folder, record, by_unit, "")
-        missing = f"{step} {state_of(run, step)}"
-        begun = work_folders(run, step)
-        reports = Reports(begun[0]).read() if begun else {}
-        parts = {unit: report.parts[name] for unit, report in reports.items() if name in report.parts}
-        return cls(folder, record, parts, missing)
+            return cls(folder, spec.record, by_unit, "")
+        missing = f"{spec.maker.step} {state_of(run, spec.maker.step)}"
+        begun = work_folders(run, spec.maker.step)
+        reports = Reports(begun[0], step.counts).read() if begun and step is not None else {}
+        parts = {unit: report.parts[spec.name] for unit, report in reports.items() if spec.name in report.parts}
+        return cls(folder, spec.record, parts, missing)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """(unit, batch) of all that is there."""

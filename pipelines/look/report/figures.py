@@ -28,6 +28,8 @@ class StepFigures:
     """The first ones, by name."""
     more_inputs: int
     environment: Mapping[str, str]
+    counts: Mapping[str, int]
+    """Every count that is not 0, inner ones as 'stages.cascade.incoming'."""
 
 
 @dataclass(frozen=True, slots=True)

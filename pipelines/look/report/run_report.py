@@ -16,7 +16,6 @@ import numpy as np
 from answermill.files.atomic_files import sha256, whole_text
 from answermill.files.remote import as_path
 from answermill.files.sealed_json import write_sealed
-from answermill.pipelines.config.outputs import REPORT, REPORT_PAGE
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.look.estimate.actual import predicted_and_actual
 from answermill.pipelines.look.report import manifest_figures
@@ -24,14 +23,18 @@ from answermill.pipelines.look.report.agreement import Agreements
 from answermill.pipelines.look.report.correct_answers import CorrectAnswers, QuestionValues
 from answermill.pipelines.look.report.figures import AnswerFigures, Predicted, RunReport, StageFigures
 from answermill.pipelines.look.report.histogram import Histogram
-from answermill.pipelines.look.report.manifest_figures import RunManifests, dollars, stage_seconds
+from answermill.pipelines.look.report.manifest_figures import dollars
 from answermill.pipelines.look.report.pages.run_page import run_page
 from answermill.pipelines.look.report.scored_blocks import Block, blocks
 from answermill.pipelines.look.report.shown_questions import Choices, Reader
 from answermill.pipelines.runs.manifests.manifest import Manifest
-from answermill.pipelines.runs.manifests.reports import PEAK
-from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.schemas.ranked import ScoredCandidate, answer_unit
+from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.specs.propagate import PASSAGE_LABELS, SENTENCE_LABELS
+from answermill.pipelines.specs.registry import REPORT, REPORT_PAGE
+from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts, StageCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.pipelines.specs.run import Run
+from answermill.schemas.ranked import answer_unit
 
 _RANKS = (1, 2, 3, 5, 10, 20, 50, 100)
 """The last rank of each range."""
@@ -81,27 +84,30 @@ def _read(run: Path, labels: Path | None, price_per_hour: float | None, seed: in
     """The report without the questions and losses that it shows, and the pass that has chosen these; None without scored/."""
     if price_per_hour is not None and not price_per_hour >= 0:
         raise JobError(f"--price-per-hour {price_per_hour}: give what an hour of one worker costs, 0 or more", USAGE)
-    manifests = RunManifests.read(run)
-    scored = manifests.of("scored")
+    opened = Run.open(run)
+    opened.refuse_none()
+    scored = opened.get(SCORED) if opened.is_complete(RERANK) else None
     stages = stage_names(scored)
-    passed = _Pass(run, stages, labels or own_labels(manifests), seed) if scored is not None else None
+    passed = _Pass(run, stages, labels or own_labels(opened), seed) if scored is not None else None
     dropped = passed.dropped if passed is not None else {}
     report = RunReport(
         run="/".join(run.resolve().parts[-2:]),
-        steps=tuple(manifest_figures.step_figures(manifests)),
-        missing=manifests.missing,
-        corpus=tuple(manifest_figures.corpus(manifests)),
-        candidates=tuple(manifest_figures.candidates(manifests, dropped)),
-        rejects=tuple(manifest_figures.rejects(manifests)),
-        failed_units=manifest_figures.failed_units(manifests),
-        work=tuple(manifest_figures.step_work(manifests, price_per_hour)),
+        steps=tuple(manifest_figures.step_figures(opened)),
+        missing=tuple(manifest_figures.missing_steps(opened)),
+        corpus=tuple(manifest_figures.corpus(opened)),
+        candidates=tuple(manifest_figures.candidates(opened, dropped)),
+        rejects=tuple(manifest_figures.rejects(opened)),
+        failed_units=manifest_figures.failed_units(opened),
+        work=tuple(manifest_figures.step_work(opened, price_per_hour)),
         price_per_hour=price_per_hour,
         predictions=tuple(Predicted(what, *values) for what, values in predicted_and_actual(run).items()),
-        stages=tuple(passed.stage_figures(scored, price_per_hour)) if passed is not None and scored is not None else (),
-        answers=passed.answer_figures(manifests) if passed is not None else None,
+        stages=tuple(passed.stage_figures(scored, opened.counts(RERANK), price_per_hour))
+        if passed is not None and scored is not None
+        else (),
+        answers=passed.answer_figures(opened) if passed is not None else None,
         agreement=passed.agreements.result() if passed is not None else (),
         quality=passed.correct.result() if passed is not None and passed.correct is not None else None,
-        units=manifest_figures.slowest_units(manifests, stages),
+        units=manifest_figures.slowest_units(opened),
         seed=seed,
         questions=(),
         losses=(),
@@ -115,18 +121,18 @@ def stage_names(scored: Manifest | None) -> tuple[str, ...]:
     return tuple(stage["name"] or stage["reranker"] for stage in stages)
 
 
-def own_labels(manifests: RunManifests) -> Path | None:
+def own_labels(run: Run) -> Path | None:
     """The labels that the run has propagated, of the unit in which its plan ends; None if it has none."""
-    name = f"labels/{_answer_unit(manifests)}s"
-    labels = manifests.of(name)
-    return manifests.run / name if labels is not None and labels.rows else None
+    folder = PASSAGE_LABELS if _answer_unit(run) == "passage" else SENTENCE_LABELS
+    labels = run.get(folder)
+    return run.path / folder.name if labels is not None and labels.rows else None
 
 
-def _answer_unit(manifests: RunManifests) -> str:
+def _answer_unit(run: Run) -> str:
     """'sentence' or 'passage': that of the run's first kept candidate."""
-    scored = manifests.of("scored")
+    scored = run.get(SCORED)
     parts = scored.parts if scored is not None else ()
-    batches = (batch for part in parts for batch in read_batches(manifests.run / "scored", part, ["unit", "rank"]))
+    batches = (batch for part in parts for batch in read_batches(run.path / SCORED.name, part, ["unit", "rank"]))
     return answer_unit((row["unit"], row["rank"]) for batch in batches for row in batch.to_pylist())
 
 
@@ -140,7 +146,7 @@ class _Pass:
     """The pass over scored/ and what it adds up."""
 
     def __init__(self, run: Path, stages: tuple[str, ...], labels: Path | None, seed: int) -> None:
-        scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
+        scored = SCORED.open(run)
         self._scored, self._stages = scored, stages
         self._dropped = np.zeros(len(stages), np.int64)
         self._histograms = [Histogram() for _ in stages]
@@ -174,36 +180,36 @@ class _Pass:
     def dropped(self) -> dict[str, int]:
         return dict(zip(self._stages, self._dropped.tolist(), strict=True))
 
-    def stage_figures(self, scored: Manifest, price_per_hour: float | None) -> Iterable[StageFigures]:
-        counts = scored.counts
+    def stage_figures(self, scored: Manifest, counts: RerankCounts, price_per_hour: float | None) -> Iterable[StageFigures]:
+        """Each stage of the plan."""
         for name, settings, histogram in zip(self._stages, scored.settings["stages"], self._histograms, strict=True):
-            seconds, came = stage_seconds(counts, name), counts.get(f"{name}_in", counts.get(f"{name}_candidates"))
-            on_card = counts.get(f"{name}_card_microseconds")
+            stage = counts.stages.get(name, StageCounts())
+            seconds = stage.seconds or None
             yield StageFigures(
                 name=name,
                 reranker=settings["reranker"],
-                came=came,
-                went=counts.get(f"{name}_out"),
+                came=stage.incoming,
+                went=stage.outgoing,
                 dropped=self.dropped[name],
                 seconds=seconds,
-                candidates_per_second=came / seconds if came and seconds else None,
-                card_share=on_card / 1e6 / seconds if on_card and seconds else None,
-                card_peak_bytes=counts.get(f"{name}_card{PEAK}"),
-                layer_tokens=counts.get(f"{name}_layer_tokens"),
-                full_layer_tokens=counts.get(f"{name}_full_layer_tokens"),
+                candidates_per_second=stage.incoming / seconds if stage.incoming and seconds else None,
+                card_share=stage.card_microseconds / 1e6 / seconds if stage.card_microseconds and seconds else None,
+                card_peak_bytes=stage.card_peak_bytes or None,
+                layer_tokens=stage.layer_tokens or None,
+                full_layer_tokens=stage.full_layer_tokens or None,
                 dollars=dollars(seconds, price_per_hour),
                 bin_width=histogram.width,
                 scores=histogram.bins(),
             )
 
-    def answer_figures(self, manifests: RunManifests) -> AnswerFigures:
-        questions = manifests.of("questions")
+    def answer_figures(self, run: Run) -> AnswerFigures:
+        questions = run.get(QUESTIONS)
         ranges = Counter({_range(rank): 0 for rank in (*_RANKS, _RANKS[-1] + 1)})
         for rank, count in self._ranks.items():
             ranges[_range(rank)] += count
         answered = self._ranks.total()
         return AnswerFigures(
-            questions.rows if questions is not None else manifests.counts("rerank")["questions"],
+            questions.rows if questions is not None else run.counts(RERANK).questions,
             answered,
             dict(ranges),
             {name: n for name, n in sorted(self._sources.items()) if n},

@@ -16,6 +16,7 @@ from answermill.pipelines.look.report.correct_answers import Loss
 from answermill.pipelines.look.report.figures import ShownAnswer, ShownLoss, ShownQuestion
 from answermill.pipelines.look.report.scored_blocks import Block
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches, read_rows
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.ranked import Hit, ScoredCandidate
 
 QUESTIONS, LOSSES, ANSWERS = 20, 12, 3
@@ -118,7 +119,7 @@ class Hits:
     """Looks up the passages of retrieved/, a row at a time; finds none if the folder is not there any more."""
 
     def __init__(self, run: Path) -> None:
-        self._folder = Folder.find(run / "retrieved", Hit, "retrieve")
+        self._folder = RETRIEVED.find(run)
         self._begins: dict[int, dict[str, int]] = {}
 
     def find(self, unit: int, question_id: str, rank: int) -> Hit | None:

@@ -24,6 +24,7 @@ from answermill.pipelines.look.report.pages.two_runs_page import two_runs_page
 from answermill.pipelines.look.report.run_report import read_with_values
 from answermill.pipelines.runs.manifests.run_folder import differences
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import ANSWERS
 from answermill.ranking.evaluation.significance import Comparison, compare
 from answermill.schemas.ranked import Answer
 
@@ -59,7 +60,7 @@ def read_comparison(
     """
     if show < 0:
         raise JobError(f"--show {show}: give how many changed answers are shown, 0 or more", USAGE)
-    answers_a, answers_b = (Folder.open(run / "answers", Answer, "rerank") for run in (a, b))
+    answers_a, answers_b = (ANSWERS.open(run) for run in (a, b))
     (report_a, values_a), (report_b, values_b) = (read_with_values(run, labels, price_per_hour) for run in (a, b))
     pairs = _Pairs(answers_a, values_a, values_b)
     shown = pairs.compare_with(answers_b, show)

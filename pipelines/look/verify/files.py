@@ -16,18 +16,17 @@ from answermill.files.atomic_files import ListedFile, WrongShape, read_json
 from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed
 from answermill.files.store import blocks_of
-from answermill.pipelines.config.outputs import AGREEMENT, INPUTS, OPEN_TASKS, PACK_SUMMARY, REPORT, REPORT_PAGE
-from answermill.pipelines.config.step_registry import folders
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.look.verify.finding import CHANGED, Finding, Remedy
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, read_manifest, shard_listing
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, shard_listing
+from answermill.pipelines.runs.spec import SealedFile
+from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, OPEN_TASKS
+from answermill.pipelines.specs.registry import REPORT_FILE, SPECS, folder_specs, folders
 
-PACKS, VOTES, COLLECTED_PACK = f"packs/{PACK_SUMMARY}", f"collected/{AGREEMENT}", f"collected/{OPEN_TASKS}"
-TASKS = "tasks"
-SEALED = {INPUTS: "ingest", PACKS: "annotate", REPORT: ""}
-"""Sealed files that no manifest names → the steps that write them; a report is written at the end of a run."""
+PLACES = {file.path.rpartition("/")[0] for spec in SPECS.values() for file in spec.files} - {""} | {COLLECTED}
+"""Folders without a manifest of their own, in which every file is named by one that is sealed."""
 Read = Callable[[int], object]
-"""Hears how many bytes were read."""
+"""Called with the number of bytes that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +58,18 @@ class RunFiles:
     def of(cls, run: Path) -> RunFiles:
         """Raises OSError if it cannot be listed."""
         files = cls(run, dict(_listed(run)))
-        for step, outputs in folders().items():
-            for folder in outputs:
-                if f"{folder}/{MANIFEST}" not in files.sizes:
-                    continue
-                try:
-                    manifest = read_manifest(run / folder, step)
-                except JobError as e:
-                    what = str(e).partition(str(run / folder / MANIFEST))[2].partition("; `")[0].lstrip(": ")
-                    finding = Finding(f"{folder}/{MANIFEST}", what or str(e).partition("; `")[0], step, Remedy.AGAIN)
-                    files.unreadable.append(finding)
-                    continue
-                if manifest is not None:
-                    files.manifests[folder] = manifest
+        for spec, folder in folders():
+            name = f"{folder.name}/{MANIFEST}"
+            if name not in files.sizes:
+                continue
+            try:
+                manifest = folder.manifest(run)
+            except JobError as e:
+                problem = str(e).partition(str(run / name))[2].partition("; `")[0].lstrip(": ")
+                files.unreadable.append(Finding(name, problem or str(e).partition("; `")[0], spec.name, Remedy.AGAIN))
+                continue
+            if manifest is not None:
+                files.manifests[folder.name] = manifest
         return files
 
     @property
@@ -97,7 +95,8 @@ class RunFiles:
                 return
         for part in manifest.parts:
             name = f"{folder}/{part.file}"
-            files = self._shard(name, part, tell) if manifest.step == "index" else {name: ListedFile(part.bytes, part.sha256)}
+            is_folder = folder_specs()[folder].part_is_folder
+            files = self._shard(name, part, tell) if is_folder else {name: ListedFile(part.bytes, part.sha256)}
             for path, listed in files.items():
                 if (wrong := self._wrong(path, listed, tell)) is not None:
                     yield Finding(path, wrong, manifest.step, Remedy.AGAIN)
@@ -131,43 +130,56 @@ class RunFiles:
         return digest.hexdigest()
 
     def _sealed(self, tell: Read) -> Iterator[Finding]:
-        """Files that name others, or are none of a manifest's."""
-        if "documents" in self.manifests and self.manifests["documents"].step == "ingest" and INPUTS not in self.sizes:
-            yield Finding(INPUTS, "is missing", "ingest", Remedy.REWRITE)
-        if PACKS not in self.sizes and (packed := [each for each in self.sizes if each.startswith("packs/")]):
-            yield Finding(PACKS, "is missing", "annotate", Remedy.REWRITE)
-            self.named.update(packed)
-        if PACKS in self.sizes and TASKS not in {*self.manifests, *(Path(each.path).parent.name for each in self.unreadable)}:
-            yield Finding(TASKS, "is not there or not complete, and packs were made of it", "annotate", Remedy.AGAIN)
-        if REPORT_PAGE in self.sizes and REPORT not in self.sizes:
-            yield Finding(REPORT, "is missing", "", Remedy.REWRITE)
-        for path, step in SEALED.items():
-            if path not in self.sizes:
-                continue
-            self.named.add(path)
-            try:
-                digests = read_sealed(self.run / path, _Sealed).digests
-            except WrongShape as e:
-                yield Finding(path, str(e).removeprefix(str(self.run / path)).lstrip(": "), step, Remedy.REWRITE)
-                self.named |= {each for each in self.sizes if path == PACKS and each.startswith("packs/")}
-                continue
-            for name, digest in digests.items():
-                below = f"{path.rpartition('/')[0]}/{name}".lstrip("/")
-                listed = ListedFile(self.sizes.get(below, 0), digest)
-                if (wrong := self._wrong(below, listed, tell)) is not None:
-                    yield Finding(below, wrong, step, Remedy.REWRITE)
-        if VOTES in self.named and COLLECTED_PACK in self.sizes:
-            self.named.add(COLLECTED_PACK)
-            try:
-                digest = read_json(self.run / VOTES, _Agreement).adjudication_sha256
-            except WrongShape:
-                return  # of which there is a finding
-            if self._digest(COLLECTED_PACK, tell) != digest:
-                yield Finding(COLLECTED_PACK, "was filled in, or damaged, since it was written", "collect", Remedy.AGAIN)
+        """Findings of files that name others, or that no manifest names."""
+        for step, file in [(spec.name, file) for spec in SPECS.values() for file in spec.files] + [("", REPORT_FILE)]:
+            yield from self._sealed_file(file, step, tell)
+        yield from self._adjudication(tell)
+
+    def _sealed_file(self, file: SealedFile, step: str, tell: Read) -> Iterator[Finding]:
+        place, _, _ = file.path.rpartition("/")
+        beside = {path for path in self.sizes if place and path.startswith(f"{place}/")}
+        if file.path not in self.sizes:
+            needing = self.manifests.get(file.needed_by)
+            if beside or (needing is not None and needing.step == step) or (not step and file.needed_by in self.sizes):
+                yield Finding(file.path, "is missing", step, Remedy.REWRITE)
+                self.named.update(beside)
+            return
+
+        if place and step and (absent := self._absent_folders(step)):
+            yield Finding(absent[0], f"is not there or not complete, and {place} were made of it", step, Remedy.AGAIN)
+        self.named.add(file.path)
+        try:
+            digests = read_sealed(self.run / file.path, _Sealed).digests
+        except WrongShape as e:
+            yield Finding(file.path, str(e).removeprefix(str(self.run / file.path)).lstrip(": "), step, Remedy.REWRITE)
+            self.named |= beside
+            return
+        for name, digest in digests.items():
+            path = f"{place}/{name}".lstrip("/")
+            if (wrong := self._wrong(path, ListedFile(self.sizes.get(path, 0), digest), tell)) is not None:
+                yield Finding(path, wrong, step, Remedy.REWRITE)
+
+    def _absent_folders(self, step: str) -> list[str]:
+        """The folders of a step that are not there at all."""
+        unreadable = {finding.path.rpartition("/")[0] for finding in self.unreadable}
+        return [folder.name for folder in SPECS[step] if folder.name not in {*self.manifests, *unreadable}]
+
+    def _adjudication(self, tell: Read) -> Iterator[Finding]:
+        """Whether the adjudicator's pack is as it was written: agreement.json, which a manifest names, has its digest."""
+        agreement, pack = f"{COLLECTED}/{AGREEMENT}", f"{COLLECTED}/{OPEN_TASKS}"
+        if agreement not in self.named or pack not in self.sizes:
+            return
+        self.named.add(pack)
+        try:
+            digest = read_json(self.run / agreement, _Agreement).adjudication_sha256
+        except WrongShape:
+            return  # of which there is a finding
+        if self._digest(pack, tell) != digest:
+            yield Finding(pack, "was filled in, or damaged, since it was written", COLLECT.name, Remedy.AGAIN)
 
     def _strays(self) -> Iterator[Finding]:
         """Files in committed folders, in shards and in packs that nothing names: who reads `FOLDER/*.parquet` reads them."""
-        places = [*self.manifests, "packs", "collected"]
+        places = [*self.manifests, *PLACES]
         for path in sorted(self.sizes.keys() - self.named):
             if path.startswith(tuple(f"{each}/" for each in places)):
                 yield Finding(path, "is named by no manifest", "", Remedy.STRAY)

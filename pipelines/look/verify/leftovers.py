@@ -12,19 +12,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from answermill.files.remote import Remote
 from answermill.files.store import is_temporary, remove_tree
-from answermill.pipelines.config.step_registry import folders
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
-from answermill.pipelines.look.verify.sums import missing
+from answermill.pipelines.look.verify.files import PLACES
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
 from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.parquet_folder import is_written_by_a_unit
 from answermill.pipelines.runs.step import WORK, work_folders
 from answermill.pipelines.runs.watch.live import RUNNING, Running
+from answermill.pipelines.specs.collect import COLLECT
+from answermill.pipelines.specs.registry import SPECS, folders
 
 _FORMER = re.compile(r"\.(.+)\.[0-9a-f]{32}\.former")
 
@@ -57,17 +58,17 @@ def leftovers(run: Path) -> list[Leftover]:
     if running is not None and not running.is_gone(time.time()):
         raise JobError(f"{run}: a command works here ({running.who()}); nothing is removed until it ends", OUTPUT_EXISTS)
     result = [*_of_command(run, running), *_temporary(run)]
-    for step, outputs in folders().items():
-        if step == "collect":
-            continue
-        manifests = {folder: read_manifest(run / folder, step) for folder in outputs}
-        begun = work_folders(run, step)
-        is_complete = not missing(step, {folder: each for folder, each in manifests.items() if each is not None})
+    for step, spec in SPECS.items():
+        if spec is COLLECT:
+            continue  # which replaces its folders whole
+        read = {folder.name: folder.manifest(run) for folder in spec}
+        manifests = {folder: manifest for folder, manifest in read.items() if manifest is not None}
+        begun, is_complete = work_folders(run, step), not spec.absent(manifests)
         if is_complete:
             result += [Leftover.of(folder, f"{step} is complete") for folder in begun]
-        reports = [Reports(folder, run) for folder in begun] if not is_complete else []
-        for folder, manifest in manifests.items():
-            result += _unnamed(run / folder, folder, manifest, reports)
+        reports = [Reports(folder, spec.counts, run) for folder in begun] if not is_complete else []
+        for name in read:
+            result += _unnamed(run / name, name, manifests.get(name), reports)
     return sorted(result, key=lambda leftover: leftover.path)
 
 
@@ -84,8 +85,8 @@ def check_run(run: Path) -> None:
     """Raises JobError (66) unless a step has begun in the folder: parts of other programs have the names of ours."""
     if not run.is_dir():
         raise JobError(f"no folder {run}; give the folder of a run, what `run` has as --out", INPUT_MISSING)
-    for step, outputs in folders().items():
-        if work_folders(run, step) or any((run / folder / MANIFEST).is_file() for folder in outputs):
+    for step, spec in SPECS.items():
+        if work_folders(run, step) or any((run / folder.name / MANIFEST).is_file() for folder in spec):
             return
     if Running.read(run) is None:
         raise JobError(
@@ -96,7 +97,7 @@ def check_run(run: Path) -> None:
 def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
     if running is not None:
         yield Leftover.of(run / RUNNING, f"its process, {running.pid} on {running.host}, is gone")
-    work = run / WORK / "collect"
+    work = run / WORK / COLLECT.name
     if work.is_dir():
         yield Leftover.of(work, "a collect that was stopped begins anew")
 
@@ -105,7 +106,7 @@ def _temporary(run: Path) -> Iterator[Leftover]:
     """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders of steps."""
     if isinstance(run, Remote):
         return
-    places = [run, *(run / folder for outputs in folders().values() for folder in outputs), run / "collected", run / "packs"]
+    places = [run, *(run / folder.name for _, folder in folders()), *(run / place for place in sorted(PLACES))]
     places += [path for path in (run / WORK).glob("*") if path.is_dir()] if (run / WORK).is_dir() else []
     for place in dict.fromkeys(places):
         for path in place.iterdir() if place.is_dir() else ():
@@ -115,7 +116,7 @@ def _temporary(run: Path) -> Iterator[Leftover]:
                 yield Leftover.of(path, f"{former[1]} has taken its place")
 
 
-def _unnamed(folder: Path, name: str, manifest: Manifest | None, reports: list[Reports]) -> Iterator[Leftover]:
+def _unnamed(folder: Path, name: str, manifest: Manifest | None, reports: list[Reports[Any]]) -> Iterator[Leftover]:
     """Parts and shards that neither the manifest names nor, if there is none, a unit that may still be committed."""
     if not folder.is_dir():
         return

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from answermill.pipelines.config.step_registry import STEPS, folders
+from answermill.pipelines.look.verify.files import PLACES
 from answermill.pipelines.look.verify.finding import Finding, Remedy
-from answermill.pipelines.runs.manifests.manifest import SHARD_FILE, repair
+from answermill.pipelines.runs.manifests.manifest import SHARD_FILE
 from answermill.pipelines.runs.manifests.run_folder import following
-
-_OF_PEOPLE = ("packs", "collected")
-"""Folders of which nothing is removed, whatever is wrong there: people judge what is in them."""
+from answermill.pipelines.specs.collect import COLLECT
+from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Repair:
     def again(self) -> list[str]:
         """Steps that make again what is then missing; and `collect`, which replaces what is damaged."""
         damaged = self.of(Remedy.AGAIN, Remedy.REWRITE)
-        return _steps([*damaged, *(finding for finding in self.of(Remedy.PEOPLE) if finding.step == "collect")])
+        return _steps([*damaged, *(finding for finding in self.of(Remedy.PEOPLE) if finding.step == COLLECT.name)])
 
     @cached_property
     def redo(self) -> list[str]:
@@ -50,7 +49,8 @@ class Repair:
         for step in _steps(self.of(Remedy.REDO)):
             if step not in followers:
                 first.append(step)
-                followers |= {manifest.step for manifest in following(self.run, folders().get(step, ())).values()}
+                folders = [folder.name for folder in SPECS.get(step, ())]
+                followers |= {manifest.step for manifest in following(self.run, folders).values()}
         return first
 
     def lines(self) -> Iterator[str]:
@@ -65,12 +65,11 @@ class Repair:
 
     def commands(self) -> list[str]:
         """What to type when the files are removed, in order."""
-        by_hand = [
-            repair(step, self.run, option="").removesuffix(" makes it again") for step in self.again if step not in STEPS
-        ]
-        redo = [repair(step, self.run, option="redo").removesuffix(" makes it again") for step in self.redo]
+        steps = job_steps()
+        by_hand = [maker_of(step).line(self.run) for step in self.again if step not in steps]
+        redo = [maker_of(step).again(self.run).removesuffix(" makes it again") for step in self.redo]
         runs = {finding.step for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)}
-        again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*STEPS, ""} and not redo else []
+        again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*steps, ""} and not redo else []
         return [*redo, *again, *by_hand]
 
     def carry_out(self) -> Iterator[str]:
@@ -82,16 +81,19 @@ class Repair:
 
 
 def _remedy(finding: Finding) -> Remedy:
-    return Remedy.PEOPLE if finding.path.partition("/")[0] in _OF_PEOPLE else finding.remedy
+    """Its remedy. Nothing is removed of packs and of what was collected, whatever is wrong there: people judge in them."""
+    return Remedy.PEOPLE if finding.path.partition("/")[0] in PLACES else finding.remedy
 
 
 def _steps(findings: Sequence[Finding]) -> list[str]:
     """The steps that wrote what they are about, in the order in which they run."""
     wanted = {finding.step for finding in findings}
-    return [step for step in (*STEPS, "collect", "candidates") if step in wanted]
+    return sorted((step for step in wanted if step), key=[*job_steps(), *SPECS, *STAND_INS].index)
 
 
 def _listing(path: str) -> str:
     """Of a file in a shard the shard's listing."""
     first, *inside = path.split("/")
-    return f"{first}/{inside[0]}/{SHARD_FILE}" if first == "shards" and len(inside) > 1 and inside[-1] else path
+    spec = folder_specs().get(first)
+    is_inside = spec is not None and spec.part_is_folder and len(inside) > 1 and inside[-1]
+    return f"{first}/{inside[0]}/{SHARD_FILE}" if is_inside else path

@@ -17,45 +17,17 @@ import pyarrow.parquet as pq
 
 from answermill.files.store import fetch
 from answermill.indexing.labels.hash_join import hashes
-from answermill.pipelines.config.step_registry import folders
 from answermill.pipelines.look.verify.finding import Finding, Remedy
 from answermill.pipelines.look.verify.id_sets import IdSet, files_for
 from answermill.pipelines.runs.manifests.manifest import Manifest, Part
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
+from answermill.pipelines.specs.registry import folder_specs
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 
-KEYS: Mapping[str, tuple[str, ...]] = {
-    "documents": ("doc_id",),
-    "passages": ("passage_id",),
-    "questions": ("question_id",),
-    "answers": ("question_id",),
-    "tasks": ("task_id",),
-    "collected/annotations": ("task_id", "annotator"),
-    "collected/labels": ("question_id", "sentence_id"),
-    "labels/sentences": ("question_id", "sentence_id"),
-    "labels/passages": ("question_id", "passage_id"),
-    "labels/documents": ("question_id", "doc_id"),
-}
-"""Folder → the columns whose values together no two rows share. Of lists of a question, see `_lists`."""
-LINKS: tuple[tuple[str, str, str], ...] = (
-    ("passages", "doc_id", "documents"),
-    ("retrieved", "question_id", "questions"),
-    ("retrieved", "passage.passage_id", "passages"),
-    ("scored", "question_id", "questions"),
-    ("scored", "passage_id", "passages"),
-    ("answers", "question_id", "questions"),
-    ("tasks", "question_id", "questions"),
-    ("tasks", "passage_id", "passages"),
-    ("collected/annotations", "task_id", "tasks"),
-    ("collected/conflicts", "task_id", "tasks"),
-    ("labels/sentences", "doc_id", "documents"),
-    ("labels/passages", "passage_id", "passages"),
-    ("labels/documents", "doc_id", "documents"),
-    ("labels/windows", "doc_id", "documents"),
-)
-"""(folder, its column, the folder that has each of its values as its first key)."""
 BATCH = 512
 _BETWEEN = "\x1f"
 Read = Callable[[int], object]
-"""Hears how many rows were read."""
+"""Called with the number of rows that were read."""
 Column = list[Any]
 
 
@@ -64,7 +36,7 @@ class RunRows:
 
     def __init__(self, run: Path, manifests: Mapping[str, Manifest], scratch: Path) -> None:
         self._run, self._manifests, self._scratch = run, manifests, scratch
-        self._records = {folder: record for outputs in folders().values() for folder, record in outputs.items()}
+        self._specs = folder_specs()
         self._files = files_for(max((manifest.rows for manifest in manifests.values()), default=0))
 
     def check(self, tell: Read) -> Iterator[Finding]:
@@ -74,27 +46,38 @@ class RunRows:
             wrong = list(self._schemas(folder, manifest))
             yield from wrong
             sound += [] if wrong else [folder]
-        keys = {folder: self._ids(folder, KEYS[folder], f"keys-{folder}") for folder in sound if folder in KEYS}
+        keyed = [folder for folder in sound if self._specs[folder].key]
+        keys = {folder: self._ids(folder, self._specs[folder].key, f"keys-{folder}") for folder in keyed}
         for folder, ids in keys.items():
-            for key in self._named(folder, KEYS[folder], set(ids.repeated()), more_than_once=True):
-                yield self._wrong(folder, f"has two rows of {' and '.join(KEYS[folder])} {key}")
-        for folder, column, there in LINKS:
-            if folder in sound and there in keys and self._manifests[there].rows:
-                ids = self._ids(folder, (column,), f"{folder}-{column}")
-                for key in self._named(folder, (column,), set(ids.absent_from(keys[there]))):
-                    yield self._wrong(folder, f"has {column} {key}, which is not in {there}/")
+            key = self._specs[folder].key
+            for value in self._named(folder, key, set(ids.repeated()), more_than_once=True):
+                yield self._wrong(folder, f"has two rows of {' and '.join(key)} {value}")
         for folder in sound:
-            checks = {"passages": self._texts, "shards": self._shards, "retrieved": self._lists, "scored": self._lists}
-            if folder in checks and not (folder == "passages" and "documents" not in sound):
-                yield from (self._wrong(folder, wrong) for wrong in checks[folder](folder))
+            for column, there in self._specs[folder].links.items():
+                if there in keys and self._manifests[there].rows:
+                    ids = self._ids(folder, (column,), f"{folder}-{column}")
+                    for value in self._named(folder, (column,), set(ids.absent_from(keys[there]))):
+                        yield self._wrong(folder, f"has {column} {value}, which is not in {there}/")
+        for folder in sound:
+            yield from (self._wrong(folder, wrong) for wrong in self._own_checks(folder, sound))
             tell(self._manifests[folder].rows)
+
+    def _own_checks(self, folder: str, sound: Sequence[str]) -> Iterator[str]:
+        """The checks of a folder beyond its keys and links."""
+        spec = self._specs[folder]
+        if spec is PASSAGES and DOCUMENTS.name in sound:
+            yield from self._texts(folder)
+        if spec.part_is_folder and spec.same_rows_as:
+            yield from self._shards(folder, spec.same_rows_as)
+        if spec.list_of:
+            yield from self._lists(folder, spec.list_of)
 
     def _wrong(self, folder: str, what: str) -> Finding:
         return Finding(folder, what, self._manifests[folder].step, Remedy.REDO)
 
     def _schemas(self, folder: str, manifest: Manifest) -> Iterator[Finding]:
         """What is wrong with the parts' schemas, and with their numbers of rows."""
-        record = self._records[folder]
+        record = self._specs[folder].record
         if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
             yield self._wrong(
                 folder, f"holds {manifest.record} {manifest.schema}, this version {record.__name__} {record.fingerprint()}"
@@ -110,7 +93,7 @@ class RunRows:
                     )
 
     def _file(self, folder: str, part: Part) -> Path:
-        if self._manifests[folder].step == "index":
+        if self._specs[folder].part_is_folder:
             place = self._run / folder / part.file / "passages.parquet"
             return fetch(place)
         return fetch(self._run / folder / part.file, part.sha256)
@@ -164,28 +147,25 @@ class RunRows:
                     if each["sentence_id"] != f"{doc_id}@{each['start']}" or text[each["start"] : each["end"]] != each["text"]:
                         yield f"has sentence {each['sentence_id']!r}, whose text is not its document's there"
 
-    def _shards(self, folder: str) -> Iterator[str]:
-        """Where the passages of the shards, one after the other, are not those of passages/."""
-        if "passages" not in self._manifests:
+    def _shards(self, folder: str, source: str) -> Iterator[str]:
+        """Where the rows of the shards, one after the other, are not those of their source."""
+        if source not in self._manifests:
             return
-        waiting = pa.Table.from_batches([], self._records[folder].schema())
-        rows = (batch for _, batch in self._batches("passages"))
+        waiting = pa.Table.from_batches([], self._specs[folder].record.schema())
+        rows = (batch for _, batch in self._batches(source))
         for part, batch in self._batches(folder):
             while len(waiting) < len(batch) and (more := next(rows, None)) is not None:
                 waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
             if not pa.Table.from_batches([batch]).equals(waiting.slice(0, len(batch)).combine_chunks()):
-                yield f"has other passages in {part.file} than passages/ has there"
+                yield f"has other {source} in {part.file} than {source}/ has there"
                 return
             waiting = waiting.slice(len(batch))
 
-    def _lists(self, folder: str) -> Iterator[str]:
-        """What is wrong with the lists of questions: ranks, candidates that are there twice, fates that do not add up."""
-        is_scored = folder == "scored"
-        columns = [
-            "question_id",
-            "rank",
-            *(["unit", "candidate_id", "fate", "dropped_by"] if is_scored else ["passage.passage_id"]),
-        ]
+    def _lists(self, folder: str, list_of: str) -> Iterator[str]:
+        """Faults of the lists of questions: ranks, candidates that are there twice, fates that do not add up."""
+        is_scored = self._specs[folder] is SCORED
+        ids = ["unit", "candidate_id", "fate", "dropped_by"] if is_scored else [*self._specs[folder].links][1:2]
+        columns = [list_of, "rank", *ids]
         rows = chain.from_iterable(
             zip(*(_column(batch, name).to_pylist() for name in columns), strict=True)
             for _, batch in self._batches(folder, columns)
@@ -208,8 +188,7 @@ class RunRows:
                     yield f"has a fate that is not that of its rank for question {question!r}"
         if next(asked.repeated(), None) is not None:
             yield "has two lists of one question"
-        counts = self._manifests[folder].counts
-        if is_scored and any(fates[fate] != counts.get(fate, 0) for fate in ("kept", "grouped", "dropped")):
+        if is_scored and any(fates[fate] != n for fate, n in RERANK.counts_of(self._manifests[folder]).fates.items()):
             yield f"has {dict(sorted(fates.items()))}, other fates than were counted"
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar, overload
+from typing import Any, overload
 
 import pyarrow as pa
 
 from answermill.pipelines.runs.manifests.part import Part
 
-V = TypeVar("V")
 _CHUNK = 4_096
 PARTS = pa.schema([("file", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())])
 NAMES = pa.schema([("name", pa.string()), ("value", pa.string())])
-COUNTS = pa.schema([("name", pa.string()), ("value", pa.map_(pa.string(), pa.int64()))])
 
 
 class Growing:
@@ -93,23 +91,23 @@ class Parts(_Lazy, Sequence[Part]):
     __hash__ = None  # type: ignore[assignment]
 
 
-class Named(_Lazy, Mapping[str, V]):
-    """Name → value: inputs and digests are strings, a unit's counts name → number."""
+class Named(_Lazy, Mapping[str, str]):
+    """Name → value: inputs, digests, and a unit's counts as JSON."""
 
     @classmethod
-    def of(cls, values: Mapping[str, V], schema: pa.Schema) -> Named[V]:
-        rows = Growing(schema)
+    def of(cls, values: Mapping[str, str]) -> Named:
+        rows = Growing(NAMES)
         for name, value in values.items():
-            rows.append(name, list(value.items()) if isinstance(value, Mapping) else value)
+            rows.append(name, value)
         return cls(rows.table)
 
     def __iter__(self) -> Iterator[str]:
         for batch in self.table.to_batches(_CHUNK):
             yield from batch.column(0).to_pylist()
 
-    def __getitem__(self, name: str) -> V:
-        value = self.table.column(1)[self._row_of[name]].as_py()
-        return dict(value) if isinstance(value, list) else value  # type: ignore[return-value]
+    def __getitem__(self, name: str) -> str:
+        value: str = self.table.column(1)[self._row_of[name]].as_py()
+        return value
 
     @cached_property
     def _row_of(self) -> dict[str, int]:

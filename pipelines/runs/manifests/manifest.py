@@ -24,25 +24,26 @@ from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed, write_sealed
 from answermill.files.store import Changed, fetch, fetch_tree
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
-from answermill.pipelines.runs.manifests.arrow_columns import COUNTS, NAMES, PARTS, Named, Parts
+from answermill.pipelines.runs.manifests.arrow_columns import Named, Parts
 from answermill.pipelines.runs.manifests.part import Part as Part
+from answermill.pipelines.runs.spec import UNKNOWN, Maker
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST = "_manifest.json"
 SHARD_FILE = "shard.json"
 IN_JSON = 4_096
 """Rows of the longest table that the manifest itself holds; with more all tables are files beside it."""
 TABLE = re.compile(r"_manifest-[a-z]+-[0-9a-f]{8}")
 """Their names."""
-_SCHEMAS = {"parts": PARTS, "inputs": NAMES, "digests": NAMES, "units": COUNTS}
+_GROWING = ("parts", "inputs", "digests", "units")
 """The fields that grow with the parts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `_manifest.json` holds. `fingerprint` stands for all that decided the content; see `execution/step.py`."""
+    """Content of `_manifest.json`. `fingerprint` stands for all that decided the folder's rows; see `runs/step.py`."""
 
-    step: str
+    maker: Maker
     record: str
     schema: str
     fingerprint: str
@@ -50,7 +51,8 @@ class Manifest:
     inputs: Mapping[str, str]
     version: str
     rows: int
-    counts: Mapping[str, int]
+    counts: Mapping[str, Any]
+    """Counts of its step, as `Counts.to_json` has them."""
     parts: Sequence[Part]
     revision: int = 1
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -58,8 +60,8 @@ class Manifest:
     format: int = FORMAT
     folder: str = ""
     """Its path below the run folder, e.g. 'labels/windows'."""
-    units: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Unit number → its counts, so that a unit whose part is lost can be done again alone; empty if it cannot."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Unit number → its counts as JSON, so that a unit whose part is lost can be done again alone; empty if it cannot."""
     beside: tuple[Part, ...] = ()
     """Files of the run folder that were written with this folder, e.g. answers.jsonl."""
     tables: Mapping[str, Part] = field(default_factory=dict, compare=False)
@@ -67,14 +69,18 @@ class Manifest:
     environment: Mapping[str, str] = field(default_factory=dict, compare=False)
     """The machine of the command that committed the folder, and the versions of its libraries; decides nothing."""
 
+    @property
+    def step(self) -> str:
+        """The step, or command, that wrote the folder."""
+        return self.maker.step
+
     def write(self, folder: Path) -> None:
         """Commit the folder. Raises JobError (73) if another manifest came first."""
         values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        values["beside"] = [asdict(part) for part in self.beside]
-        values["parts"] = []
-        if max(len(getattr(self, name)) for name in _SCHEMAS) > IN_JSON:
-            values |= {name: {} for name in _SCHEMAS if name != "parts"}
-            values["tables"] = {name: asdict(_write_table(folder, name, getattr(self, name))) for name in _SCHEMAS}
+        values |= {"maker": asdict(self.maker), "beside": [asdict(part) for part in self.beside], "parts": []}
+        if max(len(getattr(self, name)) for name in _GROWING) > IN_JSON:
+            values |= {name: {} for name in _GROWING if name != "parts"}
+            values["tables"] = {name: asdict(_write_table(folder, name, getattr(self, name))) for name in _GROWING}
         else:
             values["parts"] = [asdict(part) for part in self.parts]
             values |= {name: dict(values[name]) for name in ("inputs", "digests", "units")}
@@ -122,58 +128,37 @@ class _Listing:
     files: dict[str, ListedFile]
 
 
-_STEP_OF = {
-    **dict.fromkeys(("documents", "passages", "rejects"), "ingest"),
-    "shards": "index",
-    **dict.fromkeys(("questions", "retrieved", "questions_rejects"), "retrieve"),
-    **dict.fromkeys(("scored", "answers", "scored_rejects"), "rerank"),
-    "tasks": "annotate",
-    "collected": "collect",
-    "labels": "propagate",
-}
-"""Name of a folder directly in a run → the step that writes it, or what is in it."""
-
-
-def writer_of(folder: Path) -> tuple[str, Path]:
-    """(the step that writes a folder of this name, the run in which it is); the step is '' if none does."""
-    top = folder.parent if folder.parent.name in ("collected", "labels") else folder
-    return _STEP_OF.get(top.name, ""), top.parent
-
-
-def read_manifest(folder: Path, step: str | None = None) -> Manifest | None:
+def read_manifest(folder: Path, maker: Maker = UNKNOWN, run: Path | None = None) -> Manifest | None:
     """The manifest of a folder; None if it has none, so that the folder counts as not written.
 
-    Raises JobError (65) if it is not one that this version wrote; its advice is about `step`, which is that of the folder's
-    name unless another is named.
+    Raises JobError (65) if it is not one that this version wrote; its advice names the command of `maker`, for the run folder
+    `run`, which is the folder's own if not given.
     """
     path = folder / MANIFEST
-    name, run = writer_of(folder)
+    advice = maker.again(run or folder.parent)
     try:
         written = read_json(path, _Format).format
         if written != FORMAT:
-            wrong = f"{path}: format {written!r}, this version reads {FORMAT}"
-            raise JobError(f"{wrong}; {repair(step or name, run)}", BAD_DATA)
+            raise JobError(f"{path}: format {written!r}, this version reads {FORMAT}; {advice}", BAD_DATA)
         manifest = read_sealed(path, Manifest)
     except FileNotFoundError:
         return None
     except WrongShape as e:
-        raise JobError(f"not a manifest: {e}; {repair(step or name, run)}", BAD_DATA) from None
+        raise JobError(f"not a manifest: {e}; {advice}", BAD_DATA) from None
     for table in manifest.tables.values():
         if (damage := damage_of(folder, table)) is not None:
-            raise JobError(f"{damage}; {repair(step or name, run)}", BAD_DATA)
+            raise JobError(f"{damage}; {advice}", BAD_DATA)
     stored: dict[str, Any] = {"parts": Parts.of(manifest.parts)}
     for field_name, table in manifest.tables.items():
-        read = partial(_read_table, folder, table, repair(step or name, run))
+        read = partial(_read_table, folder, table, advice)
         stored[field_name] = Parts(read) if field_name == "parts" else Named(read)
     return replace(manifest, **stored)
 
 
 def _write_table(folder: Path, name: str, value: Any) -> Part:
     """Write a field of a manifest as a file beside it, whose name has its content's hash."""
-    if isinstance(value, Parts | Named):
-        table = value.table
-    else:
-        table = (Parts.of(value) if name == "parts" else Named.of(value, _SCHEMAS[name])).table
+    rows = value if isinstance(value, Parts | Named) else Parts.of(value) if name == "parts" else Named.of(value)
+    table = rows.table
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     content = sink.getvalue().to_pybytes()
@@ -226,9 +211,9 @@ def check_part(folder: Path, part: Part) -> Path:
     wrong = wrong or damage_of(folder, part, checksums=True)
     if wrong is not None:
         manifest = read_manifest(folder)
-        step, run = (manifest.step, manifest.run_of(folder)) if manifest else writer_of(folder)
+        maker, run = (manifest.maker, manifest.run_of(folder)) if manifest else (UNKNOWN, folder)
         is_noticed = damage_of(folder, part) is not None  # by every run, which then makes it again unasked
-        raise JobError(f"{wrong}; {repair(step, run, option='' if is_noticed else 'verify')}", BAD_DATA)
+        raise JobError(f"{wrong}; {maker.again(run, option='' if is_noticed else 'verify')}", BAD_DATA)
     return folder / part.file
 
 
@@ -258,19 +243,3 @@ def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool
 def shard_listing(folder: Path, digest: str) -> dict[str, ListedFile]:
     """The files of a shard but its shard.json, of which this is the SHA-256. Raises WrongShape if it is no listing."""
     return read_json(fetch(folder / SHARD_FILE, digest), _Listing).files
-
-
-def repair(step: str, run: Path, option: str = "redo") -> str:
-    """The end of a message: the command that makes the output of a step again.
-
-    `option`: 'redo' is for the whole output and what follows from it; 'verify' for the files of it whose bytes were changed;
-    '' for what every run notices, sizes and files that are missing. A step '' is none of a run's.
-    """
-    if step == "collect":
-        return f"`answermill collect {run} EXPORT` makes it again"
-    if step == "candidates":
-        first = "" if option != "redo" else f"delete {run / 'documents'}, {run / 'questions'} and {run / 'retrieved'}, then "
-        return f"{first}`answermill candidates FILE --out {run}` makes it again"
-    if not step:
-        return "the command that wrote it makes it again"
-    return f"`answermill run JOB.toml --out {run}{f' --{option} {step}' if option else ''}` makes it again"

@@ -1,39 +1,42 @@
-"""What the units of a step have reported, added up while it is read: of a report no more is held than its rows in tables."""
+"""The sum of what the units of a step have reported, added up while it is read: of a report no more is held than its rows in
+tables."""
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterable
-from typing import Self
+from typing import Generic
 
-from answermill.pipelines.runs.manifests.arrow_columns import COUNTS, NAMES, PARTS, Growing, Named, Parts
-from answermill.pipelines.runs.manifests.reports import Report, add_counts
+from answermill.pipelines.runs.counts import C
+from answermill.pipelines.runs.manifests.arrow_columns import NAMES, PARTS, Growing, Named, Parts
+from answermill.pipelines.runs.manifests.reports import Report
 
 
-class Outcome:
-    """`counts` are the sums of the units' counts, as `add_counts` adds them up."""
+class Outcome(Generic[C]):
+    """The parts of all units, and the sum of their counts."""
 
-    def __init__(self) -> None:
-        self.counts = Counter[str]()
+    def __init__(self, counts: C) -> None:
+        """`counts`: those to begin with."""
+        self.counts = counts
         self._parts: dict[str, Growing] = {}
-        self._digests, self._units = Growing(NAMES), Growing(COUNTS)
+        self._digests, self._units = Growing(NAMES), Growing(NAMES)
 
     @classmethod
-    def of(cls, reports: Iterable[Report]) -> Self:
+    def of(cls, counts: C, reports: Iterable[Report[C]]) -> Outcome[C]:
         """The sum of these, which come in the order of their units."""
-        outcome = cls()
+        outcome = cls(counts)
         for report in reports:
             outcome.add(report)
         return outcome
 
-    def add(self, report: Report) -> None:
+    def add(self, report: Report[C]) -> None:
         """Add a unit's report, after those of the units before it."""
         self.include(report)
-        self._units.append(str(report.unit), list(report.counts.items()))
+        self._units.append(str(report.unit), json.dumps(report.counts.to_json()))
 
-    def include(self, report: Report) -> None:
+    def include(self, report: Report[C]) -> None:
         """Add what the command itself has written, after all units; it does so again when a unit is done again."""
-        add_counts(self.counts, report.counts)
+        self.counts = self.counts + report.counts
         for folder, parts in report.parts.items():
             rows = self._parts.setdefault(folder, Growing(PARTS))
             for part in parts:
@@ -46,11 +49,11 @@ class Outcome:
         return Parts(self._parts.get(folder, Growing(PARTS)).table)
 
     @property
-    def digests(self) -> Named[str]:
+    def digests(self) -> Named:
         """SHA-256 of the input files that the units have read, by name."""
         return Named(self._digests.table)
 
     @property
-    def units(self) -> Named[dict[str, int]]:
-        """Unit number → its counts."""
+    def units(self) -> Named:
+        """Unit number → its counts as JSON."""
         return Named(self._units.table)

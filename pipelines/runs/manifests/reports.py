@@ -7,17 +7,17 @@ that one for its own, and deletes the parts that it alone has written.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import WrongShape
 from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed, write_sealed
 from answermill.files.store import each, remove_tree, requests_to
 from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.counts import C
 from answermill.pipelines.runs.manifests.manifest import Part, damage_of
 
 T = TypeVar("T")
@@ -25,24 +25,13 @@ _HELD = 512
 """Reports that are held, until those before them are taken."""
 
 
-PEAK = "_peak_bytes"
-"""How a count ends of which not the sum counts, but the largest."""
-
-
-def add_counts(counts: Counter[str], more: Mapping[str, int]) -> None:
-    """Add further counts to some."""
-    peaks = {name: max(n, counts[name]) for name, n in more.items() if name.endswith(PEAK)}
-    counts.update(more)
-    counts.update({name: peak - counts[name] for name, peak in peaks.items()})
-
-
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What one unit wrote: its parts in each output folder, and counts to be added up by `add_counts`."""
+class Report(Generic[C]):
+    """A unit's work: its parts in each output folder, and its counts."""
 
     unit: int
-    parts: Mapping[str, Sequence[Part]] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, Sequence[Part]]
+    counts: C
     digests: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the input files that it has read, by name."""
 
@@ -53,23 +42,25 @@ class _ReportFile:
 
     unit: int
     parts: dict[str, tuple[Part, ...]]
-    counts: dict[str, int]
+    counts: dict[str, Any]
     digests: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(Generic[C]):
     """The reports of a step's units in `folder`, one file each, so that any number of workers can write at once."""
 
     folder: Path
+    kind: type[C]
+    """The counts that its units report."""
     home: Path | None = None
     """Below which the folders of the parts are; None where no unit has parts, or nothing but the reports is asked for."""
 
-    def write(self, report: Report) -> Report:
+    def write(self, report: Report[C]) -> Report[C]:
         """Write a unit's report, unless there is one; returns the one that stands. Of this attempt's parts those go that it
         does not name."""
         parts = {name: [asdict(part) for part in written] for name, written in report.parts.items()}
-        values = {"unit": report.unit, "parts": parts, "counts": dict(report.counts), "digests": dict(report.digests)}
+        values = {"unit": report.unit, "parts": parts, "counts": report.counts.to_json(), "digests": dict(report.digests)}
         if write_sealed(self._path(report.unit), values, replace=False, indent=None):
             return report
         first = self._load(self._path(report.unit))
@@ -86,11 +77,11 @@ class Reports:
         assert self.home is not None, f"{self.folder}: reports with parts need a home"
         return self.home / name
 
-    def read(self) -> dict[int, Report]:
+    def read(self) -> dict[int, Report[C]]:
         """Unit number → its report, for all units that are done, in the order of their numbers."""
         return {report.unit: report for report in self.each()}
 
-    def each(self) -> Iterator[Report]:
+    def each(self) -> Iterator[Report[C]]:
         """The reports of all units that are done, in the order of their numbers; no more than some hundred are held."""
         return self._many(self._load)
 
@@ -100,7 +91,7 @@ class Reports:
         for first in range(0, len(units), _HELD):
             yield from each(read, map(self._path, units[first : first + _HELD]), requests_to(self.folder))
 
-    def read_one(self, unit: int) -> Report | None:
+    def read_one(self, unit: int) -> Report[C] | None:
         """A unit's report; None if it is not done."""
         try:
             return self._load(self._path(unit))
@@ -110,22 +101,23 @@ class Reports:
     def _path(self, unit: int) -> Path:
         return self.folder / f"unit-{unit:05d}.json"
 
-    def _load(self, path: Path) -> Report:
+    def _load(self, path: Path) -> Report[C]:
         """Raises JobError (65) if the file is not a report."""
         try:
             values = read_sealed(path, _ReportFile)
-        except WrongShape as e:
+            counts = self.kind.from_json(values.counts)
+        except (WrongShape, ValueError) as e:
             raise JobError(f"not a unit's report: {e}; the same command does the unit again", BAD_DATA) from None
-        return Report(values.unit, values.parts, values.counts, values.digests)
+        return Report(values.unit, values.parts, counts, values.digests)
 
-    def sound(self, damage: list[str]) -> Iterator[Report]:
+    def sound(self, damage: list[str]) -> Iterator[Report[C]]:
         """The reports whose parts are as they were written. Deletes the others, and adds to `damage` what is wrong with them.
 
         A part that is a file is read and its SHA-256 compared; of a shard the sizes of its files are, and in a store, which
         has a file whole or not at all, those of all parts.
         """
 
-        def look(path: Path) -> Report | tuple[Path, str]:
+        def look(path: Path) -> Report[C] | tuple[Path, str]:
             try:
                 report = self._load(path)
             except JobError as e:
@@ -151,13 +143,18 @@ class Reports:
             self._path(unit).unlink()
 
     def numbers(self) -> set[int]:
-        """Units that are done; none if there is no folder, or if the step is completed, and the folder removed, meanwhile."""
-        try:
-            names = (path.name for path in self.folder.iterdir())
-            return {int(name[5:-5]) for name in names if name.startswith("unit-") and name.endswith(".json")}
-        except FileNotFoundError:
-            return set()
+        """Units that are done, as `units_done`."""
+        return units_done(self.folder)
 
     def count(self) -> int:
-        """How many units are done."""
+        """Number of units that are done."""
         return len(self.numbers())
+
+
+def units_done(folder: Path) -> set[int]:
+    """Units with a report in a work folder; none if the step is completed, and the folder removed, meanwhile."""
+    try:
+        names = (path.name for path in folder.iterdir())
+        return {int(name[5:-5]) for name in names if name.startswith("unit-") and name.endswith(".json")}
+    except FileNotFoundError:
+        return set()

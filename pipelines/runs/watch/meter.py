@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from answermill.files.remote import Remote
-from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.watch.progress import Done
 
 _EVERY_S = 2.0
@@ -61,7 +61,7 @@ class Meters:
     """Adds up what all units of a step have done. `sizes`: the items of each unit, by its number."""
 
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
-        self._work, self._sizes, self._reports = work, sizes, Reports(work)
+        self._work, self._sizes = work, sizes
         self._kept: dict[int, int] = {}
         self._known: set[int] = set()
         self._next_look = 0.0
@@ -82,7 +82,7 @@ class Meters:
         now = time.monotonic()
         if now >= self._next_look and len(self._known) < len(self._sizes):
             self._next_look = now + _LIST_EVERY_S if isinstance(self._work, Remote) else now
-            self._known = self._reports.numbers()
+            self._known = units_done(self._work)
         return self._known
 
 

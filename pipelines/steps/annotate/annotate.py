@@ -6,7 +6,9 @@ same number. tasks/ has each question's tasks together, in the order in which pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -16,25 +18,24 @@ import pyarrow.compute as pc
 
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Annotate, Job
-from answermill.pipelines.config.outputs import ANNOTATE as OUTPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
+from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter, read_batches
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.annotate import ANNOTATE, PACKS, STRATA, TASKS, AnnotateCounts
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate import packs
 from answermill.pipelines.steps.annotate.known_labels import KnownLabels
-from answermill.pipelines.steps.annotate.run_packs import PACKS, read_guidelines, text_digest, write_packs
+from answermill.pipelines.steps.annotate.run_packs import read_guidelines, text_digest, write_packs
 from answermill.pipelines.steps.annotate.sampling import SampledSentence, SamplingRules, choose, draw
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.annotation import Task
 from answermill.schemas.ranked import Hit, ScoredCandidate
-
-REVISION = 2
-"""Raised when the step's code changes so that the same input gives another output."""
-STRATA = ("top", "random", "control")
 
 
 def settings_of(job: Job) -> Annotate:
@@ -56,24 +57,26 @@ def check(job: Job) -> None:
             SETTINGS,
         )
     settings = settings_of(job)
+    if unknown := [tool for tool in settings.tools or () if tool not in TOOLS]:
+        raise JobError(f"annotate.tools: no tool is named {unknown[0]!r}; known: {', '.join(TOOLS)}", SETTINGS)
     KnownLabels(controls_file(job))
     read_guidelines(job, settings)
     if settings.since is not None:
-        Folder.open(job.path(settings.since) / "tasks", Task, "annotate")
+        TASKS.open(job.path(settings.since))
 
 
-def annotate_step(job: Job, run: Path) -> Step:
+def annotate_step(job: Job, run: Path) -> Step[AnnotateCounts]:
     """The annotate step of a run. Raises JobError if scored/, retrieved/ or the controls are missing."""
     inputs = {
-        "scored": Folder.open(run / "scored", ScoredCandidate, "rerank").digest(),
-        "retrieved": Folder.open(run / "retrieved", Hit, "retrieve").digest(),
+        "scored": SCORED.open(run).digest(),
+        "retrieved": RETRIEVED.open(run).digest(),
     }
     decisive = {"top", "random", "annotators", "overlap_share", "seed"}
     if (controls := controls_file(job)) is not None:
         KnownLabels(controls)
         inputs["controls"] = sha256(controls)
         decisive.add("control_share")
-    return Step(run, "annotate", OUTPUTS, settings_of(job).model_dump(include=decisive), inputs, REVISION)
+    return Step(run, ANNOTATE, settings_of(job).model_dump(include=decisive), inputs)
 
 
 def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -89,34 +92,35 @@ def annotate(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     return summary(run) + (" (complete)" if complete and not new_packs else "")
 
 
-def make_tasks(job: Job, step: Step, beam_options: Sequence[str]) -> None:
+def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]) -> None:
     """tasks/, from all parts of scored/."""
     step.begin(job.workers)
-    scored = Folder.open(step.run / "scored", ScoredCandidate, "rerank")
-    retrieved = Folder.open(step.run / "retrieved", Hit, "retrieve")
+    scored = SCORED.open(step.run)
+    retrieved = RETRIEVED.open(step.run)
     if len(scored.parts) != len(retrieved.parts):
         raise RuntimeError(f"{len(scored.parts)} parts in {scored.path}, {len(retrieved.parts)} in {retrieved.path}")
     work = TaskPart(job, scored, retrieved, step)
     outcome = carry(step, len(scored.parts), work, beam_options, job.workers.processes)
     counts = outcome.counts
-    if counts["tasks"] != sum(counts[name] for name in STRATA) or scored.rows != counts["sentences"] + counts["passages"]:
-        raise RuntimeError(f"{scored.rows} candidates came in; made of them: {dict(counts)}")
-    if not counts["tasks"]:
+    if scored.rows != counts.sentences + counts.passages:
+        raise RuntimeError(f"{scored.rows} candidates came in; made of them: {counts}")
+    if not counts.tasks:
         raise JobError(f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA)
     if (controls := controls_file(job)) is not None:
-        counts["controls_given"] = KnownLabels(controls).count
-        counts["controls_not_found"] = counts["controls_given"] - counts["controls_found"]
-        if not counts["controls_found"]:
-            problem = f"none of its {counts['controls_given']} labels is of a sentence that was scored for its question"
+        given = KnownLabels(controls).count
+        if not counts.controls_found:
+            problem = f"none of its {given} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
-    step.finish(outcome, counts)
+        lost = given - counts.controls_found
+        outcome.counts = replace(counts, controls_given=given, controls_not_found=lost)
+    step.finish(outcome)
 
 
 class TaskPart(UnitDoFn):
     """A part of scored candidates, and the part of hits they come from → a part of tasks."""
 
-    def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(self, job: Job, scored: Folder[ScoredCandidate], retrieved: Folder[Hit], step: Step[AnnotateCounts]) -> None:
+        super().__init__(step.name, step.work, AnnotateCounts)
         self._job, self._scored, self._retrieved, self._step = job, scored, retrieved, step
 
     def load(self) -> None:
@@ -126,10 +130,9 @@ class TaskPart(UnitDoFn):
         write_part(unit, self._scored.parts[unit], self._retrieved.parts[unit], settings_of(self._job), self._known, self._step)
 
 
-def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: KnownLabels, step: Step) -> None:
+def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: KnownLabels, step: Step[AnnotateCounts]) -> None:
     """Choose the tasks of one part's questions, show each in its passage, write them, report."""
-    counted = ("questions", "sentences", "passages", "tasks", *STRATA, "known", "controls_found", "scores_beyond_0_1")
-    counts = dict.fromkeys(counted, 0)
+    counts: Counter[str] = Counter()
     rules = SamplingRules(settings.top, settings.random, settings.control_share, settings.seed)
     chosen: list[tuple[dict[str, Any], SampledSentence]] = []
     for question_id, rows in groupby(_scored_rows(step.run / "scored", scored), key=itemgetter("question_id")):
@@ -153,7 +156,7 @@ def write_part(unit: int, scored: Part, hits: Part, settings: Annotate, known: K
             counts["scores_beyond_0_1"] += not 0 <= task.score <= 1
             writer.write([task])
     counts["tasks"] = writer.part.rows
-    step.reports.write(Report(unit, {"tasks": writer.parts}, counts))
+    step.reports.write(Report(unit, {"tasks": writer.parts}, AnnotateCounts.from_json(counts)))
 
 
 def make_task(row: Mapping[str, Any], chosen: SampledSentence, start: int, text: str, settings: Annotate) -> Task:
@@ -213,17 +216,16 @@ def _passages(folder: Path, part: Part, keys: set[tuple[str, str]]) -> dict[tupl
 
 def summary(run: Path) -> str:
     """One line for people, from the manifests of tasks and packs."""
-    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
     written = packs.read_summary(run / PACKS)
-    strata = " + ".join(f"{counts[name]:,} {name}" for name in STRATA)
-    known = f", {counts['known']:,} of them of known labels" if counts["known"] else ""
-    not_found = counts.get("controls_not_found")
-    lost = f" ({not_found:,} known labels are of no scored sentence)" if not_found else ""
+    strata = " + ".join(f"{getattr(counts, name):,} {name}" for name in STRATA)
+    known = f", {counts.known:,} of them of known labels" if counts.known else ""
+    lost = f" ({counts.controls_not_found:,} known labels are of no scored sentence)" if counts.controls_not_found else ""
     new = f"; {written.tasks:,} of them new" if written.settings.get("since") else ""
     return (
-        f"annotate   {counts['questions']:,} questions, {counts['sentences']:,} sentences; {counts['tasks']:,} tasks = "
+        f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks = "
         f"{strata}{known}{lost}{new}; {PACKS}/ for {', '.join(written.settings.get('tools', ()))}"
     )
 
 
-STEP = StepCode(OUTPUTS, annotate, check=lambda job, run: check(job))
+STEP = StepCode(annotate, check=lambda job, run: check(job))

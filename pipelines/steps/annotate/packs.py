@@ -16,10 +16,10 @@ from typing import IO, Any
 
 from answermill.files.atomic_files import WrongShape, read_json, sha256, sync, write_text
 from answermill.files.sealed_json import write_sealed
-from answermill.pipelines.config.outputs import PACK_SUMMARY
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.specs.annotate import PACK_SUMMARY
 from answermill.schemas.annotation import Task
 
 GUIDELINES = "guidelines.md"

@@ -7,15 +7,14 @@ from pathlib import Path
 
 from answermill.files.store import publishing
 from answermill.pipelines.config.job_file import Annotate, Job
-from answermill.pipelines.config.outputs import PACK_SUMMARY
+from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.tool import Model
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.specs.annotate import ANNOTATE, PACK_SUMMARY, PACKS, TASKS
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.annotate import packs
 from answermill.schemas.annotation import Task
-from answermill.schemas.ranked import ScoredCandidate
-
-PACKS = "packs"
 
 
 def read_guidelines(job: Job, settings: Annotate) -> str:
@@ -36,25 +35,26 @@ def write_packs(job: Job, settings: Annotate, run: Path) -> bool:
 
     Raises JobError (73) if packs/ holds those of other tasks or settings: people may have filled them in.
     """
-    guidelines = read_guidelines(job, settings)
-    tasks = Folder.open(run / "tasks", Task, "annotate")
-    earlier = Folder.open(job.path(settings.since) / "tasks", Task, "annotate") if settings.since is not None else None
+    guidelines, tools = read_guidelines(job, settings), settings.tools or list(TOOLS)
+    tasks = TASKS.open(run)
+    earlier = TASKS.open(job.path(settings.since)) if settings.since is not None else None
     decisive = {
         "tasks": tasks.digest(),
         "since": earlier.digest() if earlier is not None else None,
         "guidelines": text_digest(guidelines),
-        **settings.model_dump(include={"tools", "predictions", "tasks_per_file"}),
+        "tools": tools,
+        **settings.model_dump(include={"predictions", "tasks_per_file"}),
     }
     if packs.are_written(run / PACKS, decisive):
         return False
-    scored = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest
+    scored = SCORED.open(run).manifest
     plan = "+".join(stage["name"] or stage["reranker"] for stage in scored.settings["stages"])
-    model = Model(f"{plan} {scored.fingerprint[:8]}", unbounded=tasks.manifest.counts["scores_beyond_0_1"] > 0)
+    model = Model(f"{plan} {scored.fingerprint[:8]}", unbounded=ANNOTATE.counts_of(tasks.manifest).scores_beyond_0_1 > 0)
     asked = _asked(earlier) if earlier is not None else frozenset()
     new = (task for task in tasks.read() if (task.task_id, task.text_hash) not in asked)
     options = packs.PackOptions(guidelines, model if settings.predictions else None, settings.tasks_per_file)
     with publishing(run / PACKS, PACK_SUMMARY) as folder:
-        packs.write(folder, new, settings.tools, options, decisive)
+        packs.write(folder, new, tools, options, decisive)
     return True
 
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from answermill.files.atomic_files import recover_folder, sha256
-from answermill.pipelines.config.outputs import AGREEMENT, OPEN_TASKS
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
+from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_TASKS, CollectCounts
 from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
 from answermill.pipelines.steps.collect.exports import Export
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
-from answermill.schemas.annotation import Task
 
 
 def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = None, form: str | None = None) -> Iterator[str]:
@@ -31,7 +31,7 @@ def collect(run: Path, files: Sequence[Path], rules: ResolutionRules | None = No
     another process writes into the run.
     """
     rules = rules or ResolutionRules()
-    tasks = Folder.open(run / "tasks", Task, "annotate")
+    tasks = TASKS.open(run)
     recover_folder(run / "collected")
     check_replaceable(run, files)
     exports = [Export(file, form) for file in files]
@@ -75,39 +75,36 @@ def _check_names(unnamed: Sequence[Export]) -> None:
 
 def _read(export: Export, number: int, votes: CollectedVotes) -> int:
     """Add the annotations of export `number`; returns how many there are."""
-    before = votes.counts["annotations"]
+    before = votes.counts.annotations
     for label in export.read():
         votes.add(number, label)
-    return votes.counts["annotations"] - before
+    return votes.counts.annotations - before
 
 
-def _summary(run: Path, counts: Mapping[str, int], agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
-    """What was collected, for people."""
-    annotations = f"{counts['annotations']:,} annotations = {counts['votes']:,} used + {counts['rejects']:,} rejects"
-    if counts["rejects"]:
-        prefix = "rejects_"
-        reasons = [(n, name.removeprefix(prefix)) for name, n in counts.items() if name.startswith(prefix) and n]
-        listed = sorted(reasons, key=lambda reason: (-reason[0], reason[1]))
-        annotations += f" ({', '.join(f'{n:,} {name}' for n, name in listed)})"
-    yield f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts['unanswered']:,} records unanswered"
+def _summary(run: Path, counts: CollectCounts, agreement: AnnotatorAgreement, files: int) -> Iterator[str]:
+    """Lines for people on what was collected."""
+    refused = f" ({counts_by_reason(counts.rejected)})" if counts.rejects else ""
+    annotations = f"{counts.annotations:,} annotations = {counts.votes:,} used + {counts.rejects:,} rejects{refused}"
+    yield f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts.unanswered:,} records unanswered"
     fates = ("labelled", "open", "control", "too_few_votes", "not_judged")
-    tasks = " + ".join(f"{counts.get(f'tasks_{fate}', 0):,} {fate.replace('_', ' ')}" for fate in fates)
-    yield f"           {counts['tasks']:,} tasks = {tasks}; {counts['conflicts']:,} conflicts"
+    tasks = " + ".join(f"{counts.fates.get(fate, 0):,} {fate.replace('_', ' ')}" for fate in fates)
+    yield f"           {counts.tasks:,} tasks = {tasks}; {counts.conflicts:,} conflicts"
     for stratum in ("top", "random"):
-        if labels := counts.get(f"labels_{stratum}", 0):
-            correct = counts[f"labels_{stratum}_correct"]
-            yield f"           {stratum}: {labels:,} labels, {correct:,} correct ({correct / labels:.1%})"
-    if counts["unchecked_text"]:
-        yield f"note: {counts['unchecked_text']:,} annotations came without text_hash: nobody knows whether the text changed"
-    if counts["unknown_status"]:
+        if (judged := counts.strata.get(stratum)) is not None:
+            share = judged.correct / judged.labels
+            yield f"           {stratum}: {judged.labels:,} labels, {judged.correct:,} correct ({share:.1%})"
+
+    if counts.unchecked_text:
+        yield f"note: {counts.unchecked_text:,} annotations came without text_hash: nobody knows whether the text changed"
+    if counts.unknown_status:
         yield (
-            f"note: {counts['unknown_status']:,} responses came without a status, so drafts may be among them: "
+            f"note: {counts.unknown_status:,} responses came without a status, so drafts may be among them: "
             "Argilla's records.to_list(flatten=True) has it, to_json does not"
         )
     yield ""
     yield from agreement.lines()
     yield ""
-    if open_tasks := counts.get("tasks_open", 0):
-        pack = run / "collected" / OPEN_TASKS
+    if open_tasks := counts.fates.get("open", 0):
+        pack = run / COLLECTED / OPEN_TASKS
         yield f"{open_tasks:,} open: {pack} is a pack of them; a judged copy comes back with --adjudicator"
-    yield f"in {run / 'collected'}: annotations, labels, conflicts, rejects, {AGREEMENT}"
+    yield f"in {run / COLLECTED}: annotations, labels, conflicts, rejects, {AGREEMENT}"

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import WrongShape, read_json, replace_folder, sha256, write_text
-from answermill.pipelines.config.outputs import AGREEMENT, OPEN_TASKS
-from answermill.pipelines.config.outputs import COLLECT as OUTPUTS
 from answermill.pipelines.data.annotation_tools import spreadsheet
 from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -25,12 +23,11 @@ from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.runs.step import WORK, Step
+from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, OPEN_IDS, OPEN_TASKS, CollectCounts, LabelCounts
 from answermill.pipelines.steps.collect.resolution import ResolutionRules, TaskOutcome, resolve_task
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
 from answermill.schemas.record import Record
-
-OPEN_IDS = "adjudication.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +67,57 @@ def replace(
     agreement: AnnotatorAgreement,
     settings: Mapping[str, Any],
     sources: Sequence[Mapping[str, Any]],
-) -> Counter[str]:
-    """Build the new folder and put it in the place of the earlier one; returns what was counted. Needs the run locked."""
-    stage, target = run / WORK / "collect", run / "collected"
+) -> CollectCounts:
+    """Build the new folder and put it in the place of the earlier one; returns its counts. Needs the run locked."""
+    stage, target = run / WORK / "collect", run / COLLECTED
     shutil.rmtree(stage, ignore_errors=True)
     inputs = {f"export {n}": f"{source['file']} {source['sha256']}" for n, source in enumerate(sources, 1)}
-    step = Step(stage, "collect", OUTPUTS, settings, {"tasks": tasks.digest(), **inputs})
+    step = Step(stage, COLLECT, settings, {"tasks": tasks.digest(), **inputs})
     step.begin()
-    counts = Counter(tasks=tasks.rows, votes=len(votes.votes), rejects=len(votes.rejects))
-    counts.update(votes.counts)
-    counts["unanswered"] = sum(source["unanswered"] for source in sources)
-    counts.update(f"rejects_{reject.reason}" for _, reject in votes.rejects)
+
+    fates, labels, correct = Counter[str](), Counter[str](), Counter[str]()
+    conflicts = controls_judged = 0
     open_tasks: list[Task] = []
     with ExitStack() as stack:
-        writers = {name: stack.enter_context(PartWriter(stage / name, record, 0)) for name, record in OUTPUTS.items()}
+        writers = {folder.name: stack.enter_context(PartWriter(stage / folder.name, folder.record, 0)) for folder in COLLECT}
         for _, reject in sorted(votes.rejects, key=lambda each: (each[0], each[1].source_offset, each[1].detail)):
             writers["collected/rejects"].write([reject])
         votes_of = votes.by_task()
         for number, task in enumerate(tasks.read()):
             task_votes = votes_of.get(number, {})
             outcome = resolve_task(task, task_votes, rules, agreement.weights)
-            _count(counts, task, outcome)
+            fates[outcome.fate] += 1
+            conflicts += outcome.disputed
+            controls_judged += outcome.fate == "control" and outcome.votes > 0
+            if outcome.label is not None:
+                labels[task.stratum] += 1
+                correct[task.stratum] += outcome.label
             if outcome.fate == "open":
                 open_tasks.append(task)
             for name, row in _rows_of(task, task_votes, outcome):
                 writers[name].write([row])
-    _check_sums(counts, writers)
-    write_text(stage / "collected" / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
-    write_text(stage / "collected" / OPEN_TASKS, _adjudication_pack(open_tasks))
-    figures = {"settings": settings, "exports": sources, "counts": dict(sorted(counts.items())), **agreement.to_json()}
-    figures["adjudication_sha256"] = sha256(stage / "collected" / OPEN_TASKS)
-    write_text(stage / "collected" / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
-    beside = [Part.of(stage, f"collected/{name}") for name in (AGREEMENT, OPEN_IDS)]  # and of the pack agreement.json has it
-    written = Outcome.of([Report(0, {name: writer.parts for name, writer in writers.items()})])
-    step.finish(written, dict(sorted(counts.items())), beside)
-    replace_folder(stage / "collected", target)
+
+    counts = votes.counts + CollectCounts(
+        tasks=tasks.rows,
+        unanswered=sum(source["unanswered"] for source in sources),
+        conflicts=conflicts,
+        controls_judged=controls_judged,
+        fates=dict(fates),
+        strata={stratum: LabelCounts(n, correct[stratum]) for stratum, n in labels.items()},
+    )
+    for folder in COLLECT:
+        if writers[folder.name].part.rows != getattr(counts, folder.rows):
+            raise RuntimeError(f"{folder.name} has {writers[folder.name].part.rows} rows; counted are {counts}")
+    write_text(stage / COLLECTED / OPEN_IDS, "".join(task.task_id + "\n" for task in open_tasks))
+    write_text(stage / COLLECTED / OPEN_TASKS, _adjudication_pack(open_tasks))
+    figures = {"settings": settings, "exports": sources, "counts": counts.to_json(), **agreement.to_json()}
+    figures["adjudication_sha256"] = sha256(stage / COLLECTED / OPEN_TASKS)
+    write_text(stage / COLLECTED / AGREEMENT, json.dumps(figures, indent=1, ensure_ascii=False) + "\n")
+
+    beside = [Part.of(stage, f"{COLLECTED}/{name}") for name in (AGREEMENT, OPEN_IDS)]  # agreement.json has the pack's digest
+    parts = {name: writer.parts for name, writer in writers.items()}
+    step.finish(Outcome.of(CollectCounts(), [Report(0, parts, counts)]), beside)
+    replace_folder(stage / COLLECTED, target)
     shutil.rmtree(stage)
     if not any((run / WORK).iterdir()):
         (run / WORK).rmdir()
@@ -135,26 +148,6 @@ def _rows_of(task: Task, votes: Mapping[str, int], outcome: TaskOutcome) -> Iter
                 probability=task.probability,
             ),
         )
-
-
-def _count(counts: Counter[str], task: Task, outcome: TaskOutcome) -> None:
-    counts[f"tasks_{outcome.fate}"] += 1
-    counts["conflicts"] += outcome.disputed
-    counts["controls_judged"] += outcome.fate == "control" and outcome.votes > 0
-    if outcome.label is not None:
-        counts[f"labels_{task.stratum}"] += 1
-        counts[f"labels_{task.stratum}_correct"] += outcome.label
-
-
-def _check_sums(counts: Mapping[str, int], writers: Mapping[str, PartWriter[Record]]) -> None:
-    """Annotations in are annotations out and rejects; every task has one fate."""
-    rows = {name.removeprefix("collected/"): writer.part.rows for name, writer in writers.items()}
-    fates = sum(n for name, n in counts.items() if name.startswith("tasks_"))
-    if counts["annotations"] != rows["annotations"] + rows["rejects"] or rows["annotations"] != counts["votes"]:
-        raise RuntimeError(f"{counts['annotations']} annotations came in; written are {rows}")
-    labelled = counts.get("tasks_labelled", 0)
-    if counts["tasks"] != fates or labelled != rows["labels"] or counts["conflicts"] != rows["conflicts"]:
-        raise RuntimeError(f"tasks do not add up: {dict(counts)}; written are {rows}")
 
 
 def _adjudication_pack(tasks: Sequence[Task]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
+from answermill.pipelines.specs.collect import CollectCounts
 from answermill.pipelines.steps.collect import annotator_agreement
 from answermill.pipelines.steps.collect.annotator_agreement import Figure, Share, Votes
 from answermill.schemas.annotation import Task
@@ -53,19 +54,25 @@ class CollectedVotes:
         """(task, annotator) → the vote."""
         self.rejects: list[tuple[int, Rejected]] = []
         """(file, reject)."""
-        self.counts = Counter(annotations=0, unchecked_text=0, unknown_status=0)
+        self._tally = Counter[str]()
+
+    @property
+    def counts(self) -> CollectCounts:
+        """The annotations that were added, those that are used, and the others by reason."""
+        rejected = Counter(reject.reason for _, reject in self.rejects)
+        return CollectCounts.from_json({**self._tally, "votes": len(self.votes), "rejected": dict(rejected)})
 
     def add(self, file: int, exported: ExportedLabel) -> None:
         """Add an annotation of file number `file`. The later of two by one annotator on one task holds."""
-        self.counts["annotations"] += 1
+        self._tally["annotations"] += 1
+        self._tally["unchecked_text"] += not exported.text_hash
+        self._tally["unknown_status"] += not exported.submitted
         task_id, annotator = exported.task_id, exported.annotator
         if (refusal := self._refusal(exported)) is not None:
             self._reject(file, exported.record, task_id, annotator, *refusal)
             return
         assert exported.label is not None
         key, new = (self.number[task_id], annotator), Vote(file, exported.record, exported.label, exported.changed_at)
-        self.counts["unchecked_text"] += not exported.text_hash
-        self.counts["unknown_status"] += not exported.submitted
         old = self.votes.setdefault(key, new)
         if old is not new:
             timed = old.changed_at is not None and new.changed_at is not None and old.changed_at != new.changed_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,16 @@ from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
 from answermill.indexing.shards.shard_builder import ShardReport, ShardSettings, build_shard
 from answermill.indexing.shards.shard_files import SHARD_FILE
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.config.outputs import INDEX as OUTPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import counted
-from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_rows
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
+from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.index.shard_ranges import ShardRange, ranges
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings, passage_encoder
@@ -42,8 +43,6 @@ from answermill.schemas.corpus import Passage
 
 CUT = ("shards", "passages_per_shard")
 """The keys that decide nothing but where the rows are cut into shards."""
-REVISION = 2
-"""Raised when the step's code changes so that the same input gives another output."""
 
 
 def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
@@ -51,17 +50,17 @@ def units_of(job: Job, passages: Folder[Passage]) -> list[ShardRange]:
     return ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
 
 
-def step_of(job: Job, run: Path) -> Step:
+def step_of(job: Job, run: Path) -> Step[IndexCounts]:
     """The index step of a run. Raises JobError if passages/ is missing, ModelMissing if the encoder is."""
-    passages = Folder.open(run / "passages", Passage, "ingest")
+    passages = PASSAGES.open(run)
     settings = job.index.model_dump(exclude={"question_encoder", "since"}) | _same_cut(job, passages.rows, run)
     inputs = {"passages": passages.digest()} | encoder_inputs(job, questions=False) | sentence_codes.inputs(job)
-    return Step(run, "index", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True)
+    return Step(run, INDEX, settings, inputs)
 
 
 def _same_cut(job: Job, rows: int, run: Path) -> dict[str, Any]:
     """The keys by which the run's shards were cut, if the job's would cut these rows in the same places; else nothing."""
-    built = read_manifest(run / "shards", "index")
+    built = SHARDS.manifest(run)
     shards, per_shard = (built.settings.get(key) for key in CUT) if built is not None else (None, None)
     if not isinstance(shards, int) or not isinstance(per_shard, int) or per_shard < 1:
         return {}
@@ -75,14 +74,13 @@ def index(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     if step.is_complete():
         return summary(run) + " (complete)"
     step.begin(job.workers)
-    passages = Folder.open(run / "passages", Passage, "ingest")
+    passages = PASSAGES.open(run)
     sizes = [unit.stop - unit.start for unit in units_of(job, passages)]
     work = BuildShard(job, passages, step, _former(job, run))
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages")
-    counts = outcome.counts
-    if counts["passages"] != passages.rows:
-        raise RuntimeError(f"{passages.rows} passages came in, {counts['passages']} were indexed")
-    step.finish(outcome, counts)
+    if outcome.counts.passages != passages.rows:
+        raise RuntimeError(f"{passages.rows} passages came in, {outcome.counts.passages} were indexed")
+    step.finish(outcome)
     return summary(run)
 
 
@@ -94,7 +92,7 @@ def check(job: Job, run: Path) -> None:
 
 def _former_shards(job: Job, run: Path) -> Folder[Passage] | None:
     earlier = former_run(job, "index", run)
-    return None if earlier is None else Folder.open(earlier / "shards", Passage, "index")
+    return None if earlier is None else SHARDS.open(earlier)
 
 
 def _former(job: Job, run: Path) -> Folder[Passage] | None:
@@ -114,8 +112,10 @@ def _former(job: Job, run: Path) -> Folder[Passage] | None:
 class BuildShard(ModelDoFn):
     """A run of passages → its shard folder; and the unit's report."""
 
-    def __init__(self, job: Job, passages: Folder[Passage], step: Step, former: Folder[Passage] | None = None) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(
+        self, job: Job, passages: Folder[Passage], step: Step[IndexCounts], former: Folder[Passage] | None = None
+    ) -> None:
+        super().__init__(step.name, step.work, IndexCounts)
         self._job, self._passages, self._step, self._former = job, passages, step, former
 
     def load(self) -> None:
@@ -135,7 +135,7 @@ def build(
     passages: Folder[Passage],
     encoder: Encoder | KnownVectors,
     coders: Sequence[CodeMaker],
-    step: Step,
+    step: Step[IndexCounts],
     tell: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
     """Build one shard and report it. `tell`: see `build_shard`.
@@ -152,43 +152,37 @@ def build(
     with publishing(folder, SHARD_FILE) as new:
         built = build_shard(rows, new, settings, encoder, find_java(job.workers.java), coders, kept, tell)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
-    counts = {
-        "passages": built.passages,
-        "bytes": built.bytes,
-        "bm25_ms": round(built.seconds_bm25 * 1000),
-        "dense_ms": round(built.seconds_dense * 1000),
-    }
-    counts |= _counts_of_codes(built) | taken
+    counts = counts_of(built)
+    if isinstance(encoder, KnownVectors):
+        counts = replace(counts, vectors_taken_over=taken.total())
     step.reports.write(Report(unit.number, {"shards": (part,)}, counts))
 
 
 def _counted(rows: Iterator[Passage], encoder: KnownVectors, taken: Counter[str]) -> Iterator[Passage]:
     """The same passages; counts those whose vectors are known, also where a build that was killed had encoded them."""
-    taken["vectors_taken_over"] = 0
     while block := list(islice(rows, 256)):
-        taken["vectors_taken_over"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
+        taken["vectors"] += int(encoder.knows([(passage.title, passage.text) for passage in block]).sum())
         yield from block
 
 
-def _counts_of_codes(built: ShardReport) -> dict[str, int]:
-    """Of bits `answers`, those that were cut, their tokens and milliseconds; of vectors their number and milliseconds."""
+def counts_of(built: ShardReport) -> IndexCounts:
+    """The counts of one shard. Of codes that are bits the answers, those that were cut, and their tokens; of vectors their
+    number."""
     spent = list(zip(built.codes, built.seconds_codes, strict=True))
-    bits = [(codes, taken) for codes, taken in spent if codes.form == TOKEN_BITS]
-    vectors = [(codes, taken) for codes, taken in spent if codes.form != TOKEN_BITS]
-    counts: dict[str, int] = {}
-    if bits:
-        counts |= {
-            "answers": sum(codes.answers for codes, _ in bits),
-            "answers_cut": sum(codes.answers_cut for codes, _ in bits),
-            "answer_tokens": sum(codes.tokens for codes, _ in bits),
-            "answers_ms": round(1000 * sum(taken for _, taken in bits)),
-        }
-    if vectors:
-        counts |= {
-            "sentence_vectors": sum(codes.answers for codes, _ in vectors),
-            "sentence_vectors_ms": round(1000 * sum(taken for _, taken in vectors)),
-        }
-    return counts
+    bits = [(codes, seconds) for codes, seconds in spent if codes.form == TOKEN_BITS]
+    vectors = [(codes, seconds) for codes, seconds in spent if codes.form != TOKEN_BITS]
+    return IndexCounts(
+        passages=built.passages,
+        bytes=built.bytes,
+        bm25_ms=round(built.seconds_bm25 * 1000),
+        dense_ms=round(built.seconds_dense * 1000),
+        answers=sum(codes.answers for codes, _ in bits),
+        answers_cut=sum(codes.answers_cut for codes, _ in bits),
+        answer_tokens=sum(codes.tokens for codes, _ in bits),
+        answers_ms=round(1000 * sum(seconds for _, seconds in bits)),
+        sentence_vectors=sum(codes.answers for codes, _ in vectors),
+        sentence_vectors_ms=round(1000 * sum(seconds for _, seconds in vectors)),
+    )
 
 
 def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[Passage]:
@@ -202,20 +196,27 @@ def rows_between(passages: Folder[Passage], start: int, stop: int) -> Iterator[P
 
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
-    manifest = Folder.open(run / "shards", Passage, "index").manifest
-    counts: dict[str, Any] = dict(manifest.counts)
-    codes = ""
-    if "answers" in counts:
-        rate = counts["answers"] / (counts["answers_ms"] / 1000 or 1e-3)
-        codes = f"; {counts['answers']:,} answers as bits, {counts['answers_cut']:,} of them cut, {rate:,.0f}/s"
-    if "sentence_vectors" in counts:
-        rate = counts["sentence_vectors"] / (counts["sentence_vectors_ms"] / 1000 or 1e-3)
-        codes += f"; {counted(counts['sentence_vectors'], 'sentence vector')}, {rate:,.0f}/s"
-    seconds = (counts["bm25_ms"] / 1000 or 1e-3, counts["dense_ms"] / 1000 or 1e-3)
-    built = f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts['bytes'] / 1e6:,.1f} MB"
-    speed = f"BM25 {manifest.rows / seconds[0]:,.0f} passages/s, dense {manifest.rows / seconds[1]:,.0f} passages/s"
-    taken = f"; {counted(counts['vectors_taken_over'], 'vector')} taken over" if "vectors_taken_over" in counts else ""
-    return f"index      {built}; {speed}{codes}{taken}"
+    manifest = SHARDS.open(run).manifest
+    counts = INDEX.counts_of(manifest)
+    clauses = [
+        f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, {counts.bytes / 1e6:,.1f} MB",
+        f"BM25 {per_second(manifest.rows, counts.bm25_ms)} passages/s, "
+        f"dense {per_second(manifest.rows, counts.dense_ms)} passages/s",
+    ]
+    if counts.answers:
+        cut = f"{counts.answers_cut:,} of them cut"
+        clauses.append(f"{counts.answers:,} answers as bits, {cut}, {per_second(counts.answers, counts.answers_ms)}/s")
+    if counts.sentence_vectors:
+        rate = per_second(counts.sentence_vectors, counts.sentence_vectors_ms)
+        clauses.append(f"{counted(counts.sentence_vectors, 'sentence vector')}, {rate}/s")
+    if "since" in manifest.inputs or counts.vectors_taken_over:
+        clauses.append(f"{counted(counts.vectors_taken_over, 'vector')} taken over")
+    return f"index      {'; '.join(clauses)}"
 
 
-STEP = StepCode(OUTPUTS, index, check=check, is_wanted=lambda job, run: job.retrieve is not None)
+def per_second(items: int, milliseconds: int) -> str:
+    """'1,234': items a second, for people."""
+    return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
+
+
+STEP = StepCode(index, check=check, is_wanted=lambda job, run: job.retrieve is not None)

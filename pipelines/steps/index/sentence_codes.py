@@ -18,7 +18,8 @@ from answermill.indexing.shards.sentence_codes import FOLDER, EncodedTexts, Sent
 from answermill.indexing.shards.shard import stored_codes
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.runs.manifests.manifest import fetch_shard, read_manifest
+from answermill.pipelines.runs.manifests.manifest import fetch_shard
+from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.steps.models import device_of, encoder_inputs, encoder_loader, folder_digest, passage_encoder, shared
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, SentenceEncoder, naming
@@ -130,7 +131,7 @@ def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> Se
     """
     if find(stage.reranker).coder is None:
         return None
-    manifest, digest = read_manifest(run / "shards"), codes_digest(job, stage)
+    manifest, digest = SHARDS.manifest(run), codes_digest(job, stage)
     if manifest is None or digest is None:
         return None
     digests = [part.sha256 for part in manifest.parts]
@@ -144,7 +145,7 @@ def stored(job: Job, stage: StageSettings, run: Path, verify: bool = True) -> Se
 def check_stored(job: Job, run: Path | None = None) -> None:
     """Refuse a stage that says `stored` in a job in which no shard can hold it: one that does not retrieve, unless the run has
     shards. Raises JobError (78)."""
-    if job.retrieve is not None or (run is not None and read_manifest(run / "shards") is not None):
+    if job.retrieve is not None or (run is not None and SHARDS.manifest(run) is not None):
         return
     for n, stage in enumerate(job.rerank.stages if job.rerank else []):
         if (form := getattr(stage, "stored", None)) is not None:

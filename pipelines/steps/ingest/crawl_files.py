@@ -21,6 +21,7 @@ from answermill.indexing.crawl.input_formats import read_pages, suffix_of
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.path_lists import is_list, listed, looked_up
 from answermill.schemas.corpus import Rejected
@@ -60,8 +61,8 @@ class Input(Protocol):
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
         """What it becomes if it fails before its pages are read."""
 
-    def counts(self) -> Counter[str]:
-        """What is known of it before it is read."""
+    def counts(self) -> IngestCounts:
+        """Numbers that are known before it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +94,8 @@ class InputFile:
     def rejects(self, reason: str, detail: str) -> Iterator[Rejected]:
         yield Rejected(self.name, 0, "", "", reason, detail)
 
-    def counts(self) -> Counter[str]:
-        return Counter()
+    def counts(self) -> IngestCounts:
+        return IngestCounts()
 
 
 def find_files(job: Job, settings: Ingest) -> list[InputFile]:

@@ -22,6 +22,7 @@ from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.engine.runner import pipeline
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report, Reports
@@ -118,7 +119,7 @@ class CountDomains(UnitDoFn):
     skips_reported = False
 
     def __init__(self, work: Path) -> None:
-        super().__init__("domains", work)
+        super().__init__("domains", work, Tally)
         self._work = work
 
     def load(self) -> None:
@@ -128,18 +129,18 @@ class CountDomains(UnitDoFn):
         report = reports(self._work).read_one(unit)
         if report is None:
             file = self._files[unit]
-            report = Report(unit, {}, count(file.pages(file.fetch(), Counter())))
+            report = Report(unit, {}, Tally(count(file.pages(file.fetch(), Counter()))))
             reports(self._work).write(report)
-        yield from report.counts.items()
+        yield from report.counts.numbers.items()
 
 
 def write_chosen(domains: Sequence[DomainCount], path: Path) -> None:
     write_text(path, table(dict(domains)))
 
 
-def reports(work: Path) -> Reports:
+def reports(work: Path) -> Reports[Tally]:
     """A report for each file; its counts are the pages of each domain."""
-    return Reports(work / "domains")
+    return Reports(work / "domains", Tally)
 
 
 def publish(run: Path, work: Path) -> Part:
@@ -148,5 +149,5 @@ def publish(run: Path, work: Path) -> Part:
     if chosen.is_file():
         write_text(run / DOMAINS, chosen.read_text(encoding="utf-8"))
     else:
-        write_text(run / DOMAINS, table(Outcome.of(reports(work).each()).counts))
+        write_text(run / DOMAINS, table(Outcome.of(Tally(), reports(work).each()).counts.numbers))
     return Part.of(run, DOMAINS)

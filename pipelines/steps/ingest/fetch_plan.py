@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 from answermill.files.remote import Remote
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import counted
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose
 
@@ -23,18 +23,16 @@ def foresee(job: Job) -> str:
     files = find_files(job, job.ingest)
     remote = [file for file in files if isinstance(file.path, Remote)]
     clauses = [f"{counted(len(files), 'file')}, {sum(file.size for file in files):,} bytes"]
-    asked = Counter(requests=len(remote), request_bytes=sum(file.size for file in remote))
+    asked = IngestCounts(requests=len(remote), request_bytes=sum(file.size for file in remote))
     if job.ingest.crawl_index is not None:
         with tempfile.TemporaryDirectory(prefix="answermill-dry-run-") as folder:
             units = choose(job, job.ingest, Path(folder) / RECORDS, len(files))
-            crawl = Counter[str]()
-            for unit in units:
-                crawl += unit.counts()
+            crawl = sum((unit.counts() for unit in units), IngestCounts())
             places = {record.path for unit in units for record in unit.records}
         where = f"of {counted(len(places), 'file')} of the crawl"
-        clauses.append(f"{counted(crawl['records'], 'record')} {where}, {crawl['record_bytes']:,} bytes")
-        asked += Counter(requests=crawl["requests"], request_bytes=crawl["request_bytes"])
+        clauses.append(f"{counted(crawl.records, 'record')} {where}, {crawl.record_bytes:,} bytes")
+        asked = asked + crawl
     return (
-        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {asked['request_bytes']:,} bytes in "
-        f"{counted(asked['requests'], 'request')}"
+        f"dry run    ingest reads {'; '.join(clauses)}; it fetches {asked.request_bytes:,} bytes in "
+        f"{counted(asked.requests, 'request')}"
     )

@@ -22,6 +22,7 @@ from answermill.files.store import CACHE, each, fetch, read_range, requests_to, 
 from answermill.files.store_errors import Refused
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import ByteRange, WantedRecord, ranges, record_pages, too_large
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.schemas.corpus import Rejected
 
 FILE, LISTING = "records.warc.gz", "fetched.json"
@@ -72,10 +73,10 @@ class RecordUnit:
         """What its records become if it fails."""
         return (record.rejected(reason, detail) for record in self.records)
 
-    def counts(self) -> Counter[str]:
-        """Records, and what is asked for to have them: requests, and bytes, of which `record_bytes` are wanted."""
+    def counts(self) -> IngestCounts:
+        """Records, and the requests and bytes that are asked for to have them, of which `record_bytes` are wanted."""
         asked = ranges(self.records)
-        return Counter(
+        return IngestCounts(
             records=len(self.records),
             record_bytes=sum(record.length for record in self.records if not too_large(record)),
             requests=len(asked),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,17 +21,17 @@ from answermill.files.atomic_files import sha256, write_text
 from answermill.files.remote import Remote
 from answermill.files.store import remove_tree
 from answermill.pipelines.config.job_file import Ingest, Job
-from answermill.pipelines.config.outputs import INGEST as OUTPUTS
-from answermill.pipelines.config.outputs import INPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
+from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.manifests.failures import Limits
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import print_line, progress
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, INPUTS, IngestCounts
 from answermill.pipelines.steps.ingest import blocked, domain_filter, vanished
 from answermill.pipelines.steps.ingest.crawl_files import FileList, InputFile, find_files, unread_files
 from answermill.pipelines.steps.ingest.fetch_plan import foresee
@@ -41,6 +42,7 @@ from answermill.pipelines.steps.ingest.parse_and_cut import (
     Bucket,
     Duplicates,
     FileKeys,
+    IngestStep,
     cut_file,
     document_keys,
     document_rules,
@@ -56,11 +58,8 @@ from answermill.pipelines.steps.ingest.repeated import boilerplate, near_duplica
 from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
 from answermill.schemas.corpus import Document
 
-REVISION = 5
-"""Raised when the step's code changes so that the same input gives another output."""
 
-
-def step_of(job: Job, run: Path) -> Step:
+def step_of(job: Job, run: Path) -> IngestStep:
     """The ingest step of a run. Raises JobError if the job has no [ingest] or its input is missing."""
     if job.ingest is None:
         raise JobError("the job has no [ingest] section; add one with `input`", SETTINGS)
@@ -84,7 +83,7 @@ def step_of(job: Job, run: Path) -> Step:
     if job.ingest.crawl_index is not None:
         settings["crawl_index"] = job.ingest.crawl_index.model_dump(exclude={"files"})
         settings["paths_root"] = job.ingest.paths_root
-    return Step(run, "ingest", OUTPUTS, settings, inputs, REVISION)
+    return Step(run, INGEST, settings, inputs)
 
 
 def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -94,7 +93,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     assert settings is not None  # `step_of` has refused a job without it
     files = find_files(job, settings)
     if step.is_complete():
-        confirm(files, Folder.open(run / "documents", Document, "ingest").manifest.digests, run)
+        confirm(files, DOCUMENTS.open(run).manifest.digests, run)
         return summary(run) + " (complete)"
     if other := changed(files, _digests(step, files), step.work):
         print_line(f"ingest begins again: {len(other)} of its input files changed since it was stopped, {other[0]} first")
@@ -105,7 +104,7 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         step.reports.forget(
             step.reports.numbers()
         )  # units that were cut without a file that failed: its pages may be the first of others
-    if not (step.work / INPUTS).is_file():
+    if not (step.work / INPUTS.path).is_file():
         write_dates(step.work, files)
     FileList.write(inputs, step.work)
     blocked.write(job, settings, step.work)
@@ -123,24 +122,27 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
-    counts.update({f"unread {suffix}": n for suffix, n in unread_files(job, settings, files).items()})
+    counts = replace(counts, unread=dict(unread_files(job, settings, files)))
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
     if earlier is not None and (table := vanished.publish(job, step, earlier, len(inputs), beam_options)) is not None:
         beside.append(table)
-        counts["vanished"] = table.rows
-    write_text(run / INPUTS, (step.work / INPUTS).read_text(encoding="utf-8"))
-    step.finish(outcome, counts, beside)
+        counts = replace(counts, vanished=table.rows)
+    write_text(run / INPUTS.path, (step.work / INPUTS.path).read_text(encoding="utf-8"))
+    outcome.counts = counts
+    step.finish(outcome, beside)
     return summary(run)
 
 
-def _digests(step: Step, files: Sequence[InputFile]) -> dict[str, str]:
+def _digests(step: IngestStep, files: Sequence[InputFile]) -> dict[str, str]:
     """The digests of the files that a stopped run has read; '' of a file of which only the domains are counted."""
     digests = {name: d for report in parsed_files(step.work).each() for name, d in report.digests.items()}
     counted = domain_filter.reports(step.work).numbers()
     return {file.name: "" for file in files if file.number in counted} | digests
 
 
-def define(root: beam.Pipeline, files: int, settings: Ingest, step: Step, earlier: Folder[Document] | None = None) -> None:
+def define(
+    root: beam.Pipeline, files: int, settings: Ingest, step: IngestStep, earlier: Folder[Document] | None = None
+) -> None:
     """The pipeline: parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
     units = root | "Files" >> Units(files)
     keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work))  # (bucket, FileKeys)
@@ -195,8 +197,8 @@ class ParsePages(UnitDoFn):
 class CutPassages(UnitDoFn):
     """A unit, its duplicates and its boilerplate → its parts of documents, passages and rejects; and its report."""
 
-    def __init__(self, settings: Ingest, step: Step) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(self, settings: Ingest, step: IngestStep) -> None:
+        super().__init__(step.name, step.work, IngestCounts)
         self._settings, self._step = settings, step
 
     def load(self) -> None:
@@ -210,25 +212,19 @@ class CutPassages(UnitDoFn):
         cut_file(self._files[unit], known, self._splitter, self._settings.min_words, self._step)
 
 
-def check_counts(counts: Counter[str], settings: Ingest, files: int, records: int = 0) -> None:
+def check_counts(counts: IngestCounts, settings: Ingest, files: int, records: int = 0) -> None:
     """Pages in = documents out + rejects, and `records` wanted = records read + failures, always.
 
     Raises JobError (65) if no document is left, or too much was refused."""
-    if counts["pages"] != counts["documents"] + counts["rejects"]:
-        raise RuntimeError(
-            f"{counts['pages']} pages came in, {counts['documents']} documents and {counts['rejects']} rejects out"
-        )
-    if not records == counts["records"] == counts["records_read"] + counts["records_failed"]:
-        raise RuntimeError(
-            f"{records} records were wanted, {counts['records']} asked for, {counts['records_read']} read, "
-            f"{counts['records_failed']} failed"
-        )
-    if not counts["documents"]:
+    counts.check_sums()
+    if records != counts.records:
+        raise RuntimeError(f"{records} records were wanted, {counts.records} asked for")
+    if not counts.documents:
         place = f"in {counted(files, 'file')}"
-        if not counts["pages"]:
+        if not counts.pages:
             raise JobError(f"there is no page {place}", BAD_DATA)
-        raise JobError(f"no document is left of {counted(counts['pages'], 'page')} {place}: {_reasons(counts)}", BAD_DATA)
-    share = counts["rejects"] / counts["pages"]
+        raise JobError(f"no document is left of {counted(counts.pages, 'page')} {place}: {_reasons(counts)}", BAD_DATA)
+    share = counts.rejects / counts.pages
     if share > settings.max_reject_share:
         raise JobError(
             f"{share:.1%} of the pages were refused, more than ingest.max_reject_share = {settings.max_reject_share:.1%}: "
@@ -239,34 +235,25 @@ def check_counts(counts: Counter[str], settings: Ingest, files: int, records: in
 
 def summary(run: Path) -> str:
     """One line for people, from the manifests."""
-    counts = Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
-    unread = _listed(counts, "unread ")
-    return (
-        f"ingest     {counts['pages']:,} pages = {counts['documents']:,} documents + {counts['rejects']:,} rejects "
-        f"({_reasons(counts)}); {counts['passages']:,} passages, {counts['sentences']:,} sentences"
-        + (
-            f"; {counts['boilerplate_paragraphs']:,} paragraphs of boilerplate left out"
-            if counts["boilerplate_paragraphs"]
-            else ""
-        )
-        + (f"; {counts['vanished']:,} documents of the earlier run vanished" if counts["vanished"] else "")
-        + (
-            f"; {counts['records']:,} records wanted = {counts['records_read']:,} read + {counts['records_failed']:,} failed"
-            if counts["records"]
-            else ""
-        )
-        + (f"; files in the input folders that are not read: {unread}" if unread else "")
-    )
+    counts = INGEST.counts_of(DOCUMENTS.open(run).manifest)
+    clauses = [
+        f"{counts.pages:,} pages = {counts.documents:,} documents + {counts.rejects:,} rejects ({_reasons(counts)})",
+        f"{counts.passages:,} passages, {counts.sentences:,} sentences",
+    ]
+    if counts.boilerplate_paragraphs:
+        clauses.append(f"{counts.boilerplate_paragraphs:,} paragraphs of boilerplate left out")
+    if counts.vanished:
+        clauses.append(f"{counts.vanished:,} documents of the earlier run vanished")
+    if counts.records:
+        fates = f"{counts.records_read:,} read + {counts.records_failed:,} failed"
+        clauses.append(f"{counts.records:,} records wanted = {fates}")
+    if counts.unread:
+        clauses.append(f"files in the input folders that are not read: {counts_by_reason(counts.unread)}")
+    return f"ingest     {'; '.join(clauses)}"
 
 
-def _reasons(counts: Counter[str]) -> str:
-    return _listed(counts, "rejected.") or "none refused"
+def _reasons(counts: IngestCounts) -> str:
+    return counts_by_reason(counts.rejected) or "none refused"
 
 
-def _listed(counts: Counter[str], prefix: str) -> str:
-    """The counts whose names begin so, for people, the largest first."""
-    listed = sorted((-n, key.removeprefix(prefix)) for key, n in counts.items() if key.startswith(prefix))
-    return ", ".join(f"{-n:,} {name}" for n, name in listed)
-
-
-STEP = StepCode(OUTPUTS, ingest, check=step_of, foresee=foresee)
+STEP = StepCode(ingest, check=step_of, foresee=foresee)

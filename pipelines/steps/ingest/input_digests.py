@@ -15,10 +15,9 @@ from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, sha256
 from answermill.files.sealed_json import read_sealed, write_sealed
-from answermill.pipelines.config.outputs import INPUTS
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
-from answermill.pipelines.runs.manifests.manifest import repair
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.ingest import INGEST, INPUTS
 from answermill.pipelines.steps.ingest.crawl_files import InputFile
 
 
@@ -31,7 +30,7 @@ class _Dates:
 
 def write_dates(folder: Path, files: Sequence[InputFile]) -> None:
     """Write INPUTS into a folder, from what the files are now."""
-    write_sealed(folder / INPUTS, {"files": {file.name: _date(file) for file in files}})
+    write_sealed(folder / INPUTS.path, {"files": {file.name: _date(file) for file in files}})
 
 
 def changed(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[str]:
@@ -49,7 +48,7 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
         more = f" and {len(other) - 1} more" if len(other) > 1 else ""
         raise JobError(
             f"{run} holds the output of another job: input {other[0]}{more} has the same size, but another content (SHA-256). "
-            f"{repair('ingest', run)}; or give another --out",
+            f"{INGEST.maker.again(run)}; or give another --out",
             OUTPUT_EXISTS,
         )
     if doubtful:
@@ -60,7 +59,7 @@ def confirm(files: Sequence[InputFile], digests: Mapping[str, str], run: Path) -
 def _doubtful(files: Sequence[InputFile], digests: Mapping[str, str], folder: Path) -> list[InputFile]:
     """The files with a digest whose size and date are not those in INPUTS."""
     try:
-        known = read_sealed(folder / INPUTS, _Dates).files
+        known = read_sealed(folder / INPUTS.path, _Dates).files
     except (FileNotFoundError, WrongShape):
         known = {}
     return [file for file in files if file.name in digests and known.get(file.name) != _date(file)]

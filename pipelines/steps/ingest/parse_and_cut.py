@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -22,11 +23,13 @@ from answermill.indexing.documents.parse import DocumentRules, parse
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Ingest
 from answermill.pipelines.errors import IO, JobError, counted
-from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, REASON, Failures
+from answermill.pipelines.runs.counts import Tally
+from answermill.pipelines.runs.manifests.failures import REASON, Failures
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches, read_part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
 from answermill.schemas.corpus import Document, Passage, Rejected
@@ -38,10 +41,35 @@ Rows: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Bucket: TypeAlias = tuple[str, int]
 """(reason, number below BUCKETS)."""
-FileKeys: TypeAlias = tuple[int, str, Rows, Keys]
-"""A bucket's keys of one file: (unit, SHA-256 of its part of documents, rows in that part, keys [rows, 2])."""
-Duplicates: TypeAlias = tuple[str, str, Rows, Sequence[str]]
-"""(SHA-256 of a part of documents, reason, rows in that part; of near duplicates the id that is kept for each row)."""
+IngestStep: TypeAlias = Step[IngestCounts]
+IngestReport: TypeAlias = Report[IngestCounts]
+PRECEDENCE = ("duplicate", "duplicate_id", "near_duplicate")
+"""Reasons to refuse a document for another one; of several the first is the reject's."""
+
+
+class FileKeys(NamedTuple):
+    """The keys in one bucket of one file's documents."""
+
+    unit: int
+    part: str
+    """SHA-256 of its part of documents."""
+    rows: Rows
+    """Rows in that part."""
+    keys: Keys
+    """[rows, 2]"""
+
+
+class Duplicates(NamedTuple):
+    """Documents of one file that are the same as others, in one way."""
+
+    part: str
+    """SHA-256 of the part of documents."""
+    reason: str
+    """One of PRECEDENCE."""
+    rows: Rows
+    """Rows in that part."""
+    kept: Sequence[str]
+    """The id of the document that is kept for each row; empty where the text or the id itself says it."""
 
 
 class Boilerplate(NamedTuple):
@@ -51,6 +79,28 @@ class Boilerplate(NamedTuple):
     """SHA-256 of the part."""
     keys: Keys
     """[paragraphs], in no order (indexing/documents/boilerplate.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """All that the searches over the whole input say of one file's documents."""
+
+    parts: frozenset[str]
+    """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
+    reasons: Mapping[int, tuple[str, str]]
+    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to be said."""
+    boilerplate: Set[int]
+    """Keys of the paragraphs that are left out."""
+
+    @classmethod
+    def of(cls, found: Sequence[Duplicates | Boilerplate]) -> Verdicts:
+        duplicates = [each for each in found if isinstance(each, Duplicates)]
+        kept = {int(row): doc_id for each in duplicates if each.kept for row, doc_id in zip(each.rows, each.kept, strict=True)}
+        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)  # the first of PRECEDENCE is set last
+        reasons = {int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows}
+
+        paragraphs = {key for each in found if isinstance(each, Boilerplate) for key in each.keys.tolist()}
+        return cls(frozenset(each.part for each in found), reasons, paragraphs)
 
 
 def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None) -> DocumentRules:
@@ -77,7 +127,7 @@ def splitter(settings: Ingest) -> Splitter:
     return Splitter(max_tokens=settings.passage_tokens, words=settings.passage_words, mode=settings.passages)
 
 
-def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Path) -> Report:
+def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Path) -> IngestReport:
     """Parse one file's pages into the work folder.
 
     If the rules keep only some domains, the pages of each are counted too, unless that was done to choose them.
@@ -85,31 +135,37 @@ def parse_file(file: Input, rules: DocumentRules, extractor: Extractor, work: Pa
     began = time.perf_counter()
     path = file.fetch()
     digests = {file.name: sha256(path)}
-    pages_of_domain: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    counts = file.counts()
+    pages_of_domain, skipped, reads = Counter[str](), Counter[str](), Counter[str]()
+    pages = size = 0
     documents = PartWriter(work / "documents", Document, file.number)
     rejects = PartWriter(work / "rejects", Rejected, file.number)
+
     with documents, rejects, Meter(parsed_files(work).folder, file.number) as meter:
         for page in file.pages(path, skipped):
-            counts["pages"] += 1
-            if counts["records"]:
-                counts["records_failed" if _is_failure(page) else "records_read"] += 1
+            pages += 1
+            reads["failed" if _is_failure(page) else "read"] += 1
             if (position := file.position(page)) is not None:
                 meter.reach(position)
             result = parse(page, rules, extractor) if isinstance(page, RawPage) else page
+
+            # A page of another domain counts neither among the bytes nor among the pages of its domain.
             if isinstance(page, RawPage) and not (isinstance(result, Rejected) and result.reason == "domain"):
-                counts["bytes"] += len(page.body)
+                size += len(page.body)
                 if rules.domains is not None:
                     pages_of_domain[domain_of(page.url)] += 1
+
             if isinstance(result, Document):
                 documents.write([result])
             else:
                 rejects.write([result])
-    counts.update({f"skipped.{kind}": n for kind, n in skipped.items()} | {"parse_ms": _milliseconds(began)})
+
+    known = file.counts()
+    if known.records:
+        known = replace(known, records_read=reads["read"], records_failed=reads["failed"])
+    counts = replace(known, pages=pages, bytes=size, skipped=dict(skipped), parse_ms=_milliseconds(began))
     report = Report(file.number, {"documents": documents.parts, "rejects": rejects.parts}, counts, digests)
     if rules.domains is not None and domain_filter.reports(work).read_one(file.number) is None:
-        domain_filter.reports(work).write(Report(file.number, {}, pages_of_domain))
+        domain_filter.reports(work).write(Report(file.number, {}, Tally(pages_of_domain)))
     return parsed_files(work).write(report)
 
 
@@ -123,7 +179,7 @@ def _is_failure(page: RawPage | Rejected) -> bool:
     return isinstance(page, Rejected) and page.reason in FAILURES
 
 
-def document_keys(report: Report, work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
+def document_keys(report: IngestReport, work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
     """The keys of a parsed file's documents, by bucket.
 
     A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
@@ -139,97 +195,131 @@ def document_keys(report: Report, work: Path) -> Iterator[tuple[Bucket, FileKeys
             buckets = keys[:, 0] % BUCKETS
             for bucket in np.unique(buckets):
                 rows = np.flatnonzero(buckets == bucket)
-                yield (reason, int(bucket)), (report.unit, documents.sha256, rows, keys[rows])
+                yield (reason, int(bucket)), FileKeys(report.unit, documents.sha256, rows, keys[rows])
 
 
 def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
     """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
-    members = sorted(members, key=lambda member: member[0])
-    lost = exact_duplicates.losers([(unit, keys) for unit, _, _, keys in members])
-    for unit, documents, rows, _ in members:
-        yield unit, (documents, bucket[0], rows[lost[unit]], ())
+    files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
+    lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])
+    for file in files:
+        yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]], ())
 
 
-def cut_file(file: Input, members: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: Step) -> Report:
+def cut_file(
+    file: Input, found: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: IngestStep
+) -> IngestReport:
     """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the unit's rejects;
     those that are left with less than `min_words` are rejects too. A part of passages has all passages of the documents in the
     part of documents beside it.
 
-    Raises JobError (74) if the members are of other documents than those of the parsed file.
+    Raises JobError (74) if what was found is of other documents than those of the parsed file.
     """
     began = time.perf_counter()
-    parsed = parsed_files(step.work).read_one(file.number)
-    searched = {documents for documents, *_ in members}
-    if parsed is None or searched != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
-        what = "its pages were parsed again after the search for duplicates; type the same command again"
-        raise JobError(f"{file.name}: {what}", IO)
-    duplicates = [member for member in members if not isinstance(member, Boilerplate)]
-    paragraphs = {key for member in members if isinstance(member, Boilerplate) for key in member.keys.tolist()}
-    by_reason = sorted(((reason, rows) for _, reason, rows, _ in duplicates), key=lambda pair: pair[0], reverse=True)
-    reason_of = {int(row): reason for reason, rows in by_reason for row in rows}
-    kept_for = {int(row): doc_id for _, _, rows, kept in duplicates if kept for row, doc_id in zip(rows, kept, strict=True)}
-    counts = Counter(parsed.counts)
-    documents = PartWriter(step.run / "documents", Document, file.number)
-    passages = PartWriter(step.run / "passages", Passage, file.number)
-    rejects = PartWriter(step.run / "rejects", Rejected, file.number)
+    parsed, verdicts = parsed_files(step.work).read_one(file.number), Verdicts.of(found)
+    if parsed is None or verdicts.parts != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
+        problem = "its pages were parsed again after the search for duplicates; type the same command again"
+        raise JobError(f"{file.name}: {problem}", IO)
+
+    rejected = Counter[str]()
+    sentences = paragraphs = characters = 0
+    writers = _writers(step, file.number)
+    documents, passages, rejects = writers
     (parsed_documents,), (parsed_rejects,) = parsed.parts["documents"], parsed.parts["rejects"]
-    size, rows = file.size, parsed_documents.rows
     with documents, passages, rejects, Meter(step.work, file.number) as meter:
         for reject in read_part(step.work / "rejects", parsed_rejects, Rejected):
-            counts[f"rejected.{reject.reason}"] += 1
+            rejected[reject.reason] += 1
             rejects.write([reject])
+
         for row, parsed_document in enumerate(read_part(step.work / "documents", parsed_documents, Document)):
-            meter.reach(size * row // rows)
-            reason = reason_of.get(row)
-            if reason is not None:
-                counts[f"rejected.{reason}"] += 1
-                rejects.write([_duplicate(parsed_document, reason, kept_for.get(row, ""))])
+            meter.reach(file.size * row // parsed_documents.rows)
+            fate = fate_of(row, parsed_document, verdicts, min_words)
+            paragraphs += fate.paragraphs
+            characters += fate.characters
+            if isinstance(fate.result, Rejected):
+                rejected[fate.result.reason] += 1
+                rejects.write([fate.result])
                 continue
-            document, gone, characters = boilerplate.without(parsed_document, paragraphs)
-            counts["boilerplate_paragraphs"] += gone
-            counts["boilerplate_characters"] += characters
-            if gone and document.metrics.words < min_words:
-                counts["rejected.boilerplate"] += 1
-                rejects.write([_boilerplate(document, gone, min_words)])
-                continue
-            cut = cutter.split(document)
+
+            cut = cutter.split(fate.result)
             if passages.rows >= ROWS_OF_PART:
                 documents.begin_part()
                 passages.begin_part()
-            documents.write([document])
+            documents.write([fate.result])
             passages.write(cut)
-            counts["sentences"] += sum(len(passage.sentences) for passage in cut)
-    parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
-    counts.update({name: sum(part.rows for part in written) for name, written in parts.items()})
-    counts["cut_ms"] = _milliseconds(began)
-    return step.reports.write(Report(file.number, parts, counts, parsed.digests))
+            sentences += sum(len(passage.sentences) for passage in cut)
+
+    counts = replace(
+        parsed.counts,
+        rejected=dict(rejected),
+        sentences=sentences,
+        boilerplate_paragraphs=paragraphs,
+        boilerplate_characters=characters,
+        cut_ms=_milliseconds(began),
+    )
+    return _report(file.number, writers, counts, parsed.digests, step)
 
 
-def unparsed(step: Step) -> set[int]:
+class Fate(NamedTuple):
+    """The end of a parsed document: it stays, or is refused; and the boilerplate that was found in it."""
+
+    result: Document | Rejected
+    paragraphs: int = 0
+    characters: int = 0
+
+
+def fate_of(row: int, document: Document, verdicts: Verdicts, min_words: int) -> Fate:
+    """The document of a row of the parsed file, without its boilerplate; or why it is refused."""
+    if row in verdicts.reasons:
+        return Fate(_duplicate(document, *verdicts.reasons[row]))
+    rest, paragraphs, characters = boilerplate.without(document, verdicts.boilerplate)
+    if paragraphs and rest.metrics.words < min_words:
+        return Fate(_boilerplate(rest, paragraphs, min_words), paragraphs, characters)
+    return Fate(rest, paragraphs, characters)
+
+
+Writers: TypeAlias = tuple[PartWriter[Document], PartWriter[Passage], PartWriter[Rejected]]
+
+
+def _writers(step: IngestStep, unit: int) -> Writers:
+    return (
+        PartWriter(step.run / "documents", Document, unit),
+        PartWriter(step.run / "passages", Passage, unit),
+        PartWriter(step.run / "rejects", Rejected, unit),
+    )
+
+
+def _report(unit: int, writers: Writers, counts: IngestCounts, digests: Mapping[str, str], step: IngestStep) -> IngestReport:
+    """Report a unit whose parts are written."""
+    documents, passages, rejects = (writer.parts for writer in writers)
+    rows = [sum(part.rows for part in parts) for parts in (documents, passages)]
+    counts = replace(counts, documents=rows[0], passages=rows[1])
+    return step.reports.write(Report(unit, {"documents": documents, "passages": passages, "rejects": rejects}, counts, digests))
+
+
+def unparsed(step: IngestStep) -> set[int]:
     """The files that failed before their pages were parsed."""
     return {unit for unit in Failures(step.work).read() if parsed_files(step.work).read_one(unit) is None}
 
 
-def reject_file(file: Input, why: str, step: Step) -> Report:
+def reject_file(file: Input, why: str, step: IngestStep) -> IngestReport:
     """Write the rejects of a file whose unit failed: its pages, or the file itself, as one page, if it could not be parsed."""
     parsed = parsed_files(step.work).read_one(file.number)
-    counts = Counter(parsed.counts) if parsed else file.counts()
-    documents = PartWriter(step.run / "documents", Document, file.number)
-    passages = PartWriter(step.run / "passages", Passage, file.number)
-    rejects = PartWriter(step.run / "rejects", Rejected, file.number)
+    rejected = Counter[str]()
+    writers = documents, passages, rejects = _writers(step, file.number)
     with documents, passages, rejects:
         for reject in _rejects_of_failed(file, parsed, why, step):
-            counts[f"rejected.{reject.reason}"] += 1
+            rejected[reject.reason] += 1
             rejects.write([reject])
-    if parsed is None:
-        counts["pages"] = counts[f"rejected.{REASON}"]
-        counts["records_failed"] = counts["records"]
-    parts = {"documents": documents.parts, "passages": passages.parts, "rejects": rejects.parts}
-    counts.update({name: sum(part.rows for part in written) for name, written in parts.items()} | {FAILED_UNITS: 1})
-    return step.reports.write(Report(file.number, parts, counts, parsed.digests if parsed else {}))
+
+    if parsed is not None:
+        counts, digests = parsed.counts, parsed.digests
+    else:
+        counts, digests = replace(file.counts(), pages=rejected.total(), records_failed=file.counts().records), {}
+    return _report(file.number, writers, replace(counts, rejected=dict(rejected), failed_units=1), digests, step)
 
 
-def _rejects_of_failed(file: Input, parsed: Report | None, why: str, step: Step) -> Iterator[Rejected]:
+def _rejects_of_failed(file: Input, parsed: IngestReport | None, why: str, step: IngestStep) -> Iterator[Rejected]:
     if parsed is None:
         yield from file.rejects(REASON, why)
         return
@@ -256,11 +346,11 @@ def _rejected(document: Document, reason: str, detail: str) -> Rejected:
     return Rejected(*place, reason=reason, detail=detail)
 
 
-def duplicate_rows(members: Iterable[Duplicates | None]) -> set[int]:
+def duplicate_rows(found: Iterable[Duplicates | None]) -> set[int]:
     """The rows of a file's documents that are among the duplicates found in it; None stands for no duplicates."""
-    return {int(row) for member in members if member is not None for row in member[2]}
+    return {int(row) for each in found if each is not None for row in each.rows}
 
 
-def parsed_files(work: Path) -> Reports:
+def parsed_files(work: Path) -> Reports[IngestCounts]:
     """A report for each file that is parsed, with its parts in the work folder."""
-    return Reports(work / "parsed", work)
+    return Reports(work / "parsed", IngestCounts, work)

@@ -22,9 +22,8 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.progress import print_line
-from answermill.pipelines.steps.ingest.parse_and_cut import Keys, parsed_files, unparsed
+from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, Keys, parsed_files, unparsed
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
 from answermill.schemas.corpus import Document
 
@@ -52,7 +51,7 @@ class Pages(NamedTuple):
     """Of pages of this crawl: why each was refused, '' for one that became a document."""
 
 
-def publish(job: Job, step: Step, earlier: Folder[Document], files: int, beam_options: Sequence[str] = ()) -> Part | None:
+def publish(job: Job, step: IngestStep, earlier: Folder[Document], files: int, beam_options: Sequence[str] = ()) -> Part | None:
     """Write the table into the run folder; returns it with its number of rows. Called when all files are parsed.
 
     None, and a line for people, if files have failed: nobody knows whose pages they held.
@@ -89,7 +88,7 @@ class PagesOfCrawl(UnitDoFn):
 
     skips_reported = False
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: IngestStep) -> None:
         super().__init__(step.name, step.work)
         self._work = step.work
 
@@ -117,7 +116,7 @@ class EarlierPages(EarlierPartDoFn):
 class WritePart(EarlierPartDoFn):
     """A part of the earlier documents, and which of them have vanished → a file of their lines in the work folder."""
 
-    def __init__(self, step: Step, documents: Path) -> None:
+    def __init__(self, step: IngestStep, documents: Path) -> None:
         super().__init__(step, documents)
         self._step = step
 
@@ -158,5 +157,5 @@ def not_there(_bucket: int, members: Iterable[Pages]) -> Iterator[tuple[int, Gon
             yield member.part, ([member.rows[n] for n in gone], [reasons[n] for n in gone])
 
 
-def _file(step: Step, part: int) -> Path:
+def _file(step: IngestStep, part: int) -> Path:
     return step.work / "vanished" / f"{part:05d}.tsv"

@@ -16,6 +16,7 @@ from answermill.indexing.labels.hash_join import Ints
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.propagate import PropagateCounts
 from answermill.schemas.corpus import Rejected
 from answermill.schemas.labels import WRONG
 
@@ -29,12 +30,14 @@ def fates_of(numbers: Ints, fate: int) -> Ints:
     return np.stack([unique, np.full(len(unique), fate)])
 
 
-def fates_file(step: Step, unit: int) -> Path:
+def fates_file(step: Step[Any], unit: int) -> Path:
     """Where a unit keeps the fates of the labels that met one of its sentences."""
     return step.work / f"fates-{unit:05d}.npy"
 
 
-def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file: str) -> Report:
+def reject(
+    given_labels: GivenLabels, step: Step[PropagateCounts], units: int, largest: int, file: str
+) -> Report[PropagateCounts]:
     """Write the labels that were not used to labels/rejects, by line, with the reason.
 
     `largest` is the largest number of a label; `file` is the name of their file. Returns the report of one more unit, whose
@@ -47,22 +50,21 @@ def reject(given_labels: GivenLabels, step: Step, units: int, largest: int, file
             fate[numbers[fates == value]] = value
     repeated, first = given_labels.repeated()
     fate[repeated] = REPEATED
-    counts: Counter[str] = Counter()
+    rejected, used = Counter[str](), 0
     writer = PartWriter(step.run / "labels/rejects", Rejected, units)
     with writer:
         for batch in given_labels.read():
             is_used = fate[batch.column("number").to_numpy()] == USED
-            counts["used"] += int(is_used.sum())
+            used += int(is_used.sum())
             for row in batch.filter(pa.array(~is_used)).to_pylist():
                 number = row["number"]
                 if fate[number] == REPEATED:
                     reason, detail = "duplicate", f"line {first[np.searchsorted(repeated, number)]} says the same"
                 else:
                     reason, detail = _refusal(row, int(fate[number]))
-                counts[f"rejected.{reason}"] += 1
+                rejected[reason] += 1
                 writer.write([Rejected(file, number, row["question_id"], "", reason, detail)])
-    counts["rejects"] = writer.part.rows
-    return Report(units, {"labels/rejects": writer.parts}, counts)
+    return Report(units, {"labels/rejects": writer.parts}, PropagateCounts(used=used, rejected=dict(rejected)))
 
 
 def _refusal(row: Mapping[str, Any], fate: int) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from answermill.indexing.labels.propagation import LabelledSentences
 from answermill.indexing.labels.sentence_table import COLUMNS, SentenceTable
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
 from answermill.schemas.corpus import Document, Passage
 
 AT_ONCE = 8_192
@@ -29,8 +30,8 @@ class PassageParts:
 
     @classmethod
     def of(cls, run: Path, windows: bool) -> PassageParts:
-        passages = Folder.open(run / "passages", Passage, "ingest")
-        documents = Folder.open(run / "documents", Document, "ingest") if windows else None
+        passages = PASSAGES.open(run)
+        documents = DOCUMENTS.open(run) if windows else None
         if documents is not None and len(documents.parts) != len(passages.parts):
             raise RuntimeError(f"{len(passages.parts)} parts in {passages.path}, {len(documents.parts)} in {documents.path}")
         return cls(passages, documents)

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,26 +33,24 @@ from answermill.indexing.labels.propagation import label_sentences
 from answermill.indexing.labels.windows import window_labels
 from answermill.indexing.passages.passages import Splitter
 from answermill.pipelines.config.job_file import Job, Propagate
-from answermill.pipelines.config.outputs import PROPAGATE as OUTPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.labels import LabelSource, collected_labels
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.spec import AnyCounts
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
+from answermill.pipelines.specs.propagate import LABEL_REJECTS, PROPAGATE, SENTENCE_LABELS, WINDOW_LABELS, PropagateCounts
 from answermill.pipelines.steps.propagate.label_fates import CHANGED, USED, fates_file, fates_of, reject
 from answermill.pipelines.steps.propagate.passage_parts import DocumentTexts, PassagePart, PassageParts
-from answermill.schemas.corpus import Document, Passage
-from answermill.schemas.labels import SentenceLabel, WindowLabel
 
-WINDOWS = "labels/windows"
-REVISION = 3
-"""Raised when the step's code changes so that the same input gives another output."""
-_WRITTEN_OTHERWISE = (WINDOWS, "labels/rejects")
+_WRITTEN_OTHERWISE = (WINDOW_LABELS, LABEL_REJECTS)
 """Not written by every unit: windows only if the job has them, rejects once at the end."""
 
 
@@ -72,16 +70,16 @@ def check(job: Job, run: Path) -> None:
             source.write(Path(folder))
 
 
-def step_of(job: Job, run: Path) -> Step:
+def step_of(job: Job, run: Path) -> Step[PropagateCounts]:
     """The propagate step of a run. Raises JobError if passages/ or the labels are missing."""
     source, section = LabelSource.of(job, run), _section(job)
     settings = section.model_dump(exclude={"labels"})
-    inputs = {"labels": source.digest(), "passages": Folder.open(run / "passages", Passage, "ingest").digest()}
+    inputs = {"labels": source.digest(), "passages": PASSAGES.open(run).digest()}
     if section.windows == "none":
         settings = {name: settings[name] for name in ("same_text", "windows")}
     else:
-        inputs["documents"] = Folder.open(run / "documents", Document, "ingest").digest()
-    return Step(run, "propagate", OUTPUTS, settings, inputs, REVISION)
+        inputs["documents"] = DOCUMENTS.open(run).digest()
+    return Step(run, PROPAGATE, settings, inputs)
 
 
 def _section(job: Job) -> Propagate:
@@ -101,24 +99,22 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     given_labels = GivenLabels(fetch_tree(folder))
     parts = PassageParts.of(run, settings.windows != "none")
 
-    def do(pass_: Step, work: UnitDoFn) -> Outcome:
+    def do(pass_: Step[AnyCounts], work: UnitDoFn) -> Outcome[AnyCounts]:
         return carry(pass_, len(parts), work, beam_options, job.workers.processes)
 
     if settings.same_text:
-        spreading = replace(step, run=step.work, name="propagate/found", outputs={})
+        spreading = step.within("found", {}, StepCounts, {})
         spreading.begin(job.workers)
         do(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
         _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
     outcome = do(step, LabelPart(parts, GivenLabels(folder), settings, step))
     outcome.include(reject(given_labels, step, len(parts), largest, source.name))
-    counts = outcome.counts
-    counts["labels"] = labels
-    if labels != counts["used"] + counts["rejects"]:
-        raise RuntimeError(f"{labels} labels came in, {counts['used']} were used and {counts['rejects']} refused")
-    if not counts["used"]:
+    outcome.counts = replace(outcome.counts, labels=labels)
+    outcome.counts.check_sums()
+    if not outcome.counts.used:
         raise JobError(f"{source.path}: none of its {labels} labels is of a sentence in {run / 'passages'}", BAD_DATA)
-    step.finish(outcome, counts)
+    step.finish(outcome)
     return summary(run)
 
 
@@ -149,8 +145,8 @@ def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
 class FindLabelsToSpread(UnitDoFn):
     """A part of passages → the labels by id of its sentences, with their folded texts, in the work folder."""
 
-    def __init__(self, parts: PassageParts, given_labels: GivenLabels, step: Step) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(self, parts: PassageParts, given_labels: GivenLabels, step: Step[StepCounts]) -> None:
+        super().__init__(step.name, step.work, StepCounts)
         self._parts, self._given, self._step = parts, given_labels, step
 
     def load(self) -> None:
@@ -164,14 +160,14 @@ class FindLabelsToSpread(UnitDoFn):
                 batch = labels_to_spread(sentences, self._given)
                 file.write_batch(batch)
                 rows += batch.num_rows
-        self._step.reports.write(Report(unit, {}, {"found": rows}))
+        self._step.reports.write(Report(unit, {}, StepCounts()))
 
 
-def _spread_file(step: Step, unit: int) -> Path:
+def _spread_file(step: Step[Any], unit: int) -> Path:
     return step.work / f"found-{unit:05d}.arrow"
 
 
-def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
+def _labels_to_spread(step: Step[Any], units: int) -> Iterator[pa.RecordBatch]:
     """What FindLabelsToSpread wrote, unit by unit."""
     for unit in range(units):
         with pa.memory_map(str(fetch(_spread_file(step, unit)))) as source:
@@ -182,8 +178,10 @@ def _labels_to_spread(step: Step, units: int) -> Iterator[pa.RecordBatch]:
 class LabelPart(UnitDoFn):
     """A part of passages → its labels of sentences, passages, documents and windows, and their conflicts."""
 
-    def __init__(self, parts: PassageParts, given_labels: GivenLabels, settings: Propagate, step: Step) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(
+        self, parts: PassageParts, given_labels: GivenLabels, settings: Propagate, step: Step[PropagateCounts]
+    ) -> None:
+        super().__init__(step.name, step.work, PropagateCounts)
         self._parts, self._given, self._settings, self._step = parts, given_labels, settings, step
 
     def load(self) -> None:
@@ -195,20 +193,23 @@ class LabelPart(UnitDoFn):
 
 
 def label_part(
-    passages: PassagePart, given_labels: GivenLabels, settings: Propagate, splitter: Splitter | None, step: Step
+    passages: PassagePart,
+    given_labels: GivenLabels,
+    settings: Propagate,
+    splitter: Splitter | None,
+    step: Step[PropagateCounts],
 ) -> None:
     """Label the sentences of a part of passages/, and what holds them.
 
     Writes the part of each output folder, what became of the given labels that met a sentence, and the unit's report.
     """
     unit = passages.number
-    writers = {
-        name: PartWriter(step.run / name, record, unit) for name, record in OUTPUTS.items() if name not in _WRITTEN_OTHERWISE
-    }
+    folders = [folder for folder in PROPAGATE if folder not in _WRITTEN_OTHERWISE]
     if splitter is not None:
-        writers[WINDOWS] = PartWriter(step.run / WINDOWS, WindowLabel, unit)
+        folders.append(WINDOW_LABELS)
+    writers = {folder.name: PartWriter(step.run / folder.name, folder.record, unit) for folder in folders}
     texts = DocumentTexts(*passages.texts) if passages.texts is not None else None
-    counts: Counter[str] = Counter()
+    ties = 0
     fates: list[Ints] = []
     with ExitStack() as open_files:
         for writer in writers.values():
@@ -221,24 +222,25 @@ def label_part(
             if splitter is not None and texts is not None and settings.windows != "none":
                 of_documents = texts.of_labelled(labelled)
                 table = window_labels(labelled, of_documents, splitter, settings.windows, settings.places, settings.seed)
-                writers[WINDOWS].write_table(table)
-            counts["ties"] += int((labelled.label == NONE).sum())
+                writers[WINDOW_LABELS.name].write_table(table)
+            ties += int((labelled.label == NONE).sum())
             fates += [fates_of(labelled.used, USED), fates_of(labelled.changed, CHANGED)]
     path = fates_file(step, unit)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.save(file, np.unique(np.concatenate([np.zeros((2, 0), np.int64), *fates], axis=1), axis=1), allow_pickle=False)
-    counts.update({name.removeprefix("labels/"): writer.part.rows for name, writer in writers.items()})
+    rows = {folder.rows: writers[folder.name].part.rows for folder in folders}
+    counts = PropagateCounts.from_json({**rows, "ties": ties})
     step.reports.write(Report(unit, {name: writer.parts for name, writer in writers.items()}, counts))
 
 
 def summary(run: Path) -> str:
     """One line for people, from the manifests."""
-    counts = Counter(Folder.open(run / "labels/sentences", SentenceLabel, "propagate").manifest.counts)
-    more = "".join(f", {counts[name]:,} {name}" for name in ("windows", "conflicts") if counts[name])
+    counts = PROPAGATE.counts_of(SENTENCE_LABELS.open(run).manifest)
+    more = "".join(f", {n:,} {name}" for n, name in ((counts.windows, "windows"), (counts.conflicts, "conflicts")) if n)
     return (
-        f"propagate  {counts['labels']:,} labels = {counts['used']:,} used + {counts['rejects']:,} rejects; labelled "
-        f"{counts['sentences']:,} sentences, {counts['passages']:,} passages, {counts['documents']:,} documents{more}"
+        f"propagate  {counts.labels:,} labels = {counts.used:,} used + {counts.rejects:,} rejects; labelled "
+        f"{counts.sentences:,} sentences, {counts.passages:,} passages, {counts.documents:,} documents{more}"
     )
 
 
-STEP = StepCode(OUTPUTS, run_step, check, is_wanted=is_ready, refuses_first=True)
+STEP = StepCode(run_step, check, is_wanted=is_ready, refuses_first=True)

@@ -12,10 +12,10 @@ from typing import Any
 
 from answermill.files.atomic_files import whole_text
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_part
+from answermill.pipelines.specs.rerank import ANSWERS_FILE
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Answer, Hit, RankedList, ScoredCandidate
-
-ANSWERS = "answers.jsonl"
 
 
 def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
@@ -23,7 +23,7 @@ def questions_of(run: Path, retrieved: Folder[Hit]) -> Folder[Question]:
 
     Raises JobError (66) if the folder is not there.
     """
-    questions = Folder.open(run / "questions", Question, "retrieve")
+    questions = QUESTIONS.open(run)
     if len(questions.parts) != len(retrieved.parts):
         raise RuntimeError(f"{len(questions.parts)} parts in {questions.path}, {len(retrieved.parts)} in {retrieved.path}")
     return questions
@@ -52,11 +52,11 @@ def write_jsonl(run: Path, parts: Sequence[Part]) -> Part:
 
     One line per question, in the questions' order; `answer` is null if nothing was retrieved, or all of it was dropped.
     """
-    with whole_text(run / ANSWERS) as write:
+    with whole_text(run / ANSWERS_FILE) as write:
         for part in parts:
             for answer in read_part(run / "answers", part, Answer):
                 write(json.dumps(line_of(answer), ensure_ascii=False) + "\n")
-    return Part.of(run, ANSWERS, sum(part.rows for part in parts))
+    return Part.of(run, ANSWERS_FILE, sum(part.rows for part in parts))
 
 
 def line_of(answer: Answer) -> dict[str, Any]:

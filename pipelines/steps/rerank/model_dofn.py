@@ -6,14 +6,15 @@ import os
 from pathlib import Path
 
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.steps.models import WORKER_THREADS, command_threads, use_threads
 
 
 class ModelDoFn(UnitDoFn):
     """Does units by models: on `command_threads` in the command's own process, on WORKER_THREADS in any other."""
 
-    def __init__(self, step: str, work: Path) -> None:
-        super().__init__(step, work)
+    def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
+        super().__init__(step, work, counts)
         self._command = os.getpid()  # what workers are sent is created by the command
 
     def prepare(self) -> None:

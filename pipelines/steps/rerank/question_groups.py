@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 from answermill.pipelines.errors import JobError
-from answermill.pipelines.runs.manifests.reports import PEAK, Report, Reports
+from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
+from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.specs.rerank import RerankCounts, StageCounts
 from answermill.ranking.plan import Stage, StageWork, run_stages
 from answermill.ranking.reranker import Costed
 from answermill.schemas.corpus import Question
@@ -51,55 +52,62 @@ def groups(lists: Iterator[RankedList], on_card: bool = False) -> Iterator[list[
         yield group
 
 
-def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, dict[str, int]]:
-    """What the plan makes of a group: its rows, and counts that can be added up."""
+def rerank_lists(lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, RerankCounts]:
+    """The rows that the plan makes of a group, and their counts."""
     costs(plan)  # those of a unit that failed, which has no report to book them on
     works = list[StageWork]()
     outcomes = run_stages(lists, plan, tell=works.append)
     rows = [row for outcome in outcomes for row in outcome.rows()]
-    counts = {
-        "questions": len(lists),
-        "passages": sum(len(ranked.candidates) for ranked in lists),
-        "candidates": len(rows),
-        "kept": sum(len(outcome.kept.candidates) for outcome in outcomes),
-        "grouped": sum(departure.dropped_by is None for outcome in outcomes for departure in outcome.departed),
-        "dropped": sum(departure.dropped_by is not None for outcome in outcomes for departure in outcome.departed),
-    }
-    for work in works:
-        counts |= {
-            f"{work.stage}_in": work.came,
-            f"{work.stage}_out": work.went,
-            f"{work.stage}_microseconds": work.microseconds,
-        }
-        if work.card_microseconds:
-            counts[f"{work.stage}_card_microseconds"] = work.card_microseconds
-            counts[f"{work.stage}_card{PEAK}"] = work.card_peak_bytes
-    return rows, counts | costs(plan)
+    spent = costs(plan)
+    departures = [departure for outcome in outcomes for departure in outcome.departed]
+    counts = RerankCounts(
+        questions=len(lists),
+        passages=sum(len(ranked.candidates) for ranked in lists),
+        candidates=len(rows),
+        kept=sum(len(outcome.kept.candidates) for outcome in outcomes),
+        grouped=sum(departure.dropped_by is None for departure in departures),
+        dropped=sum(departure.dropped_by is not None for departure in departures),
+        stages={work.stage: stage_counts(work, spent.get(work.stage, {})) for work in works},
+    )
+    return rows, counts
 
 
-def costs(plan: Sequence[Stage]) -> dict[str, int]:
-    """What the plan's rerankers have spent since the last call, '<stage>_<what>' → spent; units of a process share them."""
-    costed = ((stage.name, stage.reranker) for stage in plan if isinstance(stage.reranker, Costed))
-    return {f"{name}_{what}": spent for name, reranker in costed for what, spent in reranker.costs().items()}
+def stage_counts(work: StageWork, costs: Mapping[str, int]) -> StageCounts:
+    """The counts of one stage over one group."""
+    return StageCounts(
+        incoming=work.came,
+        outgoing=work.went,
+        microseconds=work.microseconds,
+        card_microseconds=work.card_microseconds,
+        card_peak_bytes=work.card_peak_bytes,
+        costs=dict(costs),
+    )
+
+
+def costs(plan: Sequence[Stage]) -> dict[str, Mapping[str, int]]:
+    """Stage → costs of its reranker since the last call; units of a process share them."""
+    return {stage.name: stage.reranker.costs() for stage in plan if isinstance(stage.reranker, Costed)}
 
 
 class KeptGroups:
     """The groups of one part that are done, in a folder of the step's work folder."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._reports = folder, Reports(folder, folder.parent)
+        self._folder, self._reports = folder, Reports(folder, RerankCounts, folder.parent)
 
-    def read(self, number: int, lists: Sequence[RankedList]) -> tuple[Rows, Mapping[str, int]] | None:
+    def read(self, number: int, lists: Sequence[RankedList]) -> tuple[Rows, RerankCounts] | None:
         """A group's rows and counts; None if it is not there, is damaged, or is of other lists."""
-        with suppress(JobError, OSError):
+        try:
             report = self._reports.read_one(number)
-            if report is not None and report.counts["questions"] == len(lists):
+            if report is not None and report.counts.questions == len(lists):
                 rows = list(read_part(self._folder, report.parts[self._folder.name][0], ScoredCandidate))
                 if {row.question_id for row in rows} == {ranked.question.question_id for ranked in lists}:
                     return rows, report.counts
+        except (JobError, OSError) as e:  # the rows can be computed again, but the reader should know why the time is spent
+            print_line(f"rerank: a group that was kept cannot be read, and is scored again: {e}")
         return None
 
-    def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, Mapping[str, int]]:
+    def rerank(self, number: int, lists: Sequence[RankedList], plan: Sequence[Stage]) -> tuple[Rows, RerankCounts]:
         """As `rerank_lists`; keeps the group if it took long."""
         began = time.monotonic()
         rows, counts = rerank_lists(lists, plan)

@@ -8,24 +8,25 @@ after the other (question_groups.py).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.config.outputs import RERANK as OUTPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import carry
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
-from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, REASON, Failure
-from answermill.pipelines.runs.manifests.reports import Report, add_counts
+from answermill.pipelines.runs.manifests.failures import REASON, Failure
+from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter, read_batches, read_part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.runs.watch.progress import print_line
+from answermill.pipelines.specs.rerank import ANSWERS_FILE, RERANK, SCORED, RerankCounts, StageCounts
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.job_plan import check_stages, file_digests, load_plan, model_inputs, plan_settings, stage_models
 from answermill.pipelines.steps.models import device_of, encoder_settings
-from answermill.pipelines.steps.rerank.answers import ANSWERS, best_of, questions_of, write_jsonl
+from answermill.pipelines.steps.rerank.answers import best_of, questions_of, write_jsonl
 from answermill.pipelines.steps.rerank.missing_context import check_context
 from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.rerank.question_groups import KeptGroups, groups, ranked_lists
@@ -36,20 +37,16 @@ from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Question, Rejected
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
 
-FATES = ("kept", "grouped", "dropped")
-REVISION = 4
-"""Raised when the step's code changes so that the same input gives another output."""
 
-
-def step_of(job: Job, run: Path) -> Step:
+def step_of(job: Job, run: Path) -> Step[RerankCounts]:
     """The rerank step of a run. Raises JobError if retrieved/ is missing, ModelMissing if its encoder cannot be had."""
-    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    retrieved = RETRIEVED.open(run)
     plan = plan_settings(job)
     settings = plan.model_dump(exclude={"allow_empty", "since"})  # which decide no row
     inputs = {"retrieved": retrieved.digest(), **model_inputs(job), **file_digests(job)}
     if any(find(stage.reranker).uses_encoder for stage in plan.stages):
         settings["encoder"] = encoder_settings(job)
-    return Step(run, "rerank", OUTPUTS, settings, inputs, REVISION, units_stand_alone=True, if_failed="scored_rejects")
+    return Step(run, RERANK, settings, inputs)
 
 
 def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -57,30 +54,28 @@ def rerank(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     step = step_of(job, run)
     if step.is_complete():
         return summary(run) + " (complete)"
-    retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+    retrieved = RETRIEVED.open(run)
     questions = questions_of(run, retrieved)
     step.begin(job.workers)
     sentence_codes.check(job, run)
     check_context(plan_settings(job).stages, lambda: check_stages(job, run), lambda: (hit.passage for hit in retrieved.read()))
     work, sizes = RunStages(job, questions, retrieved, step, _former(job, run)), [part.rows for part in retrieved.parts]
 
-    def reject(failure: Failure) -> Report:
+    def reject(failure: Failure) -> Report[RerankCounts]:
         return reject_part(questions, retrieved, failure, step)
 
     outcome = carry(step, len(sizes), work, beam_options, job.workers.processes, sizes, "passages", reject)
     counts = outcome.counts
-    if sum(sizes) != counts["passages"] + counts["rejected_passages"]:
-        raise RuntimeError(f"{sum(sizes)} passages came in: {dict(counts)}")
-    if counts["candidates"] != sum(counts[fate] for fate in FATES):
-        raise RuntimeError(f"{counts['candidates']} rows, but " + " + ".join(f"{counts[fate]} {fate}" for fate in FATES))
-    if counts["candidates"] and not counts["kept"] and not plan_settings(job).allow_empty:
+    if sum(sizes) != counts.passages + counts.rejected_passages:
+        raise RuntimeError(f"{sum(sizes)} passages came in: {counts}")
+    if counts.candidates and not counts.kept and not plan_settings(job).allow_empty:
         raise JobError(
-            f"rerank kept none of {counts['candidates']:,} candidates of {counts['questions']:,} questions; look at `drop`, "
+            f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions; look at `drop`, "
             "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
     answers = write_jsonl(run, outcome.parts("answers"))
-    step.finish(outcome, counts | per_question(counts), [answers])
+    step.finish(outcome, [answers])
     return summary(run)
 
 
@@ -92,7 +87,7 @@ def check(job: Job, run: Path) -> None:
 
 def _former_scores(job: Job, run: Path) -> Folder[ScoredCandidate] | None:
     earlier = former_run(job, "rerank", run)
-    return None if earlier is None else Folder.open(earlier / "scored", ScoredCandidate, "rerank")
+    return None if earlier is None else SCORED.open(earlier)
 
 
 def _former(job: Job, run: Path) -> Former | None:
@@ -102,34 +97,25 @@ def _former(job: Job, run: Path) -> Former | None:
         return None
     stages, inputs = plan_settings(job).stages, model_inputs(job)
     models = stage_models({stage.key: stage.reranker for stage in stages}, inputs)
-    same = same_stages(StepPlan(stages, models, stage_models, encoder_settings(job), REVISION), scored)
+    same = same_stages(StepPlan(stages, models, stage_models, encoder_settings(job), RERANK.revision), scored)
     if not same:
         print_line(f"rerank.since: no stage of {scored.path.parent} has scores for this plan, so none are taken over")
         return None
     return Former(scored.path.parent, same)
 
 
-def per_question(counts: Mapping[str, int]) -> dict[str, int]:
-    """Costs of the mean question, for the stages that count theirs: layers × candidates, layers × tokens, microseconds."""
-    questions = max(1, counts["questions"])
-    means = {
-        f"{key}_per_question": round(spent / questions)
-        for key, spent in counts.items()
-        if key.endswith(("layer_candidates", "layer_tokens"))
-    }
-    for key, spent in counts.items():
-        if key.endswith("_milliseconds"):
-            means[f"{key.removesuffix('_milliseconds')}_microseconds_per_question"] = round(1000 * spent / questions)
-    return means
-
-
 class RunStages(ModelDoFn):
     """A part of questions and of their retrieved hits → a part of scored candidates and of answers; and the unit's report."""
 
     def __init__(
-        self, job: Job, questions: Folder[Question], retrieved: Folder[Hit], step: Step, former: Former | None = None
+        self,
+        job: Job,
+        questions: Folder[Question],
+        retrieved: Folder[Hit],
+        step: Step[RerankCounts],
+        former: Former | None = None,
     ) -> None:
-        super().__init__(step.name, step.work)
+        super().__init__(step.name, step.work, RerankCounts)
         self._job, self._questions, self._retrieved, self._step, self._former = job, questions, retrieved, step, former
 
     def load(self) -> None:
@@ -147,17 +133,17 @@ def rerank_part(
     questions: Folder[Question],
     retrieved: Folder[Hit],
     plan: Sequence[Stage],
-    step: Step,
-    tell: Callable[[int, int], object] = lambda passages, kept: None,
+    step: Step[RerankCounts],
+    on_group: Callable[[int, int], object] = lambda passages, resumed: None,
     on_card: bool = False,
 ) -> None:
     """Run the plan over one part's lists, group by group, write all candidates and the best, report. `on_card`: in groups that
     suit a graphics card.
 
-    `tell` hears after each group how many passages it has, and how many of them a former run had done.
+    `on_group` is called after each group with the number of its passages, and of those that a former run had done.
     """
     kept = KeptGroups(step.work / f"groups-{unit:05d}")
-    counts = Counter(dict.fromkeys(("questions", "passages", "candidates", *FATES), 0))
+    counts = RerankCounts()
     best: dict[str, Answer] = {}
     scored = PartWriter(step.run / "scored", ScoredCandidate, unit)
     answers = PartWriter(step.run / "answers", Answer, unit)
@@ -165,18 +151,20 @@ def rerank_part(
         hits = read_part(retrieved.path, retrieved.parts[unit], Hit)
         for number, lists in enumerate(groups(ranked_lists(hits), on_card)):
             before = kept.read(number, lists)
-            rows, of_group = before or kept.rerank(number, lists, plan)
+            rows, group_counts = before or kept.rerank(number, lists, plan)
             scored.write(rows)
             best |= best_of(lists, rows)
-            add_counts(counts, of_group)
-            tell(of_group["passages"], of_group["passages"] if before else 0)
+            counts = counts + group_counts
+            on_group(group_counts.passages, group_counts.passages if before else 0)
         for question in read_part(questions.path, questions.parts[unit], Question):
             answers.write([best.get(question.question_id) or Answer(question.question_id, question.text)])
     step.reports.write(Report(unit, {"scored": scored.parts, "answers": answers.parts}, counts))
     kept.delete()
 
 
-def reject_part(questions: Folder[Question], retrieved: Folder[Hit], failure: Failure, step: Step) -> Report:
+def reject_part(
+    questions: Folder[Question], retrieved: Folder[Hit], failure: Failure, step: Step[RerankCounts]
+) -> Report[RerankCounts]:
     """Write the questions of a part whose unit failed to scored_rejects/ and, without an answer, to answers/."""
     part = retrieved.parts[failure.unit]
     passages = Counter[str]()
@@ -194,44 +182,36 @@ def reject_part(questions: Folder[Question], retrieved: Folder[Hit], failure: Fa
         for question_id, row in first.items():
             detail = f"{counted(passages[question_id], 'passage')}: {failure.reason}"
             rejects.write([Rejected(f"{retrieved.path.name}/{part.file}", row, question_id, "", REASON, detail)])
-    counts = {"rejects": rejects.part.rows, f"rejected.{REASON}": rejects.part.rows, "rejected_passages": passages.total()}
+    counts = RerankCounts(failed_units=1, rejected={REASON: rejects.part.rows}, rejected_passages=passages.total())
     parts = {"scored": scored.parts, "answers": answers.parts, "scored_rejects": rejects.parts}
-    return step.reports.write(Report(failure.unit, parts, counts | {FAILED_UNITS: 1}))
+    return step.reports.write(Report(failure.unit, parts, counts))
 
 
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
-    counts = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts
-    costs = ""
-    failed = f" + {counted(counts['rejects'], 'reject')} ({REASON})" if counts.get("rejects") else ""
-    for key in counts:
-        if key.endswith("_milliseconds"):
-            stage = key.removesuffix("_milliseconds")
-            tokens, all_layers = counts.get(f"{stage}_layer_tokens", 0), counts.get(f"{stage}_full_layer_tokens")
-            share = f" took {tokens / all_layers:.0%} of all layers × tokens," if all_layers else ""
-            mean = counts[f"{stage}_microseconds_per_question"] / 1000
-            costs += f"; {stage}{share} {counts[key] / 1000:,.1f} s, {mean:,.1f} ms a question"
-    missing = "".join(
-        f"; {key.partition('_without_')[0]}: {counted(n, 'candidate')} without {key.partition('_without_')[2]}"
-        for key, n in counts.items()
-        if "_without_" in key and n
-    )
-    missing += "".join(
-        f"; {key.removesuffix('_sentences_encoded')}: {counted(n, 'sentence')} without a stored vector, encoded"
-        for key, n in counts.items()
-        if key.endswith("_sentences_encoded") and n
-    )
-    missing += "".join(
-        f"; {key.removesuffix('_taken_over')}: {counted(n, 'score')} taken over"
-        for key, n in counts.items()
-        if key.endswith("_taken_over")
-    )
-    fates = " + ".join(f"{counts[fate]:,} {fate}" for fate in FATES if counts[fate] or fate != "grouped")
-    return (
-        f"rerank     {counted(counts['questions'], 'question')}{failed}, {counted(counts['passages'], 'passage')}; "
-        f"{counted(counts['candidates'], 'candidate')} = "
-        f"{fates}{costs}{missing}; best answers in {ANSWERS}"
-    )
+    counts = RERANK.counts_of(SCORED.open(run).manifest)
+    failed = f" + {counted(counts.rejects, 'reject')} ({REASON})" if counts.rejects else ""
+    grouped = f" + {counts.grouped:,} grouped" if counts.grouped else ""
+    clauses = [
+        f"{counted(counts.questions, 'question')}{failed}, {counted(counts.passages, 'passage')}",
+        f"{counted(counts.candidates, 'candidate')} = {counts.kept:,} kept{grouped} + {counts.dropped:,} dropped",
+        *(clause for stage in counts.stages.items() for clause in stage_clauses(*stage, counts.questions)),
+    ]
+    return f"rerank     {'; '.join(clauses)}; best answers in {ANSWERS_FILE}"
 
 
-STEP = StepCode(OUTPUTS, rerank, check=check)
+def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]:
+    """Clauses for people about a stage: its costs, if the reranker counts them, and what its candidates lacked."""
+    if (milliseconds := stage.costs.get("milliseconds")) is not None:
+        full = stage.full_layer_tokens
+        share = f" took {stage.layer_tokens / full:.0%} of all layers × tokens," if full else ""
+        yield f"{key}{share} {milliseconds / 1000:,.1f} s, {milliseconds / max(1, questions):,.1f} ms a question"
+    for part, n in stage.missing.items():
+        yield f"{key}: {counted(n, 'candidate')} without {part}"
+    if encoded := stage.costs.get("sentences_encoded"):
+        yield f"{key}: {counted(encoded, 'sentence')} without a stored vector, encoded"
+    if (taken := stage.costs.get("taken_over")) is not None:
+        yield f"{key}: {counted(taken, 'score')} taken over"
+
+
+STEP = StepCode(rerank, check=check)

@@ -22,6 +22,7 @@ from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches, read_rows
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.schemas.corpus import Question
 from answermill.schemas.record import Record, column, record
 
@@ -124,7 +125,9 @@ def _numbers(folder: Path, part: Part) -> npt.NDArray[np.int32]:
     return np.unique(np.concatenate(batches))
 
 
-def write_asked(asking: Step, questions: Sequence[Question], pending: Sequence[int], block_size: int) -> AskedQuestions:
+def write_asked(
+    asking: Step[PassCounts], questions: Sequence[Question], pending: Sequence[int], block_size: int
+) -> AskedQuestions:
     """The file with the questions of the pending blocks: the one that is there, if it has them, else a new one.
 
     `asking` is the step within the step whose only unit is the file.
@@ -143,5 +146,5 @@ def write_asked(asking: Step, questions: Sequence[Question], pending: Sequence[i
         for number in pending:
             block = questions[number * block_size : (number + 1) * block_size]
             writer.write([AskedQuestion(number, question.question_id, question.text) for question in block])
-    report = asking.reports.write(Report(0, {FOLDER: writer.parts}))
+    report = asking.reports.write(Report(0, {FOLDER: writer.parts}, PassCounts(rows=writer.part.rows)))
     return AskedQuestions(folder, report.parts[FOLDER][0], block_size, encoding, batch)

@@ -21,6 +21,7 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import checked_once
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.passes import Pass, PlacedPart, Spent, add_times
 from answermill.schemas.record import Record
@@ -83,7 +84,7 @@ class MergeParts(UnitDoFn):
         rows_per_group: int,
         combine: Tables = pa.concat_tables,
     ) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._source, self._target, self._asked, self._combine = source, target, asked, combine
         self._record, self._rows_per_group = record, rows_per_group
 
@@ -100,5 +101,5 @@ class MergeParts(UnitDoFn):
                     writer.write_table(self._combine(tables))
                     place = self._asked.place(block) - self._asked.batch(batch).start
                     meter.reach((place + 1) * self._asked.block_size)
-            counts = {"rows": writer.part.rows} | add_times(before, spent.counts())
+            counts = PassCounts(rows=writer.part.rows) + add_times([before, spent.counts()])
             target.write(unit, {target.folder: writer.parts}, counts)

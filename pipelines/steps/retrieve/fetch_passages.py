@@ -15,6 +15,7 @@ from answermill.indexing.shards.shard_files import PASSAGES
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.block_order import by_block
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
@@ -42,7 +43,7 @@ class FetchPassages(UnitDoFn):
     """The number of a shard → for each batch the passages of the shard that are among its hits."""
 
     def __init__(self, hits: Pass, target: Pass, asked: AskedQuestions, shards: RunShards) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._hits, self._target, self._asked, self._shards = hits, target, asked, shards
 
     def work(self, unit: int) -> None:
@@ -60,7 +61,7 @@ class FetchPassages(UnitDoFn):
                                 writer.write_table(table)
                     parts[target.folder_of(batch)] = writer.parts
                     meter.add(self._asked.questions_in(self._asked.batch(batch)))
-            target.write(unit, parts, {"rows": sum(part.rows for (part,) in parts.values())} | spent.counts())
+            target.write(unit, parts, PassCounts(rows=sum(part.rows for (part,) in parts.values())) + spent.counts())
 
 
 def wanted(hits: PlacedPart, shard: int) -> Iterator[Wanted]:

@@ -12,6 +12,7 @@ from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.index import SHARDS
 from answermill.schemas.corpus import Passage
 
 _sound: dict[Path, str] = {}  # a shard whose checksums this process has compared → SHA-256 of its shard.json
@@ -28,7 +29,7 @@ class RunShards:
     @classmethod
     def of(cls, job: Job, run: Path) -> RunShards:
         """Raises JobError (66) if shards/ is not complete."""
-        shards = Folder.open(run / "shards", Passage, "index")
+        shards = SHARDS.open(run)
         return cls(job, shards, len(shards.parts))
 
     @contextmanager

@@ -11,10 +11,9 @@ often the run is stopped; the last pass gives each block of questions its share,
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
-from answermill.schemas.record import Record
 
 PlacedPart = tuple[Path, Part]
 """A part, and the folder in which it is."""
@@ -50,48 +49,44 @@ class Spent:
         yield
         self._seconds[source] = self._seconds.get(source, 0.0) + time.perf_counter() - began
 
-    def counts(self) -> Counter[str]:
-        """The milliseconds by now, by the names in TIMES; what was work of no source is 'lists_ms'."""
+    def counts(self) -> PassCounts:
+        """The milliseconds by now, by the names in TIMES; work of no source counts as 'lists_ms'."""
         rest = time.perf_counter() - self._began - sum(self._seconds.values())
-        return Counter({f"{name}_ms": round(1000 * seconds) for name, seconds in {**self._seconds, "lists": rest}.items()})
+        return _times({f"{name}_ms": round(1000 * s) for name, s in {**self._seconds, "lists": rest}.items()})
 
 
-def add_times(*counts: Mapping[str, int]) -> Counter[str]:
-    """The sums of the milliseconds among some counts."""
-    times: Counter[str] = Counter()
-    for each in counts:
-        times.update({name: each[name] for name in TIMES if name in each})  # which keeps a 0, as `+` does not
-    return times
+def _times(spent: Mapping[str, int]) -> PassCounts:
+    """Milliseconds by the names in TIMES, as counts."""
+    return PassCounts(bm25_ms=spent.get("bm25_ms", 0), dense_ms=spent.get("dense_ms", 0), lists_ms=spent.get("lists_ms", 0))
 
 
-def share(times: Mapping[str, int], blocks: range, whole: range, asked: AskedQuestions) -> Counter[str]:
-    """What `blocks` have, by their questions, of milliseconds that were spent on all of `whole`; both are places in the file.
+def add_times(counts: Iterable[PassCounts]) -> PassCounts:
+    """The sums of the milliseconds of some counts."""
+    each = list(counts)
+    return _times({name: sum(getattr(one, name) for one in each) for name in TIMES})
+
+
+def share(times: PassCounts, blocks: range, whole: range, asked: AskedQuestions) -> PassCounts:
+    """The part that `blocks` have, by their questions, of milliseconds that were spent on all of `whole`; both are places in
+    the file.
 
     The shares of ranges that follow each other add up to the whole.
     """
-    before, after, all_of = (asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop))
-    return Counter({name: spent * after // all_of - spent * before // all_of for name, spent in times.items()})
+    before, after, total = (asked.questions_in(range(whole.start, end)) for end in (blocks.start, blocks.stop, whole.stop))
+    spent = {name: getattr(times, name) for name in TIMES}
+    return _times({name: ms * after // total - ms * before // total for name, ms in spent.items()})
 
 
-def within(step: Step, name: str, outputs: Mapping[str, type[Record]], inputs: Mapping[str, str]) -> Step:
-    """A step in the work folder of `step`, whose folders are there too."""
-    return replace(
-        step,
-        run=step.work,
-        name=f"{step.name}/{name}",
-        outputs=outputs,
-        settings={},
-        inputs=inputs,
-        units_stand_alone=False,
-        if_failed="",
-    )
+def folder_of(folder: str, batch: int, spans_batches: bool) -> str:
+    """Name of the folder in which a pass has the parts of a batch."""
+    return f"{folder}-{batch:05d}" if spans_batches else folder
 
 
 @dataclass(frozen=True)
 class Pass:
     """Some units of work, and what they write: parts for each batch of questions."""
 
-    step: Step
+    step: Step[PassCounts]
     folder: str
     units: int
     in_batch: int
@@ -100,13 +95,13 @@ class Pass:
     """Whether a unit writes a part for each batch, into a folder for each; else one for its own batch."""
 
     def folder_of(self, batch: int) -> str:
-        return f"{self.folder}-{batch:05d}" if self.spans_batches else self.folder
+        return folder_of(self.folder, batch, self.spans_batches)
 
-    def write(self, unit: int, parts: Mapping[str, Sequence[Part]], counts: Mapping[str, int]) -> None:
+    def write(self, unit: int, parts: Mapping[str, Sequence[Part]], counts: PassCounts) -> None:
         """Report a unit."""
         self.step.reports.write(Report(unit, parts, counts))
 
-    def report(self, unit: int) -> Report:
+    def report(self, unit: int) -> Report[PassCounts]:
         """A unit's report. Raises JobError (74), which says why, if it has failed."""
         report = self.step.reports.read_one(unit)
         if report is None:
@@ -127,17 +122,17 @@ class Pass:
         """The parts of a batch, in the order of their numbers."""
         return self.parts(batch, range(self.in_batch))
 
-    def times(self, batch: int, numbers: Iterable[int], blocks: range, asked: AskedQuestions) -> Counter[str]:
+    def times(self, batch: int, numbers: Iterable[int], blocks: range, asked: AskedQuestions) -> PassCounts:
         """The share that `blocks` of a batch have of the milliseconds of its parts. Raises as `report`."""
         whole = range(asked.blocks) if self.spans_batches else asked.batch(batch)
-        times = add_times(*(self.report(unit).counts for unit in self._units(batch, numbers)))
+        times = add_times(self.report(unit).counts for unit in self._units(batch, numbers))
         return share(times, blocks, whole, asked)
 
 
 class InTurn(beam.PTransform[PCollection[Any], PCollection[Any]]):
     """Does units, those that have no report yet, when all that comes in is done."""
 
-    def __init__(self, work: UnitDoFn, reports: Reports, numbers: Callable[[], Iterable[int]]) -> None:
+    def __init__(self, work: UnitDoFn, reports: Reports[Any], numbers: Callable[[], Iterable[int]]) -> None:
         super().__init__()
         self._work, self._reports, self._numbers = work, reports, numbers
 
@@ -152,7 +147,7 @@ class InTurn(beam.PTransform[PCollection[Any], PCollection[Any]]):
         return done
 
 
-def _pending(_done: int, reports: Reports, numbers: Callable[[], Iterable[int]]) -> Iterator[tuple[int]]:
+def _pending(_done: int, reports: Reports[Any], numbers: Callable[[], Iterable[int]]) -> Iterator[tuple[int]]:
     reported = reports.numbers()
     yield from ((number,) for number in numbers() if number not in reported)
 
@@ -162,7 +157,7 @@ class Turn:
     """A pass in its turn: what it is called, what does its units, and how many questions each unit is about, for progress."""
 
     label: str
-    step: Step
+    step: Step[Any]
     work: UnitDoFn
     sizes: Sequence[int]
     numbers: Callable[[], Iterable[int]]

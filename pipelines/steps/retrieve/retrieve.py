@@ -13,26 +13,23 @@ from pathlib import Path
 
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.config.outputs import RETRIEVE as OUTPUTS
-from answermill.pipelines.config.step_registry import StepCode
+from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
 from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import progress
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.pipelines.steps.models import check_engines, encoder_inputs, encoder_settings
 from answermill.pipelines.steps.retrieve.asked_questions import settings_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
 from answermill.pipelines.steps.retrieve.passes import define
 from answermill.pipelines.steps.retrieve.search_plan import ask, plan
-from answermill.schemas.corpus import Passage, Rejected
-from answermill.schemas.ranked import Hit
-
-REVISION = 3
-"""Raised when the step's code changes so that the same input gives another output."""
+from answermill.schemas.corpus import Rejected
 
 
 def choose_questions(job: Job) -> QuestionChoice:
@@ -47,16 +44,16 @@ def check(job: Job, run: Path) -> None:
     check_engines(job)
 
 
-def step_of(job: Job, run: Path) -> Step:
+def step_of(job: Job, run: Path) -> Step[RetrieveCounts]:
     """The retrieve step of a run. Raises JobError if shards/ or the questions are missing, ModelMissing if an encoder is."""
-    shards = Folder.open(run / "shards", Passage, "index")
+    shards = SHARDS.open(run)
     settings = settings_of(job)
     inputs = {"questions": sha256(job.path(settings.questions)), "shards": shards.manifest.fingerprint}
     decisive = settings.model_dump(exclude={"questions"})
     if "dense" in settings.sources:
         decisive["encoder"] = encoder_settings(job)
         inputs |= encoder_inputs(job)
-    return Step(run, "retrieve", OUTPUTS, decisive, inputs, REVISION, units_stand_alone=True)
+    return Step(run, RETRIEVE, decisive, inputs)
 
 
 def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
@@ -84,38 +81,34 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
             define(root, turns)
     outcome = step.reported(blocks)
     outcome.include(write_rejects(choice, step, blocks))
-    counts = outcome.counts
-    if counts["questions"] != len(questions):
-        raise RuntimeError(f"{len(questions)} questions came in, {counts['questions']} were searched")
-    step.finish(outcome, counts)
+    if outcome.counts.questions != len(questions):
+        raise RuntimeError(f"{len(questions)} questions came in, {outcome.counts.questions} were searched")
+    step.finish(outcome)
     return summary(run)
 
 
-def write_rejects(choice: QuestionChoice, step: Step, unit: int) -> Report:
+def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int) -> Report[RetrieveCounts]:
     """Write the questions that are not searched to questions_rejects/, as the unit after the last block."""
     writer = PartWriter(step.run / "questions_rejects", Rejected, unit)
     with writer:
         writer.write(choice.rejects)
-    counts = {"questions_given": len(choice.questions) + len(choice.rejects), "questions_rejects": writer.part.rows}
-    reasons = {f"rejected.{reason}": n for reason, n in sorted(choice.reasons.items())}
-    return Report(unit, {"questions_rejects": writer.parts}, counts | reasons)
+    given = len(choice.questions) + len(choice.rejects)
+    counts = RetrieveCounts(questions_given=given, rejected=dict(sorted(choice.reasons.items())))
+    return Report(unit, {"questions_rejects": writer.parts}, counts)
 
 
 def summary(run: Path) -> str:
     """One line for people, from the manifest."""
-    counts = Counter(Folder.open(run / "retrieved", Hit, "retrieve").manifest.counts)
-    questions = counted(counts["questions"], "question")
-    if counts["questions_rejects"]:
-        reasons = Counter({k.removeprefix("rejected."): n for k, n in counts.items() if k.startswith("rejected.")})
-        questions = (
-            f"{counts['questions_given']:,} given = {questions} + {counts['questions_rejects']:,} rejects ({describe(reasons)})"
-        )
-    times = [(name, counts[f"{key}_ms"]) for key, name in (("bm25", "BM25"), ("dense", "dense"))]
-    speed = ", ".join(f"{name} {1000 * counts['questions'] / spent:,.0f} questions/s" for name, spent in times if spent)
-    return (
-        f"retrieve   {questions}, {counts['hits']:,} passages ({counts['bm25']:,} by BM25, "
-        f"{counts['dense']:,} by dense); {counts['without_hits']:,} questions found none{f'; {speed}' if speed else ''}"
-    )
+    counts = RETRIEVE.counts_of(RETRIEVED.open(run).manifest)
+    questions = counted(counts.questions, "question")
+    if counts.rejects:
+        reasons = describe(Counter(counts.rejected))
+        questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
+    found = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
+    times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
+    speed = ", ".join(f"{name} {1000 * counts.questions / spent:,.0f} questions/s" for name, spent in times if spent)
+    nothing = f"{counts.without_hits:,} questions found none"
+    return f"retrieve   {questions}, {found}; {nothing}{f'; {speed}' if speed else ''}"
 
 
-STEP = StepCode(OUTPUTS, retrieve, check)
+STEP = StepCode(retrieve, check)

@@ -13,19 +13,19 @@ The last pass is the step itself: it writes the fused lists with their passages,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve import asked_questions, block_order, fetch_passages, shard_hits, word_counts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestion, AskedQuestions, write_asked
 from answermill.pipelines.steps.retrieve.block_order import MergeParts, bins
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage, FetchPassages
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
-from answermill.pipelines.steps.retrieve.passes import Pass, Turn, within
+from answermill.pipelines.steps.retrieve.passes import Pass, Turn, folder_of
 from answermill.pipelines.steps.retrieve.shard_hits import QuestionVector, ShardHit, merge_tables
 from answermill.pipelines.steps.retrieve.shard_search import VECTORS, EncodeQuestions, SearchShard
 from answermill.pipelines.steps.retrieve.word_counts import AddCounts, CountWords, WordCount
@@ -34,14 +34,18 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.record import Record
 
 
-def ask(questions: Sequence[Question], pending: Sequence[int], block_size: int, step: Step, job: Job) -> AskedQuestions:
+def ask(
+    questions: Sequence[Question], pending: Sequence[int], block_size: int, step: Step[RetrieveCounts], job: Job
+) -> AskedQuestions:
     """Write the questions of the pending blocks for the workers, unless that is done."""
-    asking = within(step, "asked", {asked_questions.FOLDER: AskedQuestion}, {})
+    asking = step.within("asked", {asked_questions.FOLDER: AskedQuestion}, PassCounts, {})
     asking.begin(job.workers)
     return write_asked(asking, questions, pending, block_size)
 
 
-def plan(asked: AskedQuestions, questions: int, shards: RunShards, settings: Retrieve, step: Step) -> list[Turn]:
+def plan(
+    asked: AskedQuestions, questions: int, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]
+) -> list[Turn]:
     """The passes that search the asked ones of all `questions`; the last one is the step itself."""
     return _Plan(asked, shards, settings, step).turns(questions)
 
@@ -49,7 +53,7 @@ def plan(asked: AskedQuestions, questions: int, shards: RunShards, settings: Ret
 class _Plan:
     """Builds the passes one after the other."""
 
-    def __init__(self, asked: AskedQuestions, shards: RunShards, settings: Retrieve, step: Step) -> None:
+    def __init__(self, asked: AskedQuestions, shards: RunShards, settings: Retrieve, step: Step[RetrieveCounts]) -> None:
         self._asked, self._shards, self._settings, self._step = asked, shards, settings, step
         self._turns: list[Turn] = []
 
@@ -104,10 +108,10 @@ class _Plan:
         """A pass within the step. What decides its parts, beside the step's own settings, is how the questions are cut."""
         asked = self._asked
         inputs = {"asked": asked.part.sha256, "blocks": f"{asked.blocks_per_batch}", "bins": f"{block_order.PARTS_PER_MERGE}"}
-        new = Pass(within(self._step, folder, {}, inputs), folder, units, in_batch, spans_batches)
-        folders: Iterable[str] = {new.folder_of(batch) for batch in range(asked.batches)}
-        outputs: Mapping[str, type[Record]] = dict.fromkeys(sorted(folders), record)
-        return replace(new, step=replace(new.step, outputs=outputs))
+        batches = range(asked.batches if spans_batches else 1)
+        folders = [folder_of(folder, batch, spans_batches) for batch in batches]
+        step = self._step.within(folder, dict.fromkeys(folders, record), PassCounts, inputs)
+        return Pass(step, folder, units, in_batch, spans_batches)
 
     def _level(self, source: Pass, record: type[Record], batches: int) -> Pass:
         """The pass that merges the parts of another one."""

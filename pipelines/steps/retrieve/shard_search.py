@@ -9,6 +9,7 @@ from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.pipelines.steps.rerank.model_dofn import ModelDoFn
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
@@ -34,7 +35,7 @@ class EncodeQuestions(ModelDoFn):
     """The number of some blocks → their questions' vectors."""
 
     def __init__(self, target: Pass, asked: AskedQuestions, job: Job) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._target, self._asked, self._job = target, asked, job
 
     def load(self) -> None:
@@ -48,7 +49,7 @@ class EncodeQuestions(ModelDoFn):
                 for block in self._asked.read(self._asked.encoding(unit)):
                     writer.write_table(encode(block, self._encoder).table(block.number))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows} | spent.counts())
+            target.write(unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts())
 
 
 def read_vectors(parts: Iterable[PlacedPart]) -> Iterator[QuestionVectors]:
@@ -73,7 +74,7 @@ class SearchShard(ModelDoFn):
         words: Pass | None,
         vectors: Pass | None,
     ) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._target, self._asked, self._shards, self._settings = target, asked, shards, settings
         self._words, self._vector_parts = words, vectors
 
@@ -92,7 +93,7 @@ class SearchShard(ModelDoFn):
                     best = search(shard, number, block, vectors, self._statistics, self._settings, spent.on)
                     writer.write_table(to_table(block.number, by_question(best)))
                     meter.add(len(block.questions))
-            target.write(unit, {target.folder: writer.parts}, {"rows": writer.part.rows} | spent.counts())
+            target.write(unit, {target.folder: writer.parts}, PassCounts(rows=writer.part.rows) + spent.counts())
 
     def _vectors(self, batch: int, blocks: int) -> Iterable[QuestionVectors | None]:
         """Of each block of a batch."""

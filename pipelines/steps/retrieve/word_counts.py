@@ -14,6 +14,7 @@ from answermill.indexing.shards.bm25 import GlobalStatistics
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter, read_batches
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.retrieve import PassCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions
 from answermill.pipelines.steps.retrieve.block_order import bin_of
 from answermill.pipelines.steps.retrieve.open_shards import RunShards
@@ -35,7 +36,7 @@ class CountWords(UnitDoFn):
     """The number of a shard → its size, and in how many of its passages the questions' words occur."""
 
     def __init__(self, target: Pass, asked: AskedQuestions, shards: RunShards) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._target, self._asked, self._shards = target, asked, shards
 
     def work(self, unit: int) -> None:
@@ -48,25 +49,22 @@ class CountWords(UnitDoFn):
                     frequencies.update(shard.bm25.document_frequencies(block.texts))
                 meter.add(len(block.questions))
             parts = {self._target.folder: write_words(frequencies, self._target, unit)}
-            self._target.write(unit, parts, {"documents": size.documents, "tokens": size.tokens} | spent.counts())
+            self._target.write(unit, parts, PassCounts(documents=size.documents, tokens=size.tokens) + spent.counts())
 
 
 class AddCounts(UnitDoFn):
     """Up to PARTS_PER_MERGE parts of words → one with their sums."""
 
     def __init__(self, source: Pass, target: Pass) -> None:
-        super().__init__(target.step.name, target.step.work)
+        super().__init__(target.step.name, target.step.work, PassCounts)
         self._source, self._target = source, target
 
     def work(self, unit: int) -> None:
         spent, units = Spent(), bin_of(unit, self._source.units)
         words = add_words(self._source.parts(0, units))
-        counts = Counter[str]()
-        for each in units:
-            counts.update(self._source.report(each).counts)
+        counts = sum((self._source.report(number).counts for number in units), PassCounts())
         parts = {self._target.folder: write_words(words, self._target, unit)}
-        counts.update(spent.counts())
-        self._target.write(unit, parts, counts)
+        self._target.write(unit, parts, counts + spent.counts())
 
 
 def add_words(parts: list[PlacedPart]) -> Counter[str]:
@@ -88,4 +86,4 @@ def write_words(words: Mapping[str, int], target: Pass, unit: int) -> Sequence[P
 def read_statistics(source: Pass) -> GlobalStatistics:
     """What a pass that is left with one part has counted."""
     counts = source.report(0).counts
-    return GlobalStatistics(counts["documents"], counts["tokens"], add_words(source.all_parts()))
+    return GlobalStatistics(counts.documents, counts.tokens, add_words(source.all_parts()))

@@ -6,7 +6,6 @@ shards.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +17,11 @@ from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.retrieve import PassCounts, RetrieveCounts
 from answermill.pipelines.steps.retrieve.asked_questions import AskedQuestions, Block
 from answermill.pipelines.steps.retrieve.block_order import of_block
 from answermill.pipelines.steps.retrieve.fetch_passages import FetchedPassage
-from answermill.pipelines.steps.retrieve.passes import Pass, Spent, add_times, share
+from answermill.pipelines.steps.retrieve.passes import TIMES, Pass, Spent, add_times, share
 from answermill.pipelines.steps.retrieve.shard_hits import SOURCES, from_table, fuse_block, to_hit
 from answermill.schemas.corpus import Passage, Question
 from answermill.schemas.ranked import Hit
@@ -39,7 +39,7 @@ class Passes:
     hits: Pass
     passages: Pass
 
-    def times(self, place: int, asked: AskedQuestions) -> Counter[str]:
+    def times(self, place: int, asked: AskedQuestions) -> PassCounts:
         """The share that the block at a place of the file has of their milliseconds."""
         block, batch = range(place, place + 1), place // asked.blocks_per_batch
         shares = [
@@ -47,18 +47,18 @@ class Passes:
             self.passages.times(batch, range(self.passages.in_batch), block, asked),
         ]
         if self.words is not None:
-            shares.append(share(add_times(self.words.report(0).counts), block, range(asked.blocks), asked))
+            shares.append(share(self.words.report(0).counts, block, range(asked.blocks), asked))
         if self.vectors is not None:
             encoding = place // asked.blocks_per_encoding
-            shares.append(share(add_times(self.vectors.report(encoding).counts), block, asked.encoding(encoding), asked))
-        return add_times(*shares)
+            shares.append(share(self.vectors.report(encoding).counts, block, asked.encoding(encoding), asked))
+        return add_times(shares)
 
 
 class WriteBlock(UnitDoFn):
     """The number of a block → parts of questions/ and retrieved/; and the unit's report."""
 
-    def __init__(self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step) -> None:
-        super().__init__(step.name, step.work)
+    def __init__(self, passes: Passes, asked: AskedQuestions, settings: Retrieve, step: Step[RetrieveCounts]) -> None:
+        super().__init__(step.name, step.work, RetrieveCounts)
         self._passes, self._asked = passes, asked
         self._settings, self._step = settings, step
 
@@ -75,12 +75,15 @@ class WriteBlock(UnitDoFn):
                 for fetched in FetchedPassage.rows(of_block(*part, unit))
             }
             report = write_block(block, fused, passages, self._step.run)
-            times = add_times(self._passes.times(place, self._asked), spent.counts())
-            self._step.reports.write(replace(report, counts={**report.counts, **times}))
+            times = add_times([self._passes.times(place, self._asked), spent.counts()])
+            spans = {name: getattr(times, name) for name in TIMES}
+            self._step.reports.write(replace(report, counts=replace(report.counts, **spans)))
             meter.add(len(block.questions))
 
 
-def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], run: Path) -> Report:
+def write_block(
+    block: Block, fused: Sequence[Sequence[Fused]], passages: Mapping[str, Passage], run: Path
+) -> Report[RetrieveCounts]:
     """Write a block's questions and hits; returns the unit's report."""
     questions = PartWriter(run / "questions", Question, block.number)
     retrieved = PartWriter(run / "retrieved", Hit, block.number)
@@ -88,10 +91,12 @@ def write_block(block: Block, fused: Sequence[Sequence[Fused]], passages: Mappin
         questions.write(block.questions)
         for question, ranked in zip(block.questions, fused, strict=True):
             retrieved.write([to_hit(question, rank, one, passages[one.passage_id]) for rank, one in enumerate(ranked, 1)])
-    counts = {
-        "questions": len(block.questions),
-        "without_hits": sum(not ranked for ranked in fused),
-        "hits": retrieved.part.rows,
-        **{source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES},
-    }
+    by_source = {source: sum(source in one.sources for ranked in fused for one in ranked) for source in SOURCES}
+    counts = RetrieveCounts(
+        questions=len(block.questions),
+        without_hits=sum(not ranked for ranked in fused),
+        hits=retrieved.part.rows,
+        bm25=by_source["bm25"],
+        dense=by_source["dense"],
+    )
     return Report(block.number, {"questions": questions.parts, "retrieved": retrieved.parts}, counts)

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches, read_part
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.since.known_scores import KnownScores, deciding_texts
 from answermill.ranking.context import Reading, ReadsContext, neighbours
 from answermill.ranking.entry import StageSettings
@@ -129,8 +131,8 @@ class EarlierRun:
     """Scored candidates of a complete run, by the text of their question."""
 
     def __init__(self, run: Path) -> None:
-        self._scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
-        self._retrieved = Folder.open(run / "retrieved", Hit, "retrieve")
+        self._scored = SCORED.open(run)
+        self._retrieved = RETRIEVED.open(run)
         self._parts = self._parts_of_questions()
         self._read = lru_cache(_PARTS * 4)(self._scores_of_part)
 

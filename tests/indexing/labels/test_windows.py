@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from answermill.indexing.labels.windows import SentenceLine, choose, choose_many, last_that_fits, least_tokens, passage, windows
 from answermill.indexing.passages.passages import Splitter
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.corpus import Document
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from tests.documents import document_of
 
 SPLITTER = Splitter()
@@ -158,7 +157,7 @@ def line_of(texts, cut) -> SentenceLine:
 
 def test_on_the_sample_s_pages_every_run_has_as_many_tokens_as_its_sentences_and_gaps(sample_run) -> None:
     """Real English: windows of 60 tokens, counted once per sentence, are those of `Splitter.fits` on the page's text."""
-    documents = list(Folder.open(sample_run / "documents", Document, "ingest").read())
+    documents = list(DOCUMENTS.open(sample_run).read())
     cut = [splitter(60).sentences(d.doc_id, d.text) for d in documents]
     line = line_of([d.text for d in documents], cut)
     assert len(line.start) > 500

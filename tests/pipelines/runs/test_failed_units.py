@@ -19,13 +19,13 @@ from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.manifests.failures import Failures, Limits
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import MARK
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
+from answermill.pipelines.specs.rerank import SCORED_REJECTS
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import rerank
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.pipelines.steps.ingest import ingest
-from answermill.schemas.corpus import Document, Rejected
-from answermill.schemas.ranked import Hit
 from benchmarks.engines import digests, job_service
 from tests.failing import FailingCut, FailingParse, FailingStages, fail
 
@@ -188,11 +188,11 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     with engine(name, with_limits(job, max_failed_units=1)) as (job, options):
         line = run_step(job, run, "rerank", options)
         counters = {each.key.metric.name: each.result or 0 for each in roots[0].result.metrics().query()["counters"]}
-    rejects = list(Folder.open(run / "scored_rejects", Rejected, "rerank").read())
+    rejects = list(SCORED_REJECTS.open(run).read())
     assert {(reject.reason, reject.detail.partition(": ")[2]) for reject in rejects} == {
         ("unit_failed", "KeyError: 'colour of unit 1'")
     }
-    hits = list(Folder.open(run / "retrieved", Hit, "retrieve").read())
+    hits = list(RETRIEVED.open(run).read())
     for reject in rejects:
         mine = [hit for hit in hits if hit.question_id == reject.source_record]
         assert reject.detail.startswith(f"{len(mine)} passages: ")
@@ -253,7 +253,7 @@ def parts(run: Path) -> dict[str, list[str]]:
 
 
 def reasons(run: Path) -> Counter[str]:
-    return Counter(reject.reason for reject in Folder.open(run / "rejects", Rejected, "ingest").read())
+    return Counter(reject.reason for reject in REJECTS.open(run).read())
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -265,7 +265,7 @@ def test_a_file_that_cannot_be_parsed_is_one_reject_and_its_pages_are_no_duplica
     fail(run, 0, stage="parse")
     with engine(name, with_limits(crawl, max_failed_units=1)) as (job, options):
         assert "21 pages = 20 documents + 1 rejects (1 unit_failed)" in run_step(job, run, "ingest", options)
-    (reject,) = Folder.open(run / "rejects", Rejected, "ingest").read()
+    (reject,) = REJECTS.open(run).read()
     assert (reject.source_file, reject.detail) == ("pages-0.jsonl", "KeyError: 'colour of unit 0'")
     assert manifest_of(run / "documents").counts["failed_units"] == 1
     assert run_step(crawl, run, "ingest").endswith("(complete)")
@@ -313,7 +313,7 @@ def test_the_pages_of_a_file_that_cannot_be_cut_are_rejects_each(
     fail(run, 2, stage="cut")
     assert "30 pages = 15 documents + 15 rejects" in run_step(with_limits(crawl, max_failed_units=1), run, "ingest")
     assert reasons(run) == {"duplicate": 5, "unit_failed": 10}
-    assert len(list(Folder.open(run / "documents", Document, "ingest").read())) == 15
+    assert len(list(DOCUMENTS.open(run).read())) == 15
 
 
 def test_a_file_that_vanishes_is_named(crawl: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

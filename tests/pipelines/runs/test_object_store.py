@@ -23,11 +23,12 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.schemas.corpus import Question
-from answermill.schemas.ranked import ScoredCandidate
 from tests.object_store import Fault, ObjectStore
 from tests.pipelines.engine.test_worker_pool import STEPS, in_process, job, may_mount, pool
 
@@ -106,7 +107,7 @@ def test_a_run_in_a_store_has_the_bytes_of_one_on_a_disk(
 def test_what_is_measured_of_scores_in_a_store_is_that_of_scores_on_a_disk(
     in_process: Path, folder: Remote, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scored = Folder.open(in_process / "scored", ScoredCandidate, "rerank")
+    scored = SCORED.open(in_process)
     pairs = dict.fromkeys((row.question_id, row.candidate_id) for row in scored.read())
     (tmp_path / "qrels").write_text("".join(f"{q} 0 {c} {n % 2}\n" for n, (q, c) in enumerate(pairs)), encoding="utf-8")
     for file in (*(in_process / "scored").iterdir(), tmp_path / "qrels"):
@@ -237,7 +238,7 @@ def test_of_two_jobs_in_one_folder_the_second_to_end_is_refused_and_the_first_st
         with pytest.raises(JobError) as e:
             late()
         assert e.value.code == OUTPUT_EXISTS, str(e.value)
-    assert [row.text for row in Folder.open(folder / "run" / "questions", Question, "retrieve").read()] == ["of 10"]
+    assert [row.text for row in QUESTIONS.open(folder / "run").read()] == ["of 10"]
 
 
 def test_a_command_that_begins_while_another_works_takes_nothing_from_it(folder: Remote) -> None:

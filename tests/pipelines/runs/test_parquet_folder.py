@@ -18,7 +18,9 @@ from answermill.pipelines.runs.parquet_folder import (
     sweep,
     whole_file,
 )
-from answermill.schemas.corpus import Document, Question
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.schemas.corpus import Question
 
 QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]
 
@@ -37,7 +39,7 @@ def commit(folder, *parts, fingerprint="f", record=Question):
 
 def test_what_was_written_is_read_in_its_order(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
-    folder = Folder.open(tmp_path, Question, "retrieve")
+    folder = Folder.open(tmp_path, QUESTIONS)
     assert folder.rows == 5_000
     assert list(folder.read()) == QUESTIONS
 
@@ -53,7 +55,7 @@ def test_the_same_rows_give_the_same_bytes_and_name(tmp_path):
 
 def test_a_part_without_rows_is_a_part(tmp_path):
     commit(tmp_path, write(tmp_path, []))
-    assert list(Folder.open(tmp_path, Question, "retrieve").read()) == []
+    assert list(Folder.open(tmp_path, QUESTIONS).read()) == []
 
 
 @pytest.mark.parametrize(("size", "rows"), [(2, 1), (3_000, 5_000), (3_000, 100)])
@@ -81,7 +83,7 @@ def test_an_interrupted_part_leaves_nothing(tmp_path):
 def test_a_folder_without_its_manifest_does_not_exist(tmp_path):
     write(tmp_path, QUESTIONS)
     with pytest.raises(JobError, match=rf"not complete; run `answermill retrieve JOB.toml --out {tmp_path.parent}` first") as e:
-        Folder.open(tmp_path, Question, "retrieve")
+        Folder.open(tmp_path, QUESTIONS)
     assert e.value.code == INPUT_MISSING
 
 
@@ -117,7 +119,7 @@ def test_a_missing_part_is_noticed(tmp_path):
 def test_a_folder_of_other_records_is_refused(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS))
     with pytest.raises(JobError, match=r"holds Question .*, this version reads Document"):
-        Folder.open(tmp_path, Document, "ingest")
+        Folder.open(tmp_path, DOCUMENTS)
 
 
 def test_the_first_of_two_different_commits_stays_and_the_second_is_told(tmp_path):
@@ -156,9 +158,9 @@ def test_sweeping_removes_leftovers_and_keeps_what_is_named(tmp_path):
 
 def test_rows_are_found_by_a_column(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
-    rows = Folder.open(tmp_path, Question, "retrieve").where("question_id", {"q4000", "q7", "absent"})
+    rows = Folder.open(tmp_path, QUESTIONS).where("question_id", {"q4000", "q7", "absent"})
     assert list(rows) == [QUESTIONS[7], QUESTIONS[4000]]
-    assert list(Folder.open(tmp_path, Question, "retrieve").where("question_id", ())) == []
+    assert list(Folder.open(tmp_path, QUESTIONS).where("question_id", ())) == []
 
 
 def test_a_whole_file_is_there_when_it_is_complete_and_not_before(tmp_path):

@@ -17,6 +17,7 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 
 
@@ -46,7 +47,7 @@ def write_questions(run: Path, *texts: str) -> Folder[Question]:
     with writer:
         writer.write([Question(text, text) for text in texts])
     step.finish(Outcome.of([Report(0, {"questions": writer.parts})]), {})
-    return Folder.open(run / "questions", Question, "retrieve")
+    return QUESTIONS.open(run)
 
 
 def test_a_worker_reads_the_manifest_itself_and_refuses_another_folder(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def check(job, run):
 
 
 def run_step(job, run, beam_options=()):
-    documents = Folder.open(run / "documents", Document, "ingest")
+    documents = DOCUMENTS.open(run)
     step = Step(run, "toy", OUTPUTS, job.section("toy").model_dump(), {"documents": documents.digest()}, REVISION)
     if step.is_complete():
         return "toy (complete)"

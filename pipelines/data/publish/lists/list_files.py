@@ -19,16 +19,18 @@ from answermill.pipelines.data.publish.lists.retrieval_scores import with_scores
 from answermill.pipelines.data.publish.lists.training_lists import TrainingLists, build
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
-from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches, whole_file
 from answermill.pipelines.runs.watch.progress import progress, reading
-from answermill.schemas.corpus import Passage, Question
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
+from answermill.schemas.corpus import Passage
 from answermill.schemas.labels import LabelledCandidate, SentenceLabel
 from answermill.schemas.ranked import Hit, ScoredCandidate
 from answermill.schemas.record import Record
 
 SUMMARY, CARD = "sentences.json", "README.md"
-RETRIEVED = "retrieved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,10 @@ def write_lists(
     splits = read_splits(split_file) if split_file is not None else None
     strings = read_answers(answers) if answers is not None else None
     folders: dict[str, Folder[Any]] = {
-        "labels": Folder.open(run / "labels/sentences", SentenceLabel, "propagate"),
-        "passages": Folder.open(run / "passages", Passage, "ingest"),
-        "questions": Folder.open(run / "questions", Question, "retrieve"),
-        RETRIEVED: Folder.open(run / RETRIEVED, Hit, "retrieve"),
+        "labels": SENTENCE_LABELS.open(run),
+        "passages": PASSAGES.open(run),
+        "questions": QUESTIONS.open(run),
+        RETRIEVED.name: RETRIEVED.open(run),
     }
     stage, name, ranking = _ranking(run, rules.by)
     folders[name] = ranking
@@ -77,13 +79,13 @@ def write_lists(
         strings,
     )
     with reading(
-        "retrieval scores", folders[RETRIEVED].where("question_id", {rows[0].question_id for _, rows in lists.lists})
+        "retrieval scores", folders[RETRIEVED.name].where("question_id", {rows[0].question_id for _, rows in lists.lists})
     ) as hits:
         lists = with_scores(lists, hits)
     inputs = {name: folder.digest() for name, folder in folders.items()}
     inputs |= {name: sha256(file) for name, file in (("split_file", split_file), ("answers", answers)) if file is not None}
     counts = _write_splits(lists, out)
-    settings = asdict(replace(rules, by=stage or RETRIEVED)) | ({} if splits is None else {"shares": None})
+    settings = asdict(replace(rules, by=stage or RETRIEVED.name)) | ({} if splits is None else {"shares": None})
     content = {**settings, **counts, "inputs": inputs}
     write_text(out / CARD, "\n".join(_card(named, content)) + "\n")
     summary = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -93,10 +95,10 @@ def write_lists(
 
 def _ranking(run: Path, by: str | None) -> tuple[str | None, str, Folder[Any]]:
     """The stage that says which sentences are the best, None for the passages' rank; and the folder to read, with its name."""
-    manifest = read_manifest(run / "scored")
-    if by == RETRIEVED or (by is None and manifest is None):
-        return None, RETRIEVED, Folder.open(run / RETRIEVED, Hit, "retrieve")
-    scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
+    manifest = SCORED.manifest(run)
+    if by == RETRIEVED.name or (by is None and manifest is None):
+        return None, RETRIEVED.name, RETRIEVED.open(run)
+    scored = SCORED.open(run)
     stages = [stage["name"] or stage["reranker"] for stage in scored.manifest.settings["stages"]]
     if by is not None and by not in stages:
         raise JobError(f"--by {by}: {scored.path} has {', '.join(stages)}; name one of them, or {RETRIEVED}", SETTINGS)

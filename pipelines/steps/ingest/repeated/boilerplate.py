@@ -19,8 +19,7 @@ from answermill.pipelines.config.job_file import Ingest
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
-from answermill.pipelines.runs.step import Step
-from answermill.pipelines.steps.ingest.parse_and_cut import Boilerplate, Duplicates, duplicate_rows, parsed_files
+from answermill.pipelines.steps.ingest.parse_and_cut import Boilerplate, Duplicates, IngestStep, duplicate_rows, parsed_files
 from answermill.pipelines.steps.ingest.repeated.near_duplicates import without_duplicates
 
 _BUCKETS = 64
@@ -47,7 +46,7 @@ class Domains(NamedTuple):
 
 
 def boilerplate(
-    root: beam.Pipeline, gone: Sequence[PCollection[tuple[int, Duplicates]]], files: int, settings: Ingest, step: Step
+    root: beam.Pipeline, gone: Sequence[PCollection[tuple[int, Duplicates]]], files: int, settings: Ingest, step: IngestStep
 ) -> PCollection[tuple[int, Boilerplate]]:
     """(unit, its boilerplate), from the documents that are none of those `gone`."""
     counted = (
@@ -76,7 +75,7 @@ class CountParagraphs(UnitDoFn):
 
     skips_reported = False
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: IngestStep) -> None:
         super().__init__(step.name, step.work)
         self._work = step.work
 

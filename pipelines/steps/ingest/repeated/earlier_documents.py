@@ -7,8 +7,8 @@ from pathlib import Path
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.runs.step import Step
-from answermill.schemas.corpus import Document
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep
 
 
 class EarlierPartDoFn(UnitDoFn):
@@ -16,12 +16,12 @@ class EarlierPartDoFn(UnitDoFn):
 
     skips_reported = False
 
-    def __init__(self, step: Step, documents: Path) -> None:
+    def __init__(self, step: IngestStep, documents: Path) -> None:
         super().__init__(step.name, step.work)
         self._documents = documents
 
     def load(self) -> None:
-        self._folder = Folder.open(self._documents, Document, "ingest")
+        self._folder = Folder.open(self._documents, DOCUMENTS)
 
     def part(self, unit: int) -> Part:
         return self._folder.parts[unit]

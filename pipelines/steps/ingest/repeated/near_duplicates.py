@@ -22,8 +22,8 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
-from answermill.pipelines.runs.step import Step
-from answermill.pipelines.steps.ingest.parse_and_cut import Duplicates, Rows, duplicate_rows, parsed_files
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.steps.ingest.parse_and_cut import Duplicates, IngestStep, Rows, duplicate_rows, parsed_files
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
 from answermill.schemas.corpus import Document
 
@@ -47,7 +47,7 @@ def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | Non
     earlier = job.path(settings.since)
     if earlier.resolve() == run.resolve():
         raise JobError(f"ingest.since: {earlier} is the run itself; name an earlier one, or give another --out", SETTINGS)
-    return Folder.open(earlier / "documents", Document, "ingest")
+    return DOCUMENTS.open(earlier)
 
 
 def near(
@@ -56,7 +56,7 @@ def near(
     files: int,
     settings: Ingest,
     earlier: Folder[Document] | None,
-    step: Step,
+    step: IngestStep,
 ) -> PCollection[tuple[int, Duplicates]]:
     """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones."""
     signed = [
@@ -88,7 +88,7 @@ class SignDocuments(UnitDoFn):
 
     skips_reported = False
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: IngestStep) -> None:
         super().__init__(step.name, step.work)
         self._work = step.work
 
@@ -152,4 +152,4 @@ def resolve(_all: str, members: Iterable[list[Pair]]) -> Iterator[tuple[int, Dup
         of_file[unit, part].append((row, doc_id if own else f"{doc_id} of the earlier run"))
     for (unit, part), gone in sorted(of_file.items()):
         rows, kept = zip(*sorted(gone), strict=True)
-        yield unit, (part, REASON, np.array(rows, np.int64), kept)
+        yield unit, Duplicates(part, REASON, np.array(rows, np.int64), kept)

@@ -11,8 +11,7 @@ import pytest
 from answermill.__main__ import main
 from answermill.pipelines.data import annotation_tools
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, USAGE
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.annotation import ResolvedLabel
+from answermill.pipelines.specs.collect import LABELS
 
 MODULE = """
 import json
@@ -76,7 +75,7 @@ def test_annotate_writes_the_pack_of_a_new_tool_and_collect_reads_its_export(run
     export = tmp_path / "export.jsonl"
     export.write_text("".join(json.dumps(row) + "\n" for row in [*answers, {"toy": cards[3]["toy"], "verdict": None}]))
     assert call("collect", run, export) == 0
-    labels = {row.sentence: row.label for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
+    labels = {row.sentence: row.label for row in LABELS.open(run).read()}
     assert labels == {card["of"]: int(card["of"].startswith("It was")) for card in cards[:3]}
     sources = json.loads((run / "collected/agreement.json").read_text())["exports"]
     assert [(each["form"], each["records"], each["unanswered"]) for each in sources] == [("toy", 4, 1)]

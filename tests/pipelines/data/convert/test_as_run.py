@@ -13,12 +13,11 @@ from answermill.pipelines.data.convert.as_run import QUESTIONS, write_candidates
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.runs.lock import claimed
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.steps import rerank
 from answermill.pipelines.steps.chain import run_steps
-from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import Hit, ScoredCandidate
 
 
 def dataset(folder: Path, name: str = "set.parquet", questions: int = 3, first: int = 0) -> Path:
@@ -37,12 +36,12 @@ def test_a_plan_scores_a_data_set_under_its_own_ids_and_in_its_order(tmp_path: P
     data_set = dataset(tmp_path, questions=QUESTIONS + 2)
     summary = write_candidates([data_set], tmp_path / "run")
     assert summary.startswith(f"candidates set.parquet: {QUESTIONS + 2} questions, {5 * (QUESTIONS + 2):,} candidates")
-    asked = Folder.open(tmp_path / "run" / "questions", Question, "candidates").read()
+    asked = QUESTIONS.open(tmp_path / "run").read()
     assert [row.question_id for row in asked] == [f"q{n}" for n in range(QUESTIONS + 2)]
     job = Job.model_validate({"rerank": {"stages": [{"reranker": "overlap", "name": "words"}]}})
     lines = list(run_steps(job, tmp_path / "run", ["rerank"], ()))
     assert f"{QUESTIONS + 2} questions" in lines[0]
-    rows = list(Folder.open(tmp_path / "run" / "scored", ScoredCandidate, "rerank").read())
+    rows = list(SCORED.open(tmp_path / "run").read())
     assert len({(row.question_id, row.candidate_id) for row in rows}) == len(rows) == 5 * (QUESTIONS + 2)
     assert {row.candidate_id: row.position for row in rows} == {f"c{i}": i for i in range(5)}
     assert all(row.text.endswith(f" sang {row.position}.") and row.stages[0].stage == "words" for row in rows)
@@ -94,7 +93,7 @@ def test_what_the_messages_of_damaged_candidates_advise_is_enough(tmp_path: Path
     before = part.read_bytes()
     part.write_bytes(before[:-9] + bytes([before[-9] ^ 1]) + before[-8:])
     with pytest.raises(JobError, match=f"SHA-256.; `answermill candidates FILE --out {run}` makes it again"):
-        list(Folder.open(run / "retrieved", Hit, "candidates").read())
+        list(RETRIEVED.open(run).read())
     assert "(complete)" not in write_candidates([file], run)
     assert part.read_bytes() == before and "(complete)" in write_candidates([file], run)
     other = dataset(tmp_path, "other.parquet", questions=2)

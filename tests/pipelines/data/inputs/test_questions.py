@@ -11,9 +11,9 @@ from answermill.pipelines.config.job_file import Retrieve, load
 from answermill.pipelines.data.inputs.questions import choose
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS
 from answermill.pipelines.steps.retrieve import retrieve
-from answermill.schemas.corpus import Question, Rejected
+from answermill.schemas.corpus import Rejected
 
 ASKED = {"a": "Who wrote Emma in 1815?", "b": "the last of us", "c": "What is ____ called?", "d": "When did Rome burn down"}
 
@@ -104,8 +104,8 @@ def test_a_run_keeps_the_questions_that_it_does_not_ask(sample_run, tmp_path):
     (tmp_path / "run/shards").symlink_to(sample_run / "shards")
     job = load(path, ["retrieve.question_rules=well_formed", "retrieve.max_questions=20", "retrieve.sources=['bm25']"])
     summary = retrieve.retrieve(job, tmp_path / "run")
-    asked = list(Folder.open(tmp_path / "run/questions", Question, "retrieve").read())
-    kept = Folder.open(tmp_path / "run/questions_rejects", Rejected, "retrieve")
+    asked = list(QUESTIONS.open(tmp_path / "run").read())
+    kept = QUESTIONS_REJECTS.open(tmp_path / "run")
     reasons = [reject.reason for reject in kept.read()]
     assert len(asked) == 20 and len(reasons) == len(questions) - 20
     assert {"not_sampled", "not_a_question", "too_short", "placeholder"} >= set(reasons) > {"not_sampled", "placeholder"}

@@ -22,9 +22,10 @@ from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
-from answermill.schemas.corpus import Document, Passage, Question
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
+from answermill.schemas.corpus import Document, Question
 from answermill.schemas.labels import LabelledPassage, SentenceLabel
 from answermill.schemas.ranked import Hit
 from tests.documents import document_of
@@ -421,7 +422,7 @@ def dpr_run(folder: Path) -> Path:
         main(["ingest", str(folder / "job.toml"), "--out", str(folder / "run")])
     assert e.value.code == 0
     run = folder / "run"
-    passages = list(Folder.open(run / "passages", Passage, "ingest").read())
+    passages = list(PASSAGES.open(run).read())
     questions = [Question(f"q{n}", f"Which is number {n}?") for n in range(4)]
     hits = [
         Hit(question.question_id, question.text, n, 1 / n, None, None, None, None, each)
@@ -451,7 +452,7 @@ LONG = [document(n, 4) for n in range(8)]
 
 def test_the_command_reads_a_run_of_dpr_passages(tmp_path: Path, capsys) -> None:
     run = dpr_run(tmp_path)
-    passages = list(Folder.open(run / "passages", Passage, "ingest").read())
+    passages = list(PASSAGES.open(run).read())
     assert 0 < sum(not each.sentences for each in passages) < len(passages)
     capsys.readouterr()
     assert call(run, "--out", tmp_path / "out", "--negatives", "3", "--split", "1", "0", "0") == 0
@@ -459,7 +460,7 @@ def test_the_command_reads_a_run_of_dpr_passages(tmp_path: Path, capsys) -> None
     assert counts["retrieved_left_out_without_sentence"] > 0 and counts["train_questions"] == 4
     rows = LabelledPassage.rows(pq.read_table(tmp_path / "out/train.parquet"))
     assert {row.question_id for row in rows if row.source == "retrieved"} == {"q0", "q1", "q2", "q3"}
-    assert ingest_settings(Folder.open(run / "documents", Document, "ingest")).passage_tokens == 60
+    assert ingest_settings(DOCUMENTS.open(run)).passage_tokens == 60
 
 
 def call(*arguments: object) -> int:

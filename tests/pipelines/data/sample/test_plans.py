@@ -7,16 +7,15 @@ import pytest
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import PLANS, copy_to
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import check_stages, load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
-from answermill.schemas.ranked import Hit
 
 
 def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
     plan = load_plan(load(copy_to(tmp_path).with_name(PLANS["full"])))
-    lists = list(ranked_lists(Folder.open(sample_run / "retrieved", Hit, "retrieve").read()))[:2]
+    lists = list(ranked_lists(RETRIEVED.open(sample_run).read()))[:2]
     for outcome in run_stages(lists, plan):
         best = outcome.kept.candidates[0]
         stages = ["cosinet", "complete", "first", "cascade", "peasi.pr", "peasi.easi", "similarity", "last_of_extracted"]

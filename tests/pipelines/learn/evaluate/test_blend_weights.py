@@ -13,13 +13,13 @@ from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.learn.evaluate.blend_weights import FitOptions, fit_exits_of, fit_run
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.job_plan import load_plan
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
-from answermill.schemas.ranked import Hit, ScoredCandidate
 from tests.tiny import checkpoint
 
 PLAN = """
@@ -77,7 +77,7 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
     shutil.copytree(ranked / "cascade", tmp_path / "cascade")
     job.write_text((ranked / "job.toml").read_text() + BLEND)
     assert call("rerank", job, "--out", run) == 0
-    blended = Folder.open(run / "scored", ScoredCandidate, "rerank").read()
+    blended = SCORED.open(run).read()
     assert Counter(row.stages[-1].stage for row in blended)["blend"] > 100
     job.write_text((ranked / "job.toml").read_text().replace('"overlap"', '"complete"') + BLEND)
     shutil.copytree(run, tmp_path / "other", ignore=shutil.ignore_patterns("scored", "work", "answers*"))
@@ -87,8 +87,8 @@ def test_a_run_and_its_labels_give_a_file_that_the_plan_takes(ranked, small_run,
 
 
 def test_what_is_fitted_are_the_lists_that_every_named_stage_has_scored(ranked, small_run) -> None:
-    rows = list(Folder.open(ranked / "run/scored", ScoredCandidate, "rerank").read())
-    asked = {row.question_id for row in Folder.open(ranked / "run/scored", ScoredCandidate, "rerank").read()}
+    rows = list(SCORED.open(ranked / "run").read())
+    asked = {row.question_id for row in SCORED.open(ranked / "run").read()}
     both = fit_run(ranked / "run/scored", small_run / "labels/sentences", NAMES)
     (fit,) = both.file.fits
     assert fit.questions + fit.without_answer <= len(asked)
@@ -162,9 +162,9 @@ def test_the_lists_are_those_that_came_to_the_stage_and_left_it_at_any_exit(rank
     fitted = fit_exits_of(ranked / "run/scored", labels, "cascade", EXIT_NAMES, options, ranked / "cascade")
     overlap, cascade, _ = load_plan(load(ranked / "job.toml"), ranked / "run")
     assert isinstance(cascade.reranker, Cascade)
-    hits = Folder.open(ranked / "run/retrieved", Hit, "retrieve").read()
+    hits = RETRIEVED.open(ranked / "run").read()
     lists = [outcome.kept for outcome in run_stages(list(ranked_lists(hits)), [overlap])]
-    rows = list(Folder.open(ranked / "run/scored", ScoredCandidate, "rerank").read())
+    rows = list(SCORED.open(ranked / "run").read())
     assert sum(len(ranked_list.candidates) for ranked_list in lists) == sum(row.unit == "sentence" for row in rows)
     assert {score.exit for row in rows for score in row.stages if score.stage == "cascade"} == {1, 2}
     values = read_labels(labels).values

@@ -12,8 +12,7 @@ from answermill.pipelines.config.outputs import RERANK
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.look.report.scored_blocks import blocks
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.ranked import ScoredCandidate
+from answermill.pipelines.specs.rerank import SCORED
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 
@@ -33,7 +32,7 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
 
 
 def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_passage_stands_among_sentences(small_run):
-    rows = list(Folder.open(small_run / "scored", ScoredCandidate, "rerank").read())
+    rows = list(SCORED.open(small_run).read())
     sentences = {(row.question_id, row.candidate_id): row for row in rows if row.unit == "sentence"}
     assert len(sentences) < len(rows) and any(row.fate == "grouped" for row in rows)
     for by in ("final", "position", "cosinet", "cascade"):
@@ -48,13 +47,13 @@ def test_a_sentence_keeps_its_score_where_its_passage_was_read_instead_and_no_pa
 def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp_path):
     """A threshold may leave a question without an answer; its passages come first among the departed ones then."""
     answered = write_run(tmp_path / "run", "Which ?", passage("It is this one"))
-    rows = list(Folder.open(answered / "scored", ScoredCandidate, "rerank").read())
+    rows = list(SCORED.open(answered).read())
     (kept,) = rows
     dropped = replace(kept, rank=None, fate="dropped", dropped_by="last")
     rows = [replace(dropped, unit="passage", candidate_id="d#0"), dropped]
     commit(tmp_path / "none", "rerank", RERANK, {"scored": rows}, {}, stages=[])
     assert read_scores(tmp_path / "none" / "scored").candidate_id.to_pylist() == [kept.candidate_id]
-    (block,) = blocks(Folder.open(tmp_path / "none" / "scored", ScoredCandidate, "rerank"), ("first", "last"))
+    (block,) = blocks(SCORED.open(tmp_path / "none"), ("first", "last"))
     assert block.is_answer_unit.tolist() == [False, True]
 
 

@@ -10,9 +10,8 @@ import pytest
 from safetensors.torch import load_file
 
 from answermill.__main__ import main
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.ranking.rerankers import registry
-from answermill.schemas.ranked import ScoredCandidate
 
 PACKAGE = {
     "__init__.py": """
@@ -183,7 +182,7 @@ def test_a_stage_uses_what_was_trained(folder: Path, small_run: Path) -> None:
     (folder / "job.toml").write_text('[[rerank.stages]]\nreranker = "weighed"\ncheckpoint = "out"\nbias = 7.5\n')
     assert call("rerank", folder / "job.toml", "--out", run) == 0
     weight = load_file(folder / "out" / "model.safetensors")["weight"][0].tolist()
-    rows = list(Folder.open(run / "scored", ScoredCandidate, "rerank").read())
+    rows = list(SCORED.open(run).read())
     assert len(rows) > 30
     for row in rows:
         asked, said = (set(text.lower().split()) - {"on", "the"} for text in (row.question, row.text))

@@ -20,7 +20,8 @@ from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.look.ask.ask import answer_questions
 from answermill.pipelines.look.ask.run_plan import job_of
 from answermill.pipelines.look.ask.session import Seconds, Session, opened
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import ScoredCandidate
 from tests.pipelines.look.report.written_run import commit
@@ -34,8 +35,8 @@ def session(small_run: Path) -> Iterator[Session]:
 
 def of_batch(run: Path, questions: int) -> Iterator[tuple[Question, list[ScoredCandidate]]]:
     """Some questions of a run, with their rows of scored/."""
-    asked = list(Folder.open(run / "questions", Question, "retrieve").read())[:: max(1, 30 // questions)][:questions]
-    scored = Folder.open(run / "scored", ScoredCandidate, "rerank")
+    asked = list(QUESTIONS.open(run).read())[:: max(1, 30 // questions)][:questions]
+    scored = SCORED.open(run)
     rows = list(scored.where("question_id", {question.question_id for question in asked}))
     for question in asked:
         yield question, [row for row in rows if row.question_id == question.question_id]

@@ -27,8 +27,7 @@ from answermill.pipelines.look.estimate.input_sample import draw, write_pages
 from answermill.pipelines.look.estimate.prediction import Size, predict
 from answermill.pipelines.look.estimate.rates import Rates, Volumes
 from answermill.pipelines.look.estimate.record_sample import draw_records
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.corpus import Passage
+from answermill.pipelines.specs.ingest import PASSAGES
 from tests.crawl_index import write_crawl
 from tests.tiny import write_job
 
@@ -232,7 +231,7 @@ def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_
     lines = capsys.readouterr().err
     assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
     assert elsewhere.steps == ["retrieve", "rerank"], "what a worker loads anew, a process that has loaded nothing runs first"
-    ran = Folder.open(small_run / "passages", Passage, "ingest").manifest.counts
+    ran = PASSAGES.open(small_run).manifest.counts
     assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
         "the small run is of these pages, and of 4 that are none"
     )

@@ -20,19 +20,22 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.look.explain.explain import Explanation, explain
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
-from answermill.schemas.corpus import Passage, Question, Rejected
-from answermill.schemas.ranked import Hit, ScoredCandidate
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
+from answermill.schemas.corpus import Question, Rejected
+from answermill.schemas.ranked import ScoredCandidate
 from tests.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 
 def questions_of(run: Path) -> list[Question]:
-    return list(Folder.open(run / "questions", Question, "retrieve").read())
+    return list(QUESTIONS.open(run).read())
 
 
 def scored(run: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(run / "scored", ScoredCandidate, "rerank").read())
+    return list(SCORED.open(run).read())
 
 
 @pytest.fixture
@@ -105,9 +108,9 @@ def test_labels_say_what_is_right_and_the_best_comes_first(sample_run: Path) -> 
 
 def test_an_answer_that_no_retrieved_passage_holds_is_looked_for_in_the_corpus(small_run: Path) -> None:
     asked = questions_of(small_run)[0]
-    hits = Folder.open(small_run / "retrieved", Hit, "retrieve").where("question_id", {asked.question_id})
+    hits = RETRIEVED.open(small_run).where("question_id", {asked.question_id})
     retrieved = {hit.passage.doc_id for hit in hits}
-    passages = Folder.open(small_run / "passages", Passage, "ingest").read()
+    passages = PASSAGES.open(small_run).read()
     elsewhere = next(passage for passage in passages if passage.doc_id not in retrieved)
     (loss, *_) = explain(small_run, asked.question_id, gold=elsewhere.sentences[0].text.upper()).losses
     assert (loss.where, loss.candidate_id) == ("not_retrieved", elsewhere.passage_id)
@@ -120,7 +123,7 @@ def test_an_answer_that_no_retrieved_passage_holds_is_looked_for_in_the_corpus(s
 
 def test_an_answer_over_two_sentences_is_no_candidate(small_run: Path) -> None:
     asked = questions_of(small_run)[0]
-    hit = next(Folder.open(small_run / "retrieved", Hit, "retrieve").where("question_id", {asked.question_id}))
+    hit = next(RETRIEVED.open(small_run).where("question_id", {asked.question_id}))
     loss = explain(small_run, asked.question_id, gold=hit.passage.text).losses[0]
     if any(row.candidate_id == hit.passage.passage_id for row in scored(small_run) if row.question_id == asked.question_id):
         assert loss.stage == "peasi.pr"

@@ -15,8 +15,7 @@ from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.histogram import BINS, Histogram
 from answermill.pipelines.look.report.run_report import read_report
 from answermill.pipelines.look.report.scored_blocks import blocks
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.ranked import ScoredCandidate
+from answermill.pipelines.specs.rerank import SCORED
 
 Scores = st.lists(st.floats(-1e6, 1e6).map(lambda score: round(score, 6)), max_size=60)
 
@@ -48,7 +47,7 @@ def report(small_run: Path) -> RunReport:
 
 @pytest.mark.parametrize(("a", "b"), [("cosinet", "complete"), ("cosinet", "cascade"), ("complete", "cascade")])
 def test_two_stages_agree_as_scipy_says(small_run: Path, report: RunReport, a: str, b: str) -> None:
-    folder = Folder.open(small_run / "scored", ScoredCandidate, "rerank")
+    folder = SCORED.open(small_run)
     lists: dict[str, list[dict[str, int]]] = {}
     for row in folder.read():
         if row.unit == "sentence":
@@ -72,7 +71,7 @@ def test_orders_that_no_question_shares_have_no_correlation() -> None:
 
 
 def test_a_block_holds_whole_lists_and_every_row_once(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Folder.open(small_run / "scored", ScoredCandidate, "rerank")
+    folder = SCORED.open(small_run)
     monkeypatch.setattr("answermill.pipelines.look.report.scored_blocks.ROWS", 50)  # fewer than a list has
     ids: list[str] = []
     for block in blocks(folder, ("cosinet",)):

@@ -20,10 +20,11 @@ from answermill.pipelines.look.report.correct_answers import CorrectAnswers, Que
 from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from answermill.pipelines.runs.manifests.manifest import read_manifest
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.corpus import Passage
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import ANSWERS, SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.labels import PassageLabel, SentenceLabel
-from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
+from answermill.schemas.ranked import ScoredCandidate
 from tests.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
@@ -37,17 +38,17 @@ def report(small_run: Path) -> RunReport:
 
 @pytest.fixture(scope="module")
 def rows(small_run: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(small_run / "scored", ScoredCandidate, "rerank").read())
+    return list(SCORED.open(small_run).read())
 
 
 def test_the_funnel_has_what_the_folders_have(report: RunReport, small_run: Path, rows: list[ScoredCandidate]) -> None:
     corpus = {amount.what: amount.count for amount in report.corpus}
-    passages = Folder.open(small_run / "passages", Passage, "ingest").rows
+    passages = PASSAGES.open(small_run).rows
     assert corpus == {"pages": 70, "documents": 60, "passages": passages}
     candidates = {amount.what: amount.count for amount in report.candidates}
     assert candidates["candidates"] == len(rows) > 1_000
     assert candidates["kept"] == sum(row.fate == "kept" for row in rows) > 0
-    assert candidates["retrieved passages"] == Folder.open(small_run / "retrieved", Hit, "retrieve").rows
+    assert candidates["retrieved passages"] == RETRIEVED.open(small_run).rows
     (rejects,) = report.rejects
     assert rejects.rows == sum(rejects.reasons.values()) == 10 and rejects.reasons["language"] == 2
 
@@ -106,7 +107,7 @@ def test_a_lost_answer_is_shown_with_the_correct_one(report: RunReport, rows: li
 
 
 def test_twenty_questions_are_shown_with_their_answers_in_their_passages(report: RunReport, small_run: Path) -> None:
-    answers = {answer.question_id: answer for answer in Folder.open(small_run / "answers", Answer, "rerank").read()}
+    answers = {answer.question_id: answer for answer in ANSWERS.open(small_run).read()}
     assert len(report.questions) == 20
     for shown in report.questions:
         first, expected = shown.answers[0], answers[shown.question_id]
@@ -181,7 +182,7 @@ def test_a_step_that_was_stopped_is_named_with_what_is_done(small_run: Path, tmp
 def test_labels_may_be_others_than_the_run_s(small_run: Path, tmp_path: Path, report: RunReport) -> None:
     labels = tmp_path / "labels.qrels"
     shown = report.questions[0]
-    scored = Folder.open(small_run / "scored", ScoredCandidate, "rerank").read()
+    scored = SCORED.open(small_run).read()
     first = next(row for row in scored if row.question_id == shown.question_id and row.rank == 1)
     labels.write_text(f"{first.question_id} 0 {first.candidate_id} 1\n")
     quality = read_report(small_run, labels).quality

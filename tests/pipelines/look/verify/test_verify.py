@@ -25,8 +25,7 @@ from answermill.pipelines.look.verify.id_sets import IdSet, files_for
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.schemas.annotation import Task
+from answermill.pipelines.specs.annotate import TASKS
 from tests.object_store import ObjectStore
 
 
@@ -229,7 +228,7 @@ def judged(small_run: Path, tmp_path: Path) -> Path:
     run = tmp_path / "small" / "run"
     assert call("annotate", run.parent / "job.toml", "--out", run) == 0
     export = run.parent / "judged.csv"
-    rows = list(Folder.open(run / "tasks", Task, "annotate").read())[:3]
+    rows = list(TASKS.open(run).read())[:3]
     lines = [f"{row.task_id},{row.text_hash},correct,anna\n" for row in rows]
     export.write_text("task_id,text_hash,label,annotator\n" + "".join(lines), encoding="utf-8")
     assert call("collect", run, export) == 0

@@ -13,8 +13,9 @@ from answermill.pipelines.runs.manifests.manifest import MANIFEST, TABLE, Manife
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 
 UNITS = 9
@@ -69,7 +70,7 @@ def test_a_long_manifest_says_what_a_short_one_says(short: Manifest, long: Path)
 
 def test_nobody_takes_a_table_for_a_part(long: Path) -> None:
     assert len(list((long / "questions").glob("*.parquet"))) == UNITS
-    assert len(list(Folder.open(long / "questions", Question, "retrieve").read())) == UNITS
+    assert len(list(QUESTIONS.open(long).read())) == UNITS
 
 
 def test_a_part_that_is_lost_is_written_again_alone(short: Manifest, long: Path) -> None:

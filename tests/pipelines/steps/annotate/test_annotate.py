@@ -14,15 +14,17 @@ from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate.annotate import annotate
 from answermill.pipelines.steps.annotate.known_labels import KnownLabels
 from answermill.pipelines.steps.annotate.run_packs import text_digest
 from answermill.pipelines.steps.annotate.sampling import estimate
 from answermill.pipelines.steps.chain import check, steps_of
 from answermill.schemas.annotation import ResolvedLabel, Task
-from answermill.schemas.ranked import Hit, ScoredCandidate
+from answermill.schemas.ranked import ScoredCandidate
 
 
 def job(sample_run: Path, *overrides: str) -> Job:
@@ -38,12 +40,12 @@ def run(sample_run, tmp_path) -> Path:
 
 
 def tasks(run: Path) -> list[Task]:
-    return list(Folder.open(run / "tasks", Task, "annotate").read())
+    return list(TASKS.open(run).read())
 
 
 def scored(run: Path) -> list[ScoredCandidate]:
     """The sentences: passages that a stage dropped are candidates too, and nobody judges them."""
-    return [row for row in Folder.open(run / "scored", ScoredCandidate, "rerank").read() if row.unit == "sentence"]
+    return [row for row in SCORED.open(run).read() if row.unit == "sentence"]
 
 
 def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run):
@@ -62,7 +64,7 @@ def test_the_top_is_the_plan_s_result_then_those_that_left_last(sample_run, run)
 
 def test_a_task_shows_its_sentence_in_the_passage_that_was_retrieved(sample_run, run):
     annotate(job(sample_run), run)
-    hits = {(h.question_id, h.passage.passage_id): h.passage for h in Folder.open(run / "retrieved", Hit, "retrieve").read()}
+    hits = {(h.question_id, h.passage.passage_id): h.passage for h in RETRIEVED.open(run).read()}
     asked = tasks(run)
     for each in asked:
         assert each.passage[each.start : each.end] == each.sentence
@@ -85,7 +87,7 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
     strata = Counter((each.stratum, each.expected is not None) for each in asked)
     assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 50
     assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
-    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    counts = TASKS.open(run).manifest.counts
     assert counts["controls_given"] == len(known_rows) == counts["controls_found"] + counts["controls_not_found"]
     pack = (run / "packs/csv/tasks-00001.csv").read_text(encoding="utf-8")
     assert not any(word in pack.splitlines()[0] for word in ("stratum", "expected", "rank", "probability"))
@@ -98,7 +100,7 @@ def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(s
     annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
     (control,) = [each for each in tasks(run) if each.expected is not None]
     assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
-    counts = Folder.open(run / "tasks", Task, "annotate").manifest.counts
+    counts = TASKS.open(run).manifest.counts
     assert (counts["controls_given"], counts["controls_not_found"]) == (1, 0)  # the repeated one is one
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
@@ -162,8 +164,8 @@ def _annotate_and_stop(run_job: Job, run: Path) -> None:
 
     step = annotate_step(run_job, run)
     step.begin()
-    scored_parts = Folder.open(run / "scored", ScoredCandidate, "rerank").parts
-    hits = Folder.open(run / "retrieved", Hit, "retrieve").parts
+    scored_parts = SCORED.open(run).parts
+    hits = RETRIEVED.open(run).parts
     assert len(scored_parts) == 2
     write_part(0, scored_parts[0], hits[0], settings_of(run_job), KnownLabels(None), step)
     raise IndexError

@@ -19,13 +19,14 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, 
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
+from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT_REJECTS, CONFLICTS, LABELS
 from answermill.pipelines.steps.chain import status
 from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.collected_folder import OUTPUTS
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
-from answermill.schemas.annotation import Annotation, Conflict, ResolvedLabel, Task
+from answermill.schemas.annotation import Task
 from answermill.schemas.corpus import Rejected
 
 Row = tuple[str, str, str]
@@ -84,16 +85,16 @@ def sheet(folder: Path, name: str, rows: Sequence[Row], **hashes: str) -> Path:
 
 
 def labels(run: Path) -> dict[str, int]:
-    rows = Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()
+    rows = LABELS.open(run).read()
     return {row.question_id.removeprefix("q-"): row.label for row in rows}
 
 
 def conflicts(run: Path) -> dict[str, tuple[tuple[str, ...], int | None]]:
-    return {row.task_id: (row.votes, row.label) for row in Folder.open(run / "collected/conflicts", Conflict, "collect").read()}
+    return {row.task_id: (row.votes, row.label) for row in CONFLICTS.open(run).read()}
 
 
 def rejects(run: Path) -> list[Rejected]:
-    return list(Folder.open(run / "collected/rejects", Rejected, "collect").read())
+    return list(COLLECT_REJECTS.open(run).read())
 
 
 def figures(run: Path) -> dict:
@@ -125,7 +126,7 @@ def test_the_majority_gives_labels_a_tie_stays_open_and_controls_have_none(run: 
     lines = list(collect(run, [sheet(tmp_path, "x.csv", THREE)]))
     assert labels(run) == {"a": 1, "b": 0, "d": 0}
     assert conflicts(run) == {"b": (("anna=1", "bo=0", "cy=0"), 0), "c": (("anna=1", "bo=0"), None)}
-    rows = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
+    rows = {row.question_id: row for row in LABELS.open(run).read()}
     assert (rows["q-b"].votes, rows["q-b"].positive) == (3, pytest.approx(1 / 3))
     assert (rows["q-b"].sentence_id, rows["q-b"].stratum, rows["q-b"].probability) == ("d-b@0", "top", 1.0)
     assert "7 tasks = 3 labelled + 1 open + 2 control + 0 too few votes + 1 not judged; 2 conflicts" in lines[1]
@@ -153,7 +154,7 @@ def test_weighted_votes_follow_who_is_right_on_controls(run: Path, tmp_path: Pat
     assert labels(run) == {"a": 1, "b": 1, "c": 1}
     weights = {name: figure["weight"] for name, figure in figures(run)["annotators"].items()}
     assert weights == {"anna": pytest.approx(1.0986, abs=1e-4), "bo": 0, "cy": 0, "dee": pytest.approx(0.3662, abs=1e-4)}
-    resolved = {row.question_id: row for row in Folder.open(run / "collected/labels", ResolvedLabel, "collect").read()}
+    resolved = {row.question_id: row for row in LABELS.open(run).read()}
     assert resolved["q-b"].positive == pytest.approx(0.75) and resolved["q-b"].votes == 4
     assert {name: label for name, (_, label) in conflicts(run).items()} == {"b": 1, "c": 1, "d": None, "e": None}
 
@@ -241,7 +242,7 @@ def many(folder: Path, seed: int) -> list[Path]:
 def test_annotations_in_are_annotations_out_and_rejects(run: Path, tmp_path: Path, seed: int) -> None:
     list(collect(run, many(tmp_path, seed), ResolutionRules(min_votes=1 + seed % 2)))
     counts = figures(run)["counts"]
-    kept = list(Folder.open(run / "collected/annotations", Annotation, "collect").read())
+    kept = list(ANNOTATIONS.open(run).read())
     assert counts["annotations"] == len(kept) + len(rejects(run)) and len(kept) > 8 and len(rejects(run)) > 8
     assert counts["annotations"] + counts["unanswered"] == 100
     by_reason = Counter(r.reason for r in rejects(run))

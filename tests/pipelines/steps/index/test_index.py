@@ -21,6 +21,7 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index.index import build, index, ranges, rows_between, step_of
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.schemas.corpus import Passage, Sentence
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder[Passage]:
             part.write([passage(next(numbers)) for _ in range(rows)])
         step.reports.write(Report(unit, {"passages": part.parts}))
     step.finish(Outcome.of(step.reports.each()), {})
-    return Folder.open(run / "passages", Passage, "ingest")
+    return PASSAGES.open(run)
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_a_shard_reads_no_part_but_its_own(folder: Folder[Passage], tmp_path: Pa
     (tmp_path / "passages").mkdir()
     for name in (MANIFEST, part.file):
         shutil.copy(folder.path / name, tmp_path / "passages" / name)
-    alone = Folder.open(tmp_path / "passages", Passage, "ingest")
+    alone = PASSAGES.open(tmp_path)
     first = sum(each.rows for each in folder.parts[:3])
     assert sum(1 for _ in rows_between(alone, first, first + part.rows)) == part.rows > 0
 
@@ -126,7 +127,7 @@ def test_only_the_row_groups_of_the_range_are_read(folder: Folder[Passage], monk
 def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path: Path) -> None:
     job = load(small_run.parent / "job.toml")
     shutil.copytree(small_run / "passages", tmp_path / "passages")
-    step, passages = step_of(job, tmp_path), Folder.open(tmp_path / "passages", Passage, "ingest")
+    step, passages = step_of(job, tmp_path), PASSAGES.open(tmp_path)
     first, second = ranges(passages.rows, job.index.shards, job.index.passages_per_shard)
     step.begin()
     build(first, job, passages, passage_encoder(job), (), step)
@@ -138,7 +139,7 @@ def test_a_shard_that_was_reported_is_not_built_again(small_run: Path, tmp_path:
 
 
 def test_shards_that_other_keys_would_cut_in_the_same_places_are_complete(small_run: Path) -> None:
-    file, rows = small_run.parent / "job.toml", Folder.open(small_run / "passages", Passage, "ingest").rows
+    file, rows = small_run.parent / "job.toml", PASSAGES.open(small_run).rows
     half = -(-rows // 2)
     for overrides in ([f"index.passages_per_shard={rows}"], ["index.shards=0", f"index.passages_per_shard={half}"]):
         assert step_of(load(file, overrides), small_run).is_complete()

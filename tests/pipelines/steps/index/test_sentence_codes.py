@@ -17,7 +17,9 @@ from answermill.indexing.shards.shard import stored_codes
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
 from answermill.pipelines.steps.models import passage_encoder
@@ -30,7 +32,6 @@ from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
-from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import ScoredCandidate
 
 SHAPE = Shape(layers=2, width=32, heads=2, inner=64, vocabulary=30_522, positions=64)
@@ -98,11 +99,11 @@ def run(hashing_job: Job) -> Path:
 
 
 def scored(run_folder: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(run_folder / "scored", ScoredCandidate, "rerank").read())
+    return list(SCORED.open(run_folder).read())
 
 
 def costs(run_folder: Path) -> Mapping[str, int]:
-    return Folder.open(run_folder / "scored", ScoredCandidate, "rerank").manifest.counts
+    return SCORED.open(run_folder).manifest.counts
 
 
 def rerank_without_shards(hashing_job: Job, done: Path, to: Path) -> Path:
@@ -121,8 +122,8 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
 
 def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(sample: tuple[Job, Path]) -> None:
     hashing_job, folder = sample
-    counts = Folder.open(folder / "shards", Passage, "index").manifest.counts
-    texts = [s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences]
+    counts = SHARDS.open(folder).manifest.counts
+    texts = [s.text for p in PASSAGES.open(folder).read() for s in p.sentences]
     assert len(texts) > len(set(texts)) == 49
     assert counts["answers"] == 50 and counts["answers_cut"] > 10  # the last sentence of all pages is in both shards
     assert f"50 answers as bits, {counts['answers_cut']} of them cut" in index.summary(folder)
@@ -177,7 +178,7 @@ def test_an_index_that_was_stopped_ends_with_the_same_codes(sample: tuple[Job, P
     shutil.copytree(folder / "passages", tmp_path / "passages")
     this = index.step_of(hashing_job, tmp_path)
     this.begin()
-    passages = Folder.open(tmp_path / "passages", Passage, "ingest")
+    passages = PASSAGES.open(tmp_path)
     units = index.ranges(passages.rows, 2, 1)
     index.build(units[1], hashing_job, passages, passage_encoder(hashing_job), sentence_codes.coders(hashing_job), this)
     index.index(hashing_job, tmp_path)
@@ -192,7 +193,7 @@ def test_a_sentence_that_is_not_in_the_store_is_encoded_and_counted(sample: tupl
     half = stored_codes(sorted((folder / "shards").glob("0*"))[:1], digest)
     assert isinstance(half, SentenceCodes)
     model, tokeniser = hashing_model.load(hashing_job.path("checkpoint"))
-    texts = sorted({s.text for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences})
+    texts = sorted({s.text for p in PASSAGES.open(folder).read() for s in p.sentences})
     there = [answer is not None for answer in half.find([(text,) for text in texts])]
     assert 10 < sum(there) < 40
     whole = AnswerCoder(model, tokeniser).encode([(text,) for text in texts])

@@ -13,15 +13,17 @@ from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.shard_files import ShardMismatch
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
 from answermill.pipelines.steps.job_plan import check_stages, load_plan
 from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
-from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Hit, ScoredCandidate
+from answermill.schemas.ranked import ScoredCandidate
 from tests.tiny import write_dense
 
 SUBJECTS = ("glacier", "river", "senate", "violin", "comet", "vaccine")
@@ -79,11 +81,11 @@ def run(this: Job, folder: Path | None = None, *steps: str) -> Path:
 
 
 def scored(run_folder: Path) -> list[ScoredCandidate]:
-    return list(Folder.open(run_folder / "scored", ScoredCandidate, "rerank").read())
+    return list(SCORED.open(run_folder).read())
 
 
 def costs(run_folder: Path) -> Mapping[str, int]:
-    return Folder.open(run_folder / "scored", ScoredCandidate, "rerank").manifest.counts
+    return SCORED.open(run_folder).manifest.counts
 
 
 def last_scores(rows: list[ScoredCandidate]) -> list[tuple[str, str, float]]:
@@ -118,8 +120,8 @@ def test_index_stores_each_text_once_and_rerank_encodes_no_sentence(
     sample: tuple[Job, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     this, folder = sample
-    texts = {(p.title, s.text) for p in Folder.open(folder / "passages", Passage, "ingest").read() for s in p.sentences}
-    counts = Folder.open(folder / "shards", Passage, "index").manifest.counts
+    texts = {(p.title, s.text) for p in PASSAGES.open(folder).read() for s in p.sentences}
+    counts = SHARDS.open(folder).manifest.counts
     assert len(texts) == 52 and counts["sentence_vectors"] == 56  # both shards have the last sentence with each title
     assert "56 sentence vectors" in index.summary(folder) and "answers" not in counts
     contents = json.loads(next((folder / "shards").glob("0*/shard.json")).read_text())
@@ -137,7 +139,7 @@ def test_index_stores_each_text_once_and_rerank_encodes_no_sentence(
     monkeypatch.setattr(Encoder, "encode_passages", refuse)
     encode = Encoder.encode_questions
     monkeypatch.setattr(Encoder, "encode_questions", lambda self, texts: (asked.append(len(texts)), encode(self, texts))[1])
-    lists = list(ranked_lists(Folder.open(folder / "retrieved", Hit, "retrieve").read()))
+    lists = list(ranked_lists(RETRIEVED.open(folder).read()))
     outcomes = run_stages(lists, load_plan(this, folder))
     assert [row for outcome in outcomes for row in outcome.rows()] == scored(folder) and asked == [6]
     with pytest.raises(AssertionError, match="a sentence is encoded"):

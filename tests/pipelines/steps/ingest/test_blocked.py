@@ -6,9 +6,8 @@ import pytest
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from answermill.pipelines.steps.ingest import ingest
-from answermill.schemas.corpus import Document, Rejected
 
 TEXT = "The river runs slowly to the wide grey sea on day"
 
@@ -25,9 +24,9 @@ def job(folder, block_list: str | None) -> Job:
 
 def test_pages_on_the_block_list_are_refused_and_counted(tmp_path) -> None:
     ingest.ingest(job(tmp_path, "# shops\nshop.b.example\nc.example/shop\n"), tmp_path / "run")
-    documents = Folder.open(tmp_path / "run" / "documents", Document, "ingest")
+    documents = DOCUMENTS.open(tmp_path / "run")
     assert [document.url for document in documents.read()] == ["https://a.example/1", "https://b.example/3"]
-    rejects = Folder.open(tmp_path / "run" / "rejects", Rejected, "ingest").read()
+    rejects = REJECTS.open(tmp_path / "run").read()
     assert [(reject.reason, reject.detail) for reject in rejects] == [
         ("blocked", "'shop.b.example' is on the block list"),
         ("blocked", "'c.example/shop' is on the block list"),

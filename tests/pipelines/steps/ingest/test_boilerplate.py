@@ -12,11 +12,10 @@ import pytest
 from answermill.indexing.documents.boilerplate import Paragraphs
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.ingest.crawl_files import Input
 from answermill.pipelines.steps.ingest.repeated.boilerplate import Domains, OfFile, on_enough_of_them
-from answermill.schemas.corpus import Document, Passage, Rejected
 
 MENU = "Read the other reports of our harbour, too."
 TEASER = "Ten reasons to see the sea."
@@ -45,7 +44,7 @@ def job(folder: Path, files: list[list[dict[str, str]]], **settings: object) -> 
 
 
 def texts(run: Path) -> dict[str, str]:
-    return {document.doc_id: document.text for document in Folder.open(run / "documents", Document, "ingest").read()}
+    return {document.doc_id: document.text for document in DOCUMENTS.open(run).read()}
 
 
 def test_a_paragraph_of_enough_pages_of_its_domain_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ def test_a_paragraph_of_enough_pages_of_its_domain_is_left_out_and_counted(tmp_p
     kept = texts(tmp_path / "run")
     assert kept["a.example3"] == story(3) and kept["a.example1"] == f"{story(1)}\n{TEASER}"
     assert kept["b.example20"].startswith(MENU)
-    counts = Folder.open(tmp_path / "run" / "documents", Document, "ingest").manifest.counts
+    counts = DOCUMENTS.open(tmp_path / "run").manifest.counts
     assert (counts["boilerplate_paragraphs"], counts["boilerplate_characters"]) == (6, 6 * len(MENU))
     assert "; 6 paragraphs of boilerplate left out" in line
 
@@ -74,7 +73,7 @@ def test_nothing_is_left_out_unless_the_job_says_so(tmp_path: Path) -> None:
 def test_passages_and_sentences_are_where_they_say_in_what_is_left(tmp_path: Path) -> None:
     ingest.ingest(job(tmp_path / "in", [PAGES]), tmp_path / "run")
     kept = texts(tmp_path / "run")
-    passages = list(Folder.open(tmp_path / "run" / "passages", Passage, "ingest").read())
+    passages = list(PASSAGES.open(tmp_path / "run").read())
     assert {passage.doc_id for passage in passages} == kept.keys()
     for passage in passages:
         assert kept[passage.doc_id][passage.start : passage.end] == passage.text
@@ -91,7 +90,7 @@ def test_a_page_that_came_twice_counts_once(tmp_path: Path) -> None:
 def test_a_page_that_is_left_with_too_little_is_refused(tmp_path: Path) -> None:
     short = page(9, "a.example") | {"text": f"{MENU}\nIt rained all day long."}
     ingest.ingest(job(tmp_path / "in", [[*PAGES, short]]), tmp_path / "run")
-    (reject,) = Folder.open(tmp_path / "run" / "rejects", Rejected, "ingest").read()
+    (reject,) = REJECTS.open(tmp_path / "run").read()
     assert (reject.url, reject.reason) == (short["url"], "boilerplate")
     assert reject.detail == "5 words without 1 paragraph of other pages of its domain; at least 10"
 

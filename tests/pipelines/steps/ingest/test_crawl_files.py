@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from answermill.pipelines.steps.ingest.crawl_files import find_files, unread_files, written_name
 from answermill.pipelines.steps.ingest.ingest import ingest
-from answermill.schemas.corpus import Document, Rejected
 
 TEXT = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea number"
 NAMES = {
@@ -39,7 +38,7 @@ def test_a_file_of_any_name_is_read_and_has_a_name_that_can_be_written(tmp_path,
     for number, name in enumerate(NAMES):
         (tmp_path / "crawl" / os.fsdecode(name)).write_text(json.dumps({"id": str(number), "text": f"{TEXT} {number}."}))
     ingest(job_of(tmp_path, pattern), tmp_path / "run")
-    documents = Folder.open(tmp_path / "run/documents", Document, "ingest")
+    documents = DOCUMENTS.open(tmp_path / "run")
     written = {row.doc_id: row.source_file for row in documents.read()}
     assert written == {str(number): f"crawl/{name}" for number, name in enumerate(NAMES.values())}
     assert set(written.values()) <= documents.manifest.inputs.keys()
@@ -77,7 +76,7 @@ def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp
     summary = ingest(job, tmp_path / "run")
     assert "3 pages = 2 documents + 1 rejects (1 empty_file)" in summary
     assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")
-    rejects = Folder.open(tmp_path / "run/rejects", Rejected, "ingest")
+    rejects = REJECTS.open(tmp_path / "run")
     assert [(row.source_file, row.reason) for row in rejects.read()] == [("crawl/empty.warc.gz", "empty_file")]
     assert rejects.manifest.counts["unread .md5"] == 2
 

@@ -11,8 +11,8 @@ import pytest
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
 from answermill.pipelines.steps.ingest import domain_filter, ingest
-from answermill.schemas.corpus import Document, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
 PAGES = {"a.com": 5, "b.org": 3, "c.net": 3, "d.info": 1}
@@ -35,8 +35,8 @@ def job(folder, **settings):
 
 
 def outcome(run):
-    documents = Counter(d.domain for d in Folder.open(run / "documents", Document, "ingest").read())
-    return documents, Counter(r.reason for r in Folder.open(run / "rejects", Rejected, "ingest").read())
+    documents = Counter(d.domain for d in DOCUMENTS.open(run).read())
+    return documents, Counter(r.reason for r in REJECTS.open(run).read())
 
 
 def test_the_most_popular_stay_ties_by_name(tmp_path):

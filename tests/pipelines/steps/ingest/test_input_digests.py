@@ -12,12 +12,11 @@ from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.config.outputs import INPUTS
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import WORK
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest import ingest, input_digests
 from answermill.pipelines.steps.ingest.crawl_files import InputFile
 from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
-from answermill.schemas.corpus import Document
 
 TEXT = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea number"
 
@@ -111,5 +110,5 @@ def test_a_stopped_run_goes_on_with_the_same_files_and_begins_again_with_others(
     monkeypatch.undo()
     ingest.ingest(job, run)
     assert "ingest begins again: 1 of its input files changed since it was stopped, 1.jsonl first" in capsys.readouterr().err
-    texts = [row.text for row in Folder.open(run / "documents", Document, "ingest").read()]
+    texts = [row.text for row in DOCUMENTS.open(run).read()]
     assert texts == [f"{TEXT} one.", f"{TEXT} six."]

@@ -22,6 +22,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, SETTINGS, JobError
 from answermill.pipelines.look.verify import sums
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest import wanted_records
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.fetch_plan import foresee
@@ -79,7 +80,7 @@ def rows(run: Path) -> dict[str, list[Any]]:
 
 
 def counts(run: Path) -> Counter[str]:
-    return Counter(Folder.open(run / "documents", Document, "ingest").manifest.counts)
+    return Counter(DOCUMENTS.open(run).manifest.counts)
 
 
 def local_rows(crawl: Path, tmp_path: Path, root: str) -> dict[str, list[Any]]:
@@ -97,7 +98,7 @@ def check(run: Path) -> Counter[str]:
     count = counts(run)
     assert count["records"] == count["records_read"] + count["records_failed"] > 0
     assert count["pages"] == count["records"], "nothing was read that was not wanted"
-    manifest = Folder.open(run / "documents", Document, "ingest").manifest
+    manifest = DOCUMENTS.open(run).manifest
     assert not list(sums._wrong_sums("documents", manifest))
     return count
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.steps.ingest import ingest, vanished
 from answermill.pipelines.steps.ingest.vanished import VANISHED, Pages, not_there
-from answermill.schemas.corpus import Document
 
 
 def page(name: str, words: str = "") -> dict[str, str]:
@@ -59,7 +58,7 @@ def test_documents_whose_page_is_gone_are_listed_with_the_reason_and_counted(tmp
     new = new.model_copy(update={"workers": new.workers.model_copy(update={"processes": processes})})
     line = ingest.ingest(new, tmp_path / "run")
     assert rows(tmp_path / "run") == GONE and "; 4 documents of the earlier run vanished" in line
-    manifest = Folder.open(tmp_path / "run" / "documents", Document, "ingest").manifest
+    manifest = DOCUMENTS.open(tmp_path / "run").manifest
     assert manifest.counts["vanished"] == 4 and [part.file for part in manifest.beside] == [VANISHED]
     assert manifest.rows == 4, "nothing is refused by `since` alone"
 

@@ -23,11 +23,12 @@ from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
 from answermill.pipelines.runs.step import Step, work_folders
+from answermill.pipelines.specs.propagate import SENTENCE_LABELS
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.propagate import passage_parts, propagate
 from answermill.schemas.annotation import ResolvedLabel
 from answermill.schemas.corpus import Document, Passage, Rejected
-from answermill.schemas.labels import SentenceLabel, WindowLabel
+from answermill.schemas.labels import WindowLabel
 from tests.documents import document_of
 
 SPLITTER = Splitter(words=25)
@@ -104,7 +105,7 @@ ALL = ("propagate.same_text=true", "propagate.windows=all", "propagate.window_to
 def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
     _, labels = world(tmp_path)
     run(tmp_path)
-    counts = Folder.open(tmp_path / "run/labels/sentences", SentenceLabel, "propagate").manifest.counts
+    counts = SENTENCE_LABELS.open(tmp_path / "run").manifest.counts
     rejects = rows_of(tmp_path, "labels/rejects")
     assert counts["labels"] == len(labels) == counts["used"] + len(rejects) and counts["used"] > 50
     reasons = Counter(reject.reason for reject in rejects)

@@ -13,13 +13,12 @@ from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import ScoredCandidate
 from tests.tiny import SHAPE, enlarged, tokeniser
 
 
@@ -55,7 +54,7 @@ def test_a_run_refuses_or_counts(checkpoint: Path, tmp_path: Path, capsys: pytes
     assert call("rerank", job, "--out", tmp_path / "some") == 0
     assert "cascade: 2 candidates without title" in capsys.readouterr().out
     assert call("rerank", job, "--out", tmp_path / "none", "--set", "rerank.stages.0.missing_context=count") == 0
-    counts = Folder.open(tmp_path / "none/scored", ScoredCandidate, "rerank").manifest.counts
+    counts = SCORED.open(tmp_path / "none").manifest.counts
     assert counts["cascade_without_title"] == counts["candidates"] == 3
 
 

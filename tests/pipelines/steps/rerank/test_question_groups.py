@@ -13,6 +13,7 @@ import pytest
 from answermill.pipelines.config.outputs import RERANK
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.rerank import question_groups
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.pipelines.steps.rerank.question_groups import groups, ranked_lists, rerank_lists
@@ -73,7 +74,7 @@ class Reranking:
 
 @pytest.fixture(scope="module")
 def retrieved(small_run: Path) -> Folder[Hit]:
-    return Folder.open(small_run / "retrieved", Hit, "retrieve")
+    return RETRIEVED.open(small_run)
 
 
 @pytest.fixture

@@ -17,14 +17,15 @@ from answermill.__main__ import main
 from answermill.files.model_files import write_sums
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.rerank import ANSWERS, SCORED
+from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.pipelines.steps import job_plan, rerank
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry
 from answermill.ranking.rerankers.baselines import complete
-from answermill.schemas.corpus import Document, Question
-from answermill.schemas.ranked import Answer, ScoredCandidate
+from answermill.schemas.ranked import ScoredCandidate
 from tests.tiny import SETTINGS, checkpoint, stage_settings
 
 TOY = {
@@ -104,7 +105,7 @@ def job_of(folder: Path, *stages: str, more: str = "") -> Path:
 
 
 def rows_of(run: Path) -> Iterator[ScoredCandidate]:
-    return Folder.open(run / "scored", ScoredCandidate, "rerank").read()
+    return SCORED.open(run).read()
 
 
 def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run, tmp_path, capsys) -> None:
@@ -116,7 +117,7 @@ def test_a_reranker_of_one_entry_is_used_through_the_command_line(toy, small_run
     assert len(kept) > 30 and len({row.stages[0].score for row in rows}) > 20
     for row in rows:
         assert row.stages[0].score == row.text.count("a") + row.text.count("e") + 2.5 * row.text.endswith(".")
-    manifest = Folder.open(run / "scored", ScoredCandidate, "rerank").manifest
+    manifest = SCORED.open(run).manifest
     assert "checkpoint of letters" in manifest.inputs and "'bonus': 2.5" in str(manifest.settings)
     capsys.readouterr()
 
@@ -146,15 +147,15 @@ def test_answers_need_no_documents_and_name_the_place_in_the_crawl(small_run, tm
     run = retrieved(small_run, tmp_path / "run")
     assert call("rerank", job_of(tmp_path, 'reranker = "overlap"\nkeep = 3'), "--out", run) == 0
     lines = [json.loads(line) for line in (run / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
-    answers = Folder.open(run / "answers", Answer, "rerank")
-    questions = Folder.open(run / "questions", Question, "retrieve")
+    answers = ANSWERS.open(run)
+    questions = QUESTIONS.open(run)
     assert [line["question_id"] for line in lines] == [question.question_id for question in questions.read()]
     assert [each.answer for each in answers.read()] == [line["answer"] for line in lines]
     best = {row.question_id: row for row in rows_of(run) if row.rank == 1}
     assert {line["question_id"]: line["answer"] for line in lines if line["answer"]} == {q: best[q].text for q in best}
     places = {
         document.doc_id: (document.source_file, document.source_offset, document.source_record)
-        for document in Folder.open(small_run / "documents", Document, "ingest").read()
+        for document in DOCUMENTS.open(small_run).read()
     }
     assert len(places) > 30 and len(best) > 20
     for line in lines:

@@ -14,13 +14,13 @@ import torch
 
 from answermill.indexing.shards.dense import Encoder
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.runs.parquet_folder import Folder, read_manifest
+from answermill.pipelines.runs.parquet_folder import read_manifest
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import models, rerank
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
-from answermill.schemas.ranked import Hit
 from tests.tiny import checkpoint, write_dense
 
 THREADS = ("--direct_running_mode=multi_threading", "--direct_num_workers=4")
@@ -136,7 +136,7 @@ def test_the_threads_of_a_step_load_each_model_once(job: Job, in_process: Path, 
 
 def test_a_bundle_that_an_engine_repeats_writes_nothing_anew(job: Job, in_process: Path, tmp_path: Path) -> None:
     run = copy_until(in_process, tmp_path, "questions", "retrieved", "shards")
-    step, retrieved = rerank.step_of(job, run), Folder.open(run / "retrieved", Hit, "retrieve")
+    step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
     step.begin()
     times = []
     for _ in range(2):
@@ -153,7 +153,7 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
     spent = []
     for threads in (1, 4):
         run = copy_until(in_process, tmp_path / str(threads), "questions", "retrieved", "shards")
-        step, retrieved = rerank.step_of(job, run), Folder.open(run / "retrieved", Hit, "retrieve")
+        step, retrieved = rerank.step_of(job, run), RETRIEVED.open(run)
         step.begin()
         workers = [rerank.RunStages(job, questions_of(run, retrieved), retrieved, step) for _ in retrieved.parts]
         with ThreadPoolExecutor(threads) as pool:

@@ -13,6 +13,7 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.ranking.rerankers.registry import RERANKERS
 from answermill.schemas.labels import LabelledCandidate
@@ -70,7 +71,7 @@ def rows(run: Path) -> list[Any]:
 
 
 def counts(run: Path) -> Counter[str]:
-    return Counter(Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.counts)
+    return Counter(SCORED.open(run).manifest.counts)
 
 
 def taken_over(run: Path) -> dict[str, int]:

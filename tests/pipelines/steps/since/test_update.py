@@ -15,6 +15,7 @@ from answermill.indexing.shards.vector_index import DenseIndex
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
@@ -57,7 +58,7 @@ def counts(run: Path, name: str, step: str) -> dict[str, int]:
 
 
 def vectors(run: Path) -> Iterator[np.ndarray]:
-    for part in Folder.open(run / "shards", Passage, "index").parts:
+    for part in SHARDS.open(run).parts:
         index = DenseIndex.open(run / "shards" / part.file / DENSE)
         yield index.vectors.copy()
 

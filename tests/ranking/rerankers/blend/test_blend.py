@@ -15,13 +15,12 @@ from answermill.__main__ import main
 from answermill.files.sealed_json import sealed
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.steps.job_plan import check_stages, load_plan, model_inputs, stage_models
 from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.registry import load_reranker
-from answermill.schemas.ranked import ScoredCandidate
 from tests.tiny import checkpoint
 
 OVERLAP = 'reranker = "overlap"\nname = "words"'
@@ -76,7 +75,7 @@ def test_a_run_is_ordered_by_the_weighted_sum_of_what_its_rows_say(small_run, tm
     )
     assert call("rerank", job, "--out", run) == 0
     lists = defaultdict(list)
-    for row in Folder.open(run / "scored", ScoredCandidate, "rerank").read():
+    for row in SCORED.open(run).read():
         if row.fate == "kept":
             lists[row.question_id].append(row)
     assert len(lists) > 10 and max(map(len, lists.values())) == 12
@@ -234,7 +233,7 @@ def test_a_file_that_is_missing_or_no_json_is_refused_and_its_content_is_in_the_
     assert "weights.json is no file of weights" in capsys.readouterr().err and not (run / "scored").exists()
     weights_file(tmp_path, WORDS, {"words": 1.0, "bm25": 1.0})
     assert call("rerank", job, "--out", run) == 0
-    assert "weights_file of blend" in Folder.open(run / "scored", ScoredCandidate, "rerank").manifest.inputs
+    assert "weights_file of blend" in SCORED.open(run).manifest.inputs
     weights_file(tmp_path, WORDS, {"words": 1.0, "bm25": 2.0})
     assert call("rerank", job, "--out", run) == 73  # other weights are another job
 

@@ -1,0 +1,34 @@
+"""The code of a step, as the commands that run it see it; a step's description names it (`StepSpec.code`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.runs.spec import StepSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StepCode:
+    """Functions that a step's module gives, as its `STEP`."""
+
+    run: Callable[[Job, Path, Sequence[str]], str]
+    """Runs the step (job, run folder, Beam's options), unless it is complete; returns its summary line."""
+    check: Callable[[Job, Path], object]
+    """Refuses, on the launching machine and before any step runs, what the step would refuse. Raises with what to type."""
+    is_wanted: Callable[[Job, Path | None], bool] | None = None
+    """Whether `answermill run` runs the step; None = if the job has its section."""
+    foresee: Callable[[Job], str] | None = None
+    """A line for people on what the step will read, and will ask of stores and servers; for `run --dry-run`."""
+    refuses_first: bool = False
+    """Whether `run` itself begins with the check; then it is not called for the first step that runs."""
+
+
+def code_of(spec: StepSpec[Any]) -> StepCode:
+    """The step's code; its module is imported now. The place is a constant of the code: configuration never names one."""
+    code: StepCode = resolve_name(spec.code)
+    return code

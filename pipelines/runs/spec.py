@@ -1,0 +1,196 @@
+"""Descriptions of steps and of the folders that they write: plain values, on which every command about a run is a loop.
+
+A step's own description is in `specs/`; nothing here, or in what keeps manifests, knows the name of one. Records, sections and
+code are named by their place and imported when they are used, so that a list of commands needs none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from answermill.pipelines.runs.counts import StepCounts
+
+if TYPE_CHECKING:
+    from answermill.pipelines.runs.manifests.manifest import Manifest
+    from answermill.pipelines.runs.parquet_folder import Folder
+    from answermill.schemas.record import Record
+    from answermill.schemas.section import Section
+
+R = TypeVar("R", bound="Record")
+AnyCounts = TypeVar("AnyCounts", bound=StepCounts)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The command that writes some folders: a step of a job, or a command of its own."""
+
+    step: str
+    command: str = ""
+    """Of a command that is no step of a job: 'collect {run} EXPORT'."""
+    removes: tuple[str, ...] = ()
+    """Folders of such a command that are to be deleted before it writes them again."""
+
+    def line(self, run: Path, option: str = "") -> str:
+        """The command to type. `option`: 'redo' or 'verify', which a step of a job takes."""
+        if not self.step:
+            return "the command that wrote it"
+        if self.command:
+            return f"`answermill {self.command.format(run=run)}`"
+        return f"`answermill run JOB.toml --out {run}{f' --{option} {self.step}' if option else ''}`"
+
+    def again(self, run: Path, option: str = "redo") -> str:
+        """The end of a message: what to type so that the folders are made again.
+
+        `option`: 'redo' is for all of them and what follows from them; 'verify' for the files whose bytes were changed; '' for
+        what every run notices, sizes and files that are missing.
+        """
+        first = ""
+        if self.removes and option == "redo":
+            *others, last = [str(run / folder) for folder in self.removes]
+            first = f"delete {', '.join(others)} and {last}, then " if others else f"delete {last}, then "
+        return f"{first}{self.line(run, option)} makes it again"
+
+    def first(self, run: Path) -> str:
+        """The command to type where the folders are not there yet."""
+        return (
+            f"`answermill {self.command.format(run=run)}`" if self.command else f"`answermill {self.step} JOB.toml --out {run}`"
+        )
+
+
+UNKNOWN = Maker("")
+"""The maker of a folder of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class FolderSpec(Generic[R]):
+    """A folder of a run: its records, and what holds of its rows."""
+
+    name: str
+    """Path below the run folder."""
+    kind: str
+    """'module:Class' of its record: 'ranked:Hit' of one in answermill.schemas, else with the module's whole name."""
+    maker: Maker
+    key: tuple[str, ...] = ()
+    """Columns whose values together no two rows share."""
+    list_of: str = ""
+    """The column whose rows follow one another as a list with ranks from 1."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """Column → the folder that has each of its values as its first key; 'passage.passage_id' is a field of a column."""
+    rows: str = ""
+    """The field or property of the step's counts that is the number of its rows."""
+    same_rows_as: str = ""
+    """Another folder with as many rows."""
+    beside: tuple[str, ...] = ()
+    """Files of the run folder that are written with it, and that its manifest names."""
+    optional: bool = False
+    """Whether it is written only if it has a row."""
+    part_is_folder: bool = False
+    """Whether a part is a folder whose files its own listing names, such as a shard."""
+
+    @classmethod
+    def of(cls, name: str, record: type[R], maker: Maker) -> FolderSpec[R]:
+        """A folder of a record that is at hand."""
+        return cls(name, f"{record.__module__}:{record.__qualname__}", maker)
+
+    @property
+    def record(self) -> type[R]:
+        """Its record; the module is imported now."""
+        module, _, name = self.kind.partition(":")
+        record: type[R] = resolve_name(f"{module if '.' in module else f'answermill.schemas.{module}'}:{name}")
+        return record
+
+    def open(self, run: Path) -> Folder[R]:
+        """The committed folder. Raises JobError: 66 if it has no manifest, 65 if it holds something else."""
+        from answermill.pipelines.runs.parquet_folder import Folder
+
+        return Folder.open(run / self.name, self)
+
+    def find(self, run: Path) -> Folder[R] | None:
+        """As `open`; None if it has no manifest."""
+        from answermill.pipelines.runs.manifests.manifest import MANIFEST
+
+        return self.open(run) if (run / self.name / MANIFEST).is_file() else None
+
+    def manifest(self, run: Path) -> Manifest | None:
+        """Its manifest; None if it has none. Raises JobError (65) if it is not one that this version wrote."""
+        from answermill.pipelines.runs.manifests.manifest import read_manifest
+
+        return read_manifest(run / self.name, self.maker)
+
+
+@dataclass(frozen=True)
+class SealedFile:
+    """A file of a run that no manifest names, and that carries its own SHA-256; it may name further files by their digests."""
+
+    path: str
+    needed_by: str = ""
+    """The folder beside which it must be."""
+
+
+@dataclass(frozen=True)
+class StepSpec(Generic[AnyCounts]):
+    """A step, as everything but its own code sees it."""
+
+    maker: Maker
+    about: str
+    """Help text of its command; the first line is in the list of commands."""
+    folders: tuple[FolderSpec[Any], ...]
+    """The folders that it writes; the first one's manifest has the counts of its units."""
+    counts: type[AnyCounts]
+    settings: str = ""
+    """'module:Class' of the section that a job file has under its name; '' of a command of its own."""
+    reads: tuple[str, ...] = ()
+    """Folders of other steps without which it cannot begin."""
+    item: str = ""
+    """The field of its counts with which its time grows."""
+    code: str = ""
+    """'module:NAME' of the StepCode, imported when it runs."""
+    revision: int = 1
+    """Raised when the step's code changes so that the same input gives another output."""
+    units_stand_alone: bool = False
+    """Whether a unit can be done again alone when the step is complete: it needs nothing that other units left in the work
+    folder."""
+    files: tuple[SealedFile, ...] = ()
+    is_main: bool = False
+    """Whether a report misses it even if nothing of it was begun."""
+
+    @property
+    def name(self) -> str:
+        """Name of the step, of its command, and of its section in a job file."""
+        return self.maker.step
+
+    @property
+    def section(self) -> type[Section]:
+        """The class of its settings; the module is imported now."""
+        section: type[Section] = resolve_name(self.settings)
+        return section
+
+    def __iter__(self) -> Iterator[FolderSpec[Any]]:
+        return iter(self.folders)
+
+    def absent(self, manifests: Mapping[str, Manifest]) -> list[str]:
+        """The folders that it has not committed; `manifests` are those that it has, by folder."""
+        return [
+            folder.name
+            for folder in self.folders
+            if folder.name not in manifests
+            and not (folder.optional and not any(manifest.counts.get("failed_units") for manifest in manifests.values()))
+        ]
+
+    def counts_of(self, manifest: Manifest | None) -> AnyCounts:
+        """The counts that a manifest of it holds; zeros without one. Raises JobError (65) if they are not this version's."""
+        from answermill.pipelines.errors import BAD_DATA, JobError
+
+        try:
+            return self.counts.from_json(manifest.counts if manifest is not None else {})
+        except ValueError as e:
+            raise JobError(f"the manifest of {self.name} has other counts than this version: {e}", BAD_DATA) from None
+
+    def within(self, name: str, folders: tuple[FolderSpec[Any], ...], counts: type[StepCounts]) -> StepSpec[Any]:
+        """A pass within the step, which has its own units, folders and counts."""
+        maker = replace(self.maker, step=f"{self.name}/{name}")
+        return StepSpec(maker, self.about, folders, counts, revision=self.revision)

@@ -1,0 +1,55 @@
+"""Index: passages in; shards out, each with a Lucene and a FAISS index, and codes of its sentences where a stage wants them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from answermill.pipelines.runs.counts import StepCounts, milliseconds
+from answermill.pipelines.runs.spec import FolderSpec, Maker, StepSpec
+
+if TYPE_CHECKING:
+    from answermill.schemas.corpus import Passage
+
+MAKER = Maker("index")
+
+
+@dataclass(frozen=True)
+class IndexCounts(StepCounts):
+    """Counts of index."""
+
+    passages: int = 0
+    bytes: int = 0
+    """Of all files of the shards."""
+    vectors_taken_over: int = 0
+    """Passages whose vectors came from an earlier run."""
+    bm25_ms: int = milliseconds("BM25", "passages")
+    dense_ms: int = milliseconds("dense vectors", "passages")
+    answers: int = 0
+    """Sentences that are stored as bits."""
+    answers_cut: int = 0
+    """Of these, sentences that had more tokens than are stored."""
+    answer_tokens: int = 0
+    answers_ms: int = milliseconds("codes of sentences", "answers")
+    sentence_vectors: int = 0
+    """Sentences that are stored as vectors."""
+    sentence_vectors_ms: int = milliseconds("sentence vectors", "sentence_vectors")
+
+
+SHARDS: FolderSpec[Passage] = FolderSpec(
+    "shards", "corpus:Passage", MAKER, rows="passages", same_rows_as="passages", part_is_folder=True
+)
+
+INDEX = StepSpec(
+    MAKER,
+    "Read passages/; write shards/, each with a Lucene and a FAISS index.",
+    (SHARDS,),
+    IndexCounts,
+    settings="answermill.pipelines.config.job_file:Index",
+    reads=("passages",),
+    item="passages",
+    code="answermill.pipelines.steps.index.index:STEP",
+    revision=2,
+    units_stand_alone=True,
+    is_main=True,
+)
