@@ -17,16 +17,15 @@ import pytest
 
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.propagate import DOCUMENT_LABELS, PASSAGE_LABELS, SENTENCE_LABELS
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
-from answermill.pipelines.steps import job_plan, rerank
+from answermill.pipelines.steps import job_plan
 from answermill.pipelines.steps.chain import run_steps, status, steps_of
+from answermill.pipelines.steps.rerank import rerank
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.cascade.schedule import cost
-from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
 from answermill.schemas.ranked import Hit, ScoredCandidate
 from tests.pipelines.steps.retrieve import plain_retrieval
 
@@ -140,17 +139,15 @@ def test_every_candidate_has_one_row_and_says_where_it_left(sample_run):
 
 def test_the_manifest_accounts_for_the_cascade_s_work(sample_run):
     came = Counter(r.question_id for r in sentences(sample_run) if r.dropped_by not in ("complete", "first"))
-    counts = SCORED.open(sample_run).manifest.counts
-    assert counts["cascade_candidates"] == sum(came.values())
-    assert counts["cascade_full_layer_candidates"] == 6 * sum(came.values())
-    assert counts["cascade_layer_candidates"] == sum(cost(k, (2, 3, 4, 5, 6), (0.2,) * 4) for k in came.values())
-    assert counts["cascade_full_layer_tokens"] == 6 * counts["cascade_tokens"] > counts["cascade_layer_tokens"]
-    assert counts["cascade_layer_candidates_per_question"] == round(counts["cascade_layer_candidates"] / 90)
-    seconds = counts["cascade_milliseconds"] / 1000
-    assert f"{seconds:,.1f} s, {counts['cascade_microseconds_per_question'] / 1000:,.1f} ms a question" in rerank.summary(
-        sample_run
-    )
-    assert seconds > 0
+    counts = RERANK.counts_of(SCORED.open(sample_run).manifest)
+    costs = counts.stages["cascade"].costs
+    assert costs["candidates"] == sum(came.values())
+    assert costs["full_layer_candidates"] == 6 * sum(came.values())
+    assert costs["layer_candidates"] == sum(cost(k, (2, 3, 4, 5, 6), (0.2,) * 4) for k in came.values())
+    assert costs["full_layer_tokens"] == 6 * costs["tokens"] > costs["layer_tokens"]
+    milliseconds = costs["milliseconds"]
+    assert f"{milliseconds / 1000:,.1f} s, {milliseconds / 90:,.1f} ms a question" in rerank.summary(sample_run)
+    assert milliseconds > 0
 
 
 def test_a_plan_may_begin_with_cosinet_on_passages(small_run, tmp_path):
@@ -239,8 +236,8 @@ def test_the_portable_path_gives_the_same_rows(small_run, tmp_path):
         service.wait()
     assert hits(run) == hits(small_run)
     assert scored(run) == scored(small_run)
-    for name, record in (("sentences", SentenceLabel), ("passages", PassageLabel), ("documents", DocumentLabel)):
-        rows = [list(Folder.open(r / "labels" / name, record, "propagate").read()) for r in (run, small_run)]
+    for folder in (SENTENCE_LABELS, PASSAGE_LABELS, DOCUMENT_LABELS):
+        rows = [list(folder.open(r).read()) for r in (run, small_run)]
         assert rows[0] == rows[1]
 
 

@@ -79,7 +79,7 @@ class Counts:
 
     def flat(self) -> Iterator[tuple[str, int]]:
         """(name, number) of every number that is not 0, inner ones as 'stages.cascade.incoming'."""
-        yield from _flat(self.to_json(), "")
+        yield from flat(self.to_json())
 
     def peaks(self) -> set[str]:
         """The names, as `flat` has them, of the numbers that are a largest and not a sum."""
@@ -183,9 +183,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, int]]:
+def flat(values: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, int]]:
+    """(name, number) of counts as JSON has them.
+
+    >>> dict(flat({"kept": 2, "stages": {"first": {"incoming": 5}}}))
+    {'kept': 2, 'stages.first.incoming': 5}
+    """
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from flat(value, f"{before}{name}.")
         else:
             yield f"{before}{name}", value

@@ -72,7 +72,7 @@ class FolderSpec(Generic[R]):
     name: str
     """Path below the run folder."""
     kind: str
-    """'module:Class' of its record: 'ranked:Hit' of one in answermill.schemas, else with the module's whole name."""
+    """'module:Class' of its record, such as 'answermill.schemas.ranked:Hit'."""
     maker: Maker
     key: tuple[str, ...] = ()
     """Columns whose values together no two rows share."""
@@ -99,8 +99,7 @@ class FolderSpec(Generic[R]):
     @property
     def record(self) -> type[R]:
         """Its record; the module is imported now."""
-        module, _, name = self.kind.partition(":")
-        record: type[R] = resolve_name(f"{module if '.' in module else f'answermill.schemas.{module}'}:{name}")
+        record: type[R] = resolve_name(self.kind)
         return record
 
     def open(self, run: Path) -> Folder[R]:

@@ -42,7 +42,7 @@ class AnnotateCounts(StepCounts):
 
 TASKS: FolderSpec[Task] = FolderSpec(
     "tasks",
-    "annotation:Task",
+    "answermill.schemas.annotation:Task",
     MAKER,
     key=("task_id",),
     links={"question_id": "questions", "passage_id": "passages"},

@@ -63,7 +63,7 @@ class CollectCounts(StepCounts):
 
 ANNOTATIONS: FolderSpec[Annotation] = FolderSpec(
     f"{COLLECTED}/annotations",
-    "annotation:Annotation",
+    "answermill.schemas.annotation:Annotation",
     MAKER,
     key=("task_id", "annotator"),
     links={"task_id": "tasks"},
@@ -71,12 +71,18 @@ ANNOTATIONS: FolderSpec[Annotation] = FolderSpec(
     beside=(f"{COLLECTED}/{AGREEMENT}", f"{COLLECTED}/{OPEN_IDS}"),
 )
 LABELS: FolderSpec[ResolvedLabel] = FolderSpec(
-    f"{COLLECTED}/labels", "annotation:ResolvedLabel", MAKER, key=("question_id", "sentence_id"), rows="labelled"
+    f"{COLLECTED}/labels",
+    "answermill.schemas.annotation:ResolvedLabel",
+    MAKER,
+    key=("question_id", "sentence_id"),
+    rows="labelled",
 )
 CONFLICTS: FolderSpec[Conflict] = FolderSpec(
-    f"{COLLECTED}/conflicts", "annotation:Conflict", MAKER, links={"task_id": "tasks"}, rows="conflicts"
+    f"{COLLECTED}/conflicts", "answermill.schemas.annotation:Conflict", MAKER, links={"task_id": "tasks"}, rows="conflicts"
 )
-COLLECT_REJECTS: FolderSpec[Rejected] = FolderSpec(f"{COLLECTED}/rejects", "corpus:Rejected", MAKER, rows="rejects")
+COLLECT_REJECTS: FolderSpec[Rejected] = FolderSpec(
+    f"{COLLECTED}/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects"
+)
 
 COLLECT = StepSpec(
     MAKER,

@@ -37,7 +37,7 @@ class IndexCounts(StepCounts):
 
 
 SHARDS: FolderSpec[Passage] = FolderSpec(
-    "shards", "corpus:Passage", MAKER, rows="passages", same_rows_as="passages", part_is_folder=True
+    "shards", "answermill.schemas.corpus:Passage", MAKER, rows="passages", same_rows_as="passages", part_is_folder=True
 )
 
 INDEX = StepSpec(

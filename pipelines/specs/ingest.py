@@ -55,11 +55,13 @@ class IngestCounts(StepCounts):
     }
 
 
-DOCUMENTS: FolderSpec[Document] = FolderSpec("documents", "corpus:Document", MAKER, key=("doc_id",), rows="documents")
-PASSAGES: FolderSpec[Passage] = FolderSpec(
-    "passages", "corpus:Passage", MAKER, key=("passage_id",), links={"doc_id": "documents"}, rows="passages"
+DOCUMENTS: FolderSpec[Document] = FolderSpec(
+    "documents", "answermill.schemas.corpus:Document", MAKER, key=("doc_id",), rows="documents"
 )
-REJECTS: FolderSpec[Rejected] = FolderSpec("rejects", "corpus:Rejected", MAKER, rows="rejects")
+PASSAGES: FolderSpec[Passage] = FolderSpec(
+    "passages", "answermill.schemas.corpus:Passage", MAKER, key=("passage_id",), links={"doc_id": "documents"}, rows="passages"
+)
+REJECTS: FolderSpec[Rejected] = FolderSpec("rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
 
 INGEST = StepSpec(
     MAKER,

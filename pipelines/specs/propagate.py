@@ -36,7 +36,7 @@ class PropagateCounts(StepCounts):
 
 SENTENCE_LABELS: FolderSpec[SentenceLabel] = FolderSpec(
     "labels/sentences",
-    "labels:SentenceLabel",
+    "answermill.schemas.labels:SentenceLabel",
     MAKER,
     key=("question_id", "sentence_id"),
     links={"doc_id": "documents"},
@@ -44,7 +44,7 @@ SENTENCE_LABELS: FolderSpec[SentenceLabel] = FolderSpec(
 )
 PASSAGE_LABELS: FolderSpec[PassageLabel] = FolderSpec(
     "labels/passages",
-    "labels:PassageLabel",
+    "answermill.schemas.labels:PassageLabel",
     MAKER,
     key=("question_id", "passage_id"),
     links={"passage_id": "passages"},
@@ -52,17 +52,19 @@ PASSAGE_LABELS: FolderSpec[PassageLabel] = FolderSpec(
 )
 DOCUMENT_LABELS: FolderSpec[DocumentLabel] = FolderSpec(
     "labels/documents",
-    "labels:DocumentLabel",
+    "answermill.schemas.labels:DocumentLabel",
     MAKER,
     key=("question_id", "doc_id"),
     links={"doc_id": "documents"},
     rows="documents",
 )
 WINDOW_LABELS: FolderSpec[WindowLabel] = FolderSpec(
-    "labels/windows", "labels:WindowLabel", MAKER, links={"doc_id": "documents"}, rows="windows"
+    "labels/windows", "answermill.schemas.labels:WindowLabel", MAKER, links={"doc_id": "documents"}, rows="windows"
 )
-LABEL_CONFLICTS: FolderSpec[LabelConflict] = FolderSpec("labels/conflicts", "labels:LabelConflict", MAKER, rows="conflicts")
-LABEL_REJECTS: FolderSpec[Rejected] = FolderSpec("labels/rejects", "corpus:Rejected", MAKER, rows="rejects")
+LABEL_CONFLICTS: FolderSpec[LabelConflict] = FolderSpec(
+    "labels/conflicts", "answermill.schemas.labels:LabelConflict", MAKER, rows="conflicts"
+)
+LABEL_REJECTS: FolderSpec[Rejected] = FolderSpec("labels/rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects")
 
 PROPAGATE = StepSpec(
     MAKER,

@@ -91,7 +91,7 @@ class RerankCounts(StepCounts):
 
 SCORED: FolderSpec[ScoredCandidate] = FolderSpec(
     "scored",
-    "ranked:ScoredCandidate",
+    "answermill.schemas.ranked:ScoredCandidate",
     MAKER,
     list_of="question_id",
     links={"question_id": "questions", "passage_id": "passages"},
@@ -99,14 +99,16 @@ SCORED: FolderSpec[ScoredCandidate] = FolderSpec(
 )
 ANSWERS: FolderSpec[Answer] = FolderSpec(
     "answers",
-    "ranked:Answer",
+    "answermill.schemas.ranked:Answer",
     MAKER,
     key=("question_id",),
     links={"question_id": "questions"},
     same_rows_as="questions",
     beside=(ANSWERS_FILE,),
 )
-SCORED_REJECTS: FolderSpec[Rejected] = FolderSpec("scored_rejects", "corpus:Rejected", MAKER, rows="rejects", optional=True)
+SCORED_REJECTS: FolderSpec[Rejected] = FolderSpec(
+    "scored_rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects", optional=True
+)
 
 RERANK = StepSpec(
     MAKER,

@@ -51,14 +51,18 @@ class PassCounts(StepCounts):
 
 RETRIEVED: FolderSpec[Hit] = FolderSpec(
     "retrieved",
-    "ranked:Hit",
+    "answermill.schemas.ranked:Hit",
     MAKER,
     list_of="question_id",
     links={"question_id": "questions", "passage.passage_id": "passages"},
     rows="hits",
 )
-QUESTIONS: FolderSpec[Question] = FolderSpec("questions", "corpus:Question", MAKER, key=("question_id",), rows="questions")
-QUESTIONS_REJECTS: FolderSpec[Rejected] = FolderSpec("questions_rejects", "corpus:Rejected", MAKER, rows="rejects")
+QUESTIONS: FolderSpec[Question] = FolderSpec(
+    "questions", "answermill.schemas.corpus:Question", MAKER, key=("question_id",), rows="questions"
+)
+QUESTIONS_REJECTS: FolderSpec[Rejected] = FolderSpec(
+    "questions_rejects", "answermill.schemas.corpus:Rejected", MAKER, rows="rejects"
+)
 
 RETRIEVE = StepSpec(
     MAKER,

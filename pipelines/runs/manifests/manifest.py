@@ -59,7 +59,7 @@ class Manifest:
     """SHA-256 of the input files that workers have read, by name."""
     format: int = FORMAT
     folder: str = ""
-    """Its path below the run folder, e.g. 'labels/windows'."""
+    """Its path below the run folder."""
     units: Mapping[str, str] = field(default_factory=dict)
     """Unit number → its counts as JSON, so that a unit whose part is lost can be done again alone; empty if it cannot."""
     beside: tuple[Part, ...] = ()

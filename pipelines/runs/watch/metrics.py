@@ -13,6 +13,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.runs.counts import flat
 from answermill.pipelines.runs.manifests.run_folder import committed
 from answermill.pipelines.runs.watch.progress import State
 
@@ -84,7 +85,7 @@ class MetricsFile:
             if manifest.step in steps:
                 continue  # each of its manifests has all of its counts
             steps.add(manifest.step)
-            for name, n in manifest.counts.items():
+            for name, n in flat(manifest.counts):
                 kind, _, reason = name.partition(".")
                 metric, label = ("rejects", {"reason": reason}) if kind == "rejected" else ("count", {"count": name})
                 yield f"answermill_{metric}", {"step": manifest.step, **label}, n

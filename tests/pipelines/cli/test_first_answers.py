@@ -11,7 +11,8 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.evaluation_commands import RULES
-from answermill.pipelines.config.step_registry import STEPS
+from answermill.pipelines.config.step_code import StepCode, code_of
+from answermill.pipelines.specs.registry import job_steps
 from answermill.ranking.rerankers.baselines import overlap
 
 ROOT = Path(__file__).parents[3]
@@ -82,9 +83,9 @@ def test_what_needs_no_model_loads_none(tmp_path):
     assert HEAVY & modules == set()
 
 
-def test_the_folders_that_the_registry_names_are_those_of_the_steps_code():
-    for step in STEPS.values():
-        assert step.folders and step.outputs == step.load().outputs
+def test_each_step_of_a_job_has_code_where_its_description_says():
+    for spec in job_steps().values():
+        assert spec.folders and isinstance(code_of(spec), StepCode)
 
 
 def test_the_rules_that_are_known_early_are_all():

@@ -16,8 +16,8 @@ import pytest
 
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
-from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import MARK
+from tests.made_steps import report, reports_of
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ class EmitAgain(Emit):
 
 def test_a_unit_that_has_reported_is_skipped(begun: Path) -> None:
     function = Emit("index", begun)
-    Reports(begun).write(Report(3))
+    reports_of(begun).write(report(3))
     assert EmitAgain("index", begun).process((3,)) == [(3, ())]
     assert function.process((3,)) == []
     assert function.process((4,)) == [(4, ())]

@@ -26,6 +26,11 @@ from answermill.pipelines.engine.beam_workers import LocalRunner
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.parquet_folder import read_manifest
+from answermill.pipelines.specs.index import INDEX
+from answermill.pipelines.specs.ingest import INGEST
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.retrieve import RETRIEVE
+from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.rerank.rerank import step_of
 from tests.tiny import write_dense
@@ -218,12 +223,12 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
     counters: Counter[tuple[str, str]] = Counter()
     for each in (each for query in metrics for each in query["counters"]):
         counters[each.key.metric.namespace, each.key.metric.name] += each.result or 0  # of the job service, 0 is None
-    for step, folder in (("ingest", "documents"), ("index", "shards"), ("retrieve", "retrieved"), ("rerank", "scored")):
-        manifest = read_manifest(tmp_path / "run" / folder, step)
-        assert manifest is not None
+    run = Run.open(tmp_path / "run")
+    for spec in (INGEST, INDEX, RETRIEVE, RERANK):
+        step, counts = spec.name, dict(run.counts(spec).flat())
         step_counters = {name: n for (namespace, name), n in counters.items() if namespace == f"answermill.{step}"}
-        by_command = ("questions_", "rejected.") if step == "retrieve" else ("_per_question",)
-        expected = {name: n for name, n in manifest.counts.items() if not any(each in name for each in by_command)}
+        by_command = ("questions_given", "rejected.") if step == "retrieve" else ()
+        expected = {name: n for name, n in counts.items() if not name.startswith(by_command)}
         assert +Counter(step_counters) == +Counter(expected)
         assert len(step_counters) >= 2
     units: Counter[tuple[str, str]] = Counter()

@@ -18,16 +18,17 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.manifests.failures import Failures, Limits
 from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
-from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.step import MARK
 from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
-from answermill.pipelines.specs.rerank import SCORED_REJECTS
+from answermill.pipelines.specs.rerank import RERANK, SCORED_REJECTS
 from answermill.pipelines.specs.retrieve import RETRIEVED
-from answermill.pipelines.steps import rerank
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.pipelines.steps.ingest import ingest
+from answermill.pipelines.steps.rerank import rerank
 from benchmarks.engines import digests, job_service
 from tests.failing import FailingCut, FailingParse, FailingStages, fail
+from tests.made_steps import report
 
 ENGINES = ("this process", "two processes", "a job service")
 
@@ -196,9 +197,9 @@ def test_a_failed_block_is_rejects_and_the_rest_as_ever(
     for reject in rejects:
         mine = [hit for hit in hits if hit.question_id == reject.source_record]
         assert reject.detail.startswith(f"{len(mine)} passages: ")
-    counts = manifest_of(run / "scored").counts
-    assert counts["rejects"] == len(rejects) == 10 and f"+ {len(rejects)} rejects (unit_failed)" in line
-    assert counts["passages"] + counts["rejected_passages"] == len(hits)
+    counts = RERANK.counts_of(manifest_of(run / "scored"))
+    assert counts.rejects == len(rejects) == 10 and f"+ {len(rejects)} rejects (unit_failed)" in line
+    assert counts.passages + counts.rejected_passages == len(hits)
     by_command = {name for name in counts if "reject" in name or name.endswith("_per_question")}
     assert +Counter(counters) == +Counter({name: n for name, n in counts.items() if name not in by_command})
     assert counters["failed_units"] == 1
@@ -282,7 +283,7 @@ def test_files_beyond_the_budget_stop_the_cut_and_are_parsed_alone_by_the_next_r
         run_step(with_limits(crawl), run, "ingest")
     assert e.value.code == IO
     (work,) = (run / "_work").iterdir()
-    assert Reports(work / "parsed", work).numbers() == {1, 2}
+    assert units_done(work / "parsed") == {1, 2}
     cause.unlink()
     run_step(crawl, run, "ingest")
     assert parts(run) == parts(tmp_path / "whole")
@@ -334,5 +335,5 @@ def test_a_report_outweighs_a_failure_of_another_attempt(tmp_path: Path, retriev
     step = rerank.step_of(job, run)
     step.begin()
     Failures(step.work).write(0, KeyError("colour"))
-    step.reports.write(Report(0))
+    step.reports.write(report(0))
     assert list(step.reported(1).units) == ["0"]

@@ -22,13 +22,13 @@ from answermill.files.store import put, remove_tree
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.manifests.manifest import read_manifest
-from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.schemas.corpus import Question
+from tests.made_steps import made_step, report
 from tests.object_store import Fault, ObjectStore
 from tests.pipelines.engine.test_worker_pool import STEPS, in_process, job, may_mount, pool
 
@@ -247,21 +247,21 @@ def test_a_command_that_begins_while_another_works_takes_nothing_from_it(folder:
     with PartWriter(first.run / "questions", Question, 0) as unreported:
         unreported.write([Question("0", "of a unit that has not reported yet")])
     same.begin()
-    first.reports.write(Report(0, {"questions": unreported.parts}, {}))
+    first.reports.write(report(0, {"questions": unreported.parts}))
     finish(first)
     assert first.is_complete()
 
 
 def questions_step(run: Path, **settings: int) -> Step:
-    return Step(run, "retrieve", {"questions": Question}, settings, {}, units_stand_alone=True)
+    return made_step(run, "retrieve", {"questions": Question}, settings, {}, units_stand_alone=True)
 
 
 def do(step: Step, unit: int, text: str = "?") -> None:
     with PartWriter(step.run / "questions", Question, unit) as writer:
         writer.write([Question(f"{unit}", text)])
-    step.reports.write(Report(unit, {"questions": writer.parts}, {"rows": 1}))
+    step.reports.write(report(unit, {"questions": writer.parts}, rows=1))
 
 
 def finish(step: Step) -> None:
     outcome = step.reported(1)
-    step.finish(outcome, outcome.counts)
+    step.finish(outcome)

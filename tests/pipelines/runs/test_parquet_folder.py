@@ -18,8 +18,9 @@ from answermill.pipelines.runs.parquet_folder import (
     sweep,
     whole_file,
 )
+from answermill.pipelines.runs.spec import Maker
+from answermill.pipelines.specs import retrieve
 from answermill.pipelines.specs.ingest import DOCUMENTS
-from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
 
 QUESTIONS = [Question(f"q{n}", f"Which number is {n}?") for n in range(5_000)]
@@ -34,12 +35,12 @@ def write(folder, rows, unit=0):
 
 def commit(folder, *parts, fingerprint="f", record=Question):
     rows = sum(part.rows for part in parts)
-    Manifest("step", record.__name__, record.fingerprint(), fingerprint, {}, {}, "1", rows, {}, parts).write(folder)
+    Manifest(Maker("step"), record.__name__, record.fingerprint(), fingerprint, {}, {}, "1", rows, {}, parts).write(folder)
 
 
 def test_what_was_written_is_read_in_its_order(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
-    folder = Folder.open(tmp_path, QUESTIONS)
+    folder = Folder.open(tmp_path, retrieve.QUESTIONS)
     assert folder.rows == 5_000
     assert list(folder.read()) == QUESTIONS
 
@@ -55,7 +56,7 @@ def test_the_same_rows_give_the_same_bytes_and_name(tmp_path):
 
 def test_a_part_without_rows_is_a_part(tmp_path):
     commit(tmp_path, write(tmp_path, []))
-    assert list(Folder.open(tmp_path, QUESTIONS).read()) == []
+    assert list(Folder.open(tmp_path, retrieve.QUESTIONS).read()) == []
 
 
 @pytest.mark.parametrize(("size", "rows"), [(2, 1), (3_000, 5_000), (3_000, 100)])
@@ -83,7 +84,7 @@ def test_an_interrupted_part_leaves_nothing(tmp_path):
 def test_a_folder_without_its_manifest_does_not_exist(tmp_path):
     write(tmp_path, QUESTIONS)
     with pytest.raises(JobError, match=rf"not complete; run `answermill retrieve JOB.toml --out {tmp_path.parent}` first") as e:
-        Folder.open(tmp_path, QUESTIONS)
+        Folder.open(tmp_path, retrieve.QUESTIONS)
     assert e.value.code == INPUT_MISSING
 
 
@@ -138,7 +139,7 @@ def test_the_same_commit_twice_leaves_the_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 4")]
+    ("text", "says"), [("{", "not a manifest"), (json.dumps({"format": 99}), "format 99, this version reads 5")]
 )
 def test_a_manifest_that_cannot_be_read_is_refused(tmp_path, text, says):
     (tmp_path / MANIFEST).write_text(text)
@@ -158,9 +159,9 @@ def test_sweeping_removes_leftovers_and_keeps_what_is_named(tmp_path):
 
 def test_rows_are_found_by_a_column(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS[:3_000], 0), write(tmp_path, QUESTIONS[3_000:], 1))
-    rows = Folder.open(tmp_path, QUESTIONS).where("question_id", {"q4000", "q7", "absent"})
+    rows = Folder.open(tmp_path, retrieve.QUESTIONS).where("question_id", {"q4000", "q7", "absent"})
     assert list(rows) == [QUESTIONS[7], QUESTIONS[4000]]
-    assert list(Folder.open(tmp_path, QUESTIONS).where("question_id", ())) == []
+    assert list(Folder.open(tmp_path, retrieve.QUESTIONS).where("question_id", ())) == []
 
 
 def test_a_whole_file_is_there_when_it_is_complete_and_not_before(tmp_path):

@@ -12,23 +12,32 @@ from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import MARK, WORK, Step, work_folders
+from answermill.pipelines.runs.step import MARK, WORK, work_folders
+from answermill.pipelines.specs.rerank import RerankCounts, StageCounts
 from answermill.schemas.corpus import Question
+from tests.made_steps import Rows, made_step, report
 
 
 def make(run, revision=1, **settings):
-    return Step(run, "retrieve", {"questions": Question}, {"depth": 10, **settings}, {"shards": "abc"}, revision, True)
+    return made_step(
+        run,
+        "retrieve",
+        {"questions": Question},
+        {"depth": 10, **settings},
+        {"shards": "abc"},
+        revision=revision,
+        units_stand_alone=True,
+    )
 
 
 def work(step, unit, *texts):
     with PartWriter(step.run / "questions", Question, unit) as writer:
         writer.write([Question(f"{unit}.{n}", text) for n, text in enumerate(texts)])
-    step.reports.write(Report(unit, {"questions": writer.parts}, {"rows": len(texts)}))
+    step.reports.write(report(unit, {"questions": writer.parts}, rows=len(texts)))
 
 
 def finish(step):
-    outcome = Outcome.of(step.reports.each())
-    step.finish(outcome, outcome.counts)
+    step.finish(Outcome.of(Rows(), step.reports.each()))
 
 
 def test_a_step_is_complete_when_its_manifest_is_there_and_its_work_folder_gone(tmp_path):
@@ -102,7 +111,7 @@ def test_counting_never_fails_while_the_step_begins_and_ends(tmp_path):
     try:
         while not {0, 2} <= counts and counting.is_alive():
             for unit in range(2):
-                step.reports.write(Report(unit))
+                step.reports.write(report(unit))
             time.sleep(0.001)  # or the other thread may never have its turn now
             shutil.rmtree(step.work)
     finally:
@@ -114,7 +123,7 @@ def test_counting_never_fails_while_the_step_begins_and_ends(tmp_path):
 def test_reports_are_in_the_order_of_their_numbers_beyond_a_hundred_thousand_units(tmp_path):
     reports = make(tmp_path).reports
     for unit in (100_000, 99_999, 7):
-        reports.write(Report(unit))
+        reports.write(report(unit))
     assert list(reports.read()) == [7, 99_999, 100_000]
 
 
@@ -154,9 +163,10 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 
 def test_the_counts_of_all_units_are_added_up():
-    assert Outcome.of([Report(0, {}, {"a": 1, "b": 2}), Report(1, {}, {"b": 3})]).counts == {"a": 1, "b": 5}
-    peaks = [Report(n, {}, {"x_peak_bytes": peak}) for n, peak in enumerate((3, 7, 5))]
-    assert Outcome.of(peaks).counts == {"x_peak_bytes": 7}, "the largest of all workers"
+    assert Outcome.of(Rows(), [report(0, rows=1, unit=2), report(1, unit=3)]).counts == Rows(rows=1, unit=5)
+    stages = [RerankCounts(stages={"x": StageCounts(incoming=1, card_peak_bytes=peak)}) for peak in (3, 7, 5)]
+    (stage,) = Outcome.of(RerankCounts(), [Report(n, {}, each) for n, each in enumerate(stages)]).counts.stages.values()
+    assert (stage.incoming, stage.card_peak_bytes) == (3, 7), "the largest of all workers"
 
 
 def complete(step):
@@ -186,7 +196,7 @@ def test_of_a_complete_step_only_the_unit_whose_part_is_lost_is_done_again(tmp_p
 
 
 def test_a_step_whose_units_need_each_other_is_done_again_as_a_whole(tmp_path):
-    step = replace(make(tmp_path), units_stand_alone=False)
+    step = made_step(tmp_path, "retrieve", {"questions": Question}, {"depth": 10}, {"shards": "abc"})
     complete(step)[0].unlink()
     assert not step.is_complete()
     step.begin()
@@ -205,7 +215,7 @@ def test_a_file_beside_the_folder_is_compared_with_it(tmp_path):
     step.begin()
     work(step, 0, "a")
     (tmp_path / "answers.jsonl").write_text("{}\n")
-    step.finish(Outcome.of(step.reports.each()), {}, [Part("answers.jsonl", 1, 3, "0" * 64)])
+    step.finish(Outcome.of(Rows(), step.reports.each()), [Part("answers.jsonl", 1, 3, "0" * 64)])
     assert step.is_complete()
     (tmp_path / "answers.jsonl").write_text("{}")
     assert not step.is_complete()
@@ -239,8 +249,8 @@ def test_a_conflict_names_all_that_is_in_the_way_and_the_key_of_a_stage(tmp_path
     stages = [{"name": None, "reranker": "cosinet", "keep": 30}, {"name": None, "reranker": "cascade", "keep": 3}]
     step = make(tmp_path, stages=stages)
     complete(step)
-    complete(Step(tmp_path, "rerank", {"questions_scored": Question}, {}, {"questions": "abc"}))
-    complete(Step(tmp_path, "annotate", {"tasks": Question}, {}, {"questions_scored": "abc"}))
+    complete(made_step(tmp_path, "rerank", {"questions_scored": Question}, {}, {"questions": "abc"}))
+    complete(made_step(tmp_path, "annotate", {"tasks": Question}, {}, {"questions_scored": "abc"}))
     with pytest.raises(JobError) as e:
         make(tmp_path, stages=[stages[0], {**stages[1], "keep": 5}]).is_complete()
     assert "settings stages.cascade.keep = 3 there, 5 here;" in str(e.value)

@@ -14,11 +14,10 @@ from answermill.pipelines.engine.runner import new_pipeline
 from answermill.pipelines.engine.unit_dofn import Units
 from answermill.pipelines.errors import IO, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
-from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import QUESTIONS
 from answermill.schemas.corpus import Question
+from tests.made_steps import Rows, made_step, report, reports_of
 
 
 def graph_bytes(define: Callable[[beam.Pipeline], object]) -> int:
@@ -28,25 +27,25 @@ def graph_bytes(define: Callable[[beam.Pipeline], object]) -> int:
 
 
 def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path: Path) -> None:
-    few, many = (graph_bytes(lambda root, n=n: root | Units(n, but=Reports(tmp_path))) for n in (10, 1_000_000))
+    few, many = (graph_bytes(lambda root, n=n: root | Units(n, but=reports_of(tmp_path))) for n in (10, 1_000_000))
     assert many < few + 100 < 100_000
 
 
 def test_each_unit_without_a_report_comes_once(tmp_path: Path) -> None:
     for unit in (0, 3):
-        Reports(tmp_path).write(Report(unit))
+        reports_of(tmp_path).write(report(unit))
     with new_pipeline(()) as root:
-        assert_that(root | "pending" >> Units(5, but=Reports(tmp_path)), equal_to([(1,), (2,), (4,)]), "some")
+        assert_that(root | "pending" >> Units(5, but=reports_of(tmp_path)), equal_to([(1,), (2,), (4,)]), "some")
         assert_that(root | "all" >> Units(3), equal_to([(0,), (1,), (2,)]), "every one")
 
 
 def write_questions(run: Path, *texts: str) -> Folder[Question]:
-    step = Step(run, "retrieve", {"questions": Question}, {}, {name: name for name in texts})
+    step = made_step(run, "retrieve", {"questions": Question}, {}, {name: name for name in texts})
     step.begin()
     writer = PartWriter(run / "questions", Question, 0)
     with writer:
         writer.write([Question(text, text) for text in texts])
-    step.finish(Outcome.of([Report(0, {"questions": writer.parts})]), {})
+    step.finish(Outcome.of(Rows(), [report(0, {"questions": writer.parts})]))
     return QUESTIONS.open(run)
 
 
@@ -63,7 +62,7 @@ def test_a_worker_reads_the_manifest_itself_and_refuses_another_folder(tmp_path:
 
 
 def test_a_step_is_sent_without_its_inputs(tmp_path: Path) -> None:
-    step = Step(tmp_path, "ingest", {}, {"min_words": 5}, {f"{n}.warc.gz": "7 bytes" for n in range(1_000)})
+    step = made_step(tmp_path, "ingest", {}, {"min_words": 5}, {f"{n}.warc.gz": "7 bytes" for n in range(1_000)})
     sent = pickle.dumps(step)
     assert len(sent) < 1_000
     assert pickle.loads(sent).work == step.work

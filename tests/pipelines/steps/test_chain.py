@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.config.step_registry import makers
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.specs.registry import makers
 from answermill.pipelines.steps.chain import check
 
 

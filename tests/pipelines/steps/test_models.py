@@ -17,6 +17,8 @@ from answermill.indexing.shards.dense import Encoder, ModelMissing
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED, PassCounts
 from answermill.pipelines.steps import models
 from answermill.pipelines.steps.models import (
     dense_encoder,
@@ -34,8 +36,7 @@ from answermill.pipelines.steps.retrieve.passes import Pass
 from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
-from answermill.schemas.corpus import Question
-from answermill.schemas.ranked import Hit
+from tests.made_steps import made_step
 from tests.tiny import write_dense
 
 
@@ -73,7 +74,7 @@ def job(**index: int) -> Job:
 
 def test_instances_of_a_worker_share_one_copy_of_the_encoder(threads: int, loads: list[str], tmp_path: Path) -> None:
     shorter = job(encoder_tokens=77)  # no other test holds this one
-    target = Pass(Step(tmp_path, "retrieve", {}, {}, {}), "vectors", 1, 1)
+    target = Pass(made_step(tmp_path, "retrieve", {}, counts=PassCounts), "vectors", 1, 1)
     asked = AskedQuestions(tmp_path, Part("", 0, 0, ""), 64, 1, 1)
     workers = [EncodeQuestions(target, asked, shorter) for _ in range(3)]
     with ThreadPoolExecutor(3) as pool:
@@ -151,8 +152,8 @@ def test_the_commands_own_process_computes_on_all_cores(
 
 
 def _stages(run: Path) -> RunStages:
-    questions, retrieved = Folder(run / "questions", Question, "retrieve"), Folder(run / "retrieved", Hit, "retrieve")
-    return RunStages(job(), questions, retrieved, Step(run, "rerank", {}, {}, {}))
+    questions, retrieved = Folder(run / "questions", QUESTIONS), Folder(run / "retrieved", RETRIEVED)
+    return RunStages(job(), questions, retrieved, Step(run, RERANK, {}, {}))
 
 
 def test_another_process_computes_on_one_thread(threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

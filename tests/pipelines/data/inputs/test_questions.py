@@ -11,7 +11,7 @@ from answermill.pipelines.config.job_file import Retrieve, load
 from answermill.pipelines.data.inputs.questions import choose
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
-from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS
+from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RETRIEVE
 from answermill.pipelines.steps.retrieve import retrieve
 from answermill.schemas.corpus import Rejected
 
@@ -109,6 +109,7 @@ def test_a_run_keeps_the_questions_that_it_does_not_ask(sample_run, tmp_path):
     reasons = [reject.reason for reject in kept.read()]
     assert len(asked) == 20 and len(reasons) == len(questions) - 20
     assert {"not_sampled", "not_a_question", "too_short", "placeholder"} >= set(reasons) > {"not_sampled", "placeholder"}
-    assert kept.manifest.counts["questions_given"] == len(questions) == 92
-    assert kept.manifest.counts["rejected.not_sampled"] == reasons.count("not_sampled")
+    counts = RETRIEVE.counts_of(kept.manifest)
+    assert counts.questions_given == len(questions) == 92
+    assert counts.rejected["not_sampled"] == reasons.count("not_sampled")
     assert "92 given = 20 questions + 72 rejects (" in summary

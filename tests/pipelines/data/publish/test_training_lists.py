@@ -22,9 +22,7 @@ from answermill.pipelines.data.publish.lists.training_lists import TrainingLists
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import Step
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import to_sentences
 from answermill.ranking.rerankers.blend.score_columns import WeightedSum
@@ -32,6 +30,7 @@ from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledCandidate, SentenceLabel
 from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidate, StageScore
 from answermill.schemas.record import Record
+from tests.made_steps import Rows, made_step, report
 from tests.pipelines.data.publish.test_training_passages import SPLITTER, World
 
 NAMED = Named("A made set", "CC0")
@@ -333,11 +332,11 @@ def test_rules_that_are_none_are_refused(settings: Mapping[str, object], says: s
 
 
 def write(run: Path, step: str, name: str, record: type[Record], rows: Sequence[Record]) -> None:
-    writing = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
+    writing = made_step(run, f"{step}-{name.replace('/', '-')}", {name: record})
     writing.begin()
     with PartWriter(run / name, record, 0) as writer:
         writer.write(rows)
-    writing.finish(Outcome.of([Report(0, {name: writer.parts})]), {})
+    writing.finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,13 @@ from answermill.pipelines.data.publish.training_passages import build, ingest_se
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
 from answermill.schemas.corpus import Document, Question
 from answermill.schemas.labels import LabelledPassage, SentenceLabel
 from answermill.schemas.ranked import Hit
 from tests.documents import document_of
+from tests.made_steps import Rows, made_step, report
 
 SPLITTER = Splitter(words=12)
 
@@ -439,11 +438,11 @@ def dpr_run(folder: Path) -> Path:
         ("retrieve", "retrieved", Hit, hits),
         ("propagate", "labels/sentences", SentenceLabel, labels),
     ):
-        writing = Step(run, f"{step}-{name.replace('/', '-')}", {name: record}, {}, {})
+        writing = made_step(run, f"{step}-{name.replace('/', '-')}", {name: record})
         writing.begin()
         with PartWriter(run / name, record, 0) as writer:
             writer.write(rows)
-        writing.finish(Outcome.of([Report(0, {name: writer.parts})]), {})
+        writing.finish(Outcome.of(Rows(), [report(0, {name: writer.parts})]))
     return run
 
 

@@ -15,6 +15,7 @@ from answermill.pipelines.learn.evaluate.plot import plot_coverage
 from answermill.pipelines.learn.evaluate.rank import RankOptions
 from answermill.pipelines.runs.manifests.manifest import Manifest
 from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.spec import Maker
 from answermill.ranking.evaluation.risk_coverage import risk_coverage
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.plan import Stage, run_stages
@@ -269,7 +270,7 @@ def write_scored(folder, outcomes):
         for outcome in outcomes:
             writer.write(outcome.rows())
     rows, record = writer.part.rows, ScoredCandidate
-    Manifest("rerank", record.__name__, record.fingerprint(), "", {}, {}, "1", rows, {}, (writer.part,)).write(folder)
+    Manifest(Maker("rerank"), record.__name__, record.fingerprint(), "", {}, {}, "1", rows, {}, (writer.part,)).write(folder)
     return str(folder)
 
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from answermill.pipelines.config.outputs import RERANK
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.look.report.scored_blocks import blocks
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
 from tests.pipelines.look.report.written_run import commit, passage, write_run
 
 
@@ -51,7 +50,7 @@ def test_passages_are_no_answers_of_a_question_of_which_no_sentence_was_kept(tmp
     (kept,) = rows
     dropped = replace(kept, rank=None, fate="dropped", dropped_by="last")
     rows = [replace(dropped, unit="passage", candidate_id="d#0"), dropped]
-    commit(tmp_path / "none", "rerank", RERANK, {"scored": rows}, {}, stages=[])
+    commit(tmp_path / "none", RERANK, {"scored": rows}, RerankCounts(), stages=[])
     assert read_scores(tmp_path / "none" / "scored").candidate_id.to_pylist() == [kept.candidate_id]
     (block,) = blocks(SCORED.open(tmp_path / "none"), ("first", "last"))
     assert block.is_answer_unit.tolist() == [False, True]

@@ -15,13 +15,13 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.question_commands import question_lines
-from answermill.pipelines.config.outputs import INDEX, RERANK, RETRIEVE
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.look.ask.ask import answer_questions
 from answermill.pipelines.look.ask.run_plan import job_of
 from answermill.pipelines.look.ask.session import Seconds, Session, opened
-from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.specs.retrieve import QUESTIONS
+from answermill.pipelines.specs.index import INDEX, IndexCounts
+from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RetrieveCounts
 from answermill.schemas.corpus import Question
 from answermill.schemas.ranked import ScoredCandidate
 from tests.pipelines.look.report.written_run import commit
@@ -109,9 +109,9 @@ def test_a_plan_whose_files_are_not_beside_the_run_is_not_guessed(small_run: Pat
 
 
 def test_a_run_that_searched_by_bm25_alone_needs_no_encoder(tmp_path: Path) -> None:
-    commit(tmp_path, "index", INDEX, {}, {"passages": 0}, encoder="absent")
-    commit(tmp_path, "retrieve", RETRIEVE, {}, {"questions": 0}, sources=["bm25"])
-    commit(tmp_path, "rerank", RERANK, {}, {"candidates": 0}, stages=[{"reranker": "overlap"}])
+    commit(tmp_path, INDEX, {}, IndexCounts(), encoder="absent")
+    commit(tmp_path, RETRIEVE, {}, RetrieveCounts(), sources=["bm25"])
+    commit(tmp_path, RERANK, {}, RerankCounts(), stages=[{"reranker": "overlap"}])
     assert job_of(tmp_path).index.encoder == "absent"
 
 

@@ -15,15 +15,14 @@ import pytest
 from answermill.__main__ import main
 from answermill.files.remote import Remote
 from answermill.files.store import put, remove_tree
-from answermill.pipelines.config.outputs import RETRIEVE
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.look.explain.explain import Explanation, explain
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.rerank import SCORED
-from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
+from answermill.pipelines.specs.rerank import SCORED, RerankCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVE, RETRIEVED, RetrieveCounts
 from answermill.schemas.corpus import Question, Rejected
 from answermill.schemas.ranked import ScoredCandidate
 from tests.object_store import ObjectStore
@@ -181,7 +180,7 @@ def test_of_a_stopped_rerank_the_units_that_are_done_are_read(copy: Path) -> Non
     work.mkdir(parents=True)
     asked = questions_of(copy)[0].question_id
     assert "rerank is running or was stopped, with 0 units done" in explain(copy, asked).missing[0]
-    Reports(work, copy).write(Report(0, {"scored": manifest.parts}))
+    Reports(work, RerankCounts, copy).write(Report(0, {"scored": manifest.parts}, RerankCounts()))
     stopped = explain(copy, asked)
     assert stopped.candidates.rows == whole.candidates.rows and not stopped.missing
 
@@ -192,7 +191,7 @@ def test_a_passage_stage_of_an_unfinished_rerank_may_have_any_name(tmp_path: Pat
     shutil.rmtree(run / "scored")
     with PartWriter(run / "scored", ScoredCandidate, 0) as writer:
         writer.write([replace(row, rank=None, fate="dropped", dropped_by="reader")])
-    Reports(run / "_work/rerank-0123abcd", run).write(Report(0, {"scored": writer.parts}))
+    Reports(run / "_work/rerank-0123abcd", RerankCounts, run).write(Report(0, {"scored": writer.parts}, RerankCounts()))
     (loss,) = explain(run, "q", gold="because").losses
     assert (loss.where, loss.stage, loss.place, loss.entered, loss.kept) == ("dropped", "reader", 1, 1, 0)
 
@@ -201,7 +200,7 @@ def test_a_passage_stage_of_an_unfinished_rerank_may_have_any_name(tmp_path: Pat
 def test_of_a_question_that_was_refused_the_reason_is_named(tmp_path: Path, detail: str) -> None:
     asked = [Question("q1", "Why is the sea salty?")]
     refused = [Rejected("questions.jsonl", 2, "q2", "", "low_score", detail)]
-    commit(tmp_path, "retrieve", RETRIEVE, {"questions": asked, "questions_rejects": refused}, {})
+    commit(tmp_path, RETRIEVE, {"questions": asked, "questions_rejects": refused}, RetrieveCounts())
     for wanted in ("q2", " why is the SKY blue?"):
         with pytest.raises(JobError, match=r"question q2 was not asked in .*: low_score"):
             explain(tmp_path, wanted)

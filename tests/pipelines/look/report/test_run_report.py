@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.config.outputs import PROPAGATE
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.look.estimate.prediction import Plan
@@ -21,6 +20,7 @@ from answermill.pipelines.look.report.figures import RunReport
 from answermill.pipelines.look.report.run_report import read_report, write_report
 from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.specs.propagate import PROPAGATE, PropagateCounts
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.schemas.labels import PassageLabel, SentenceLabel
@@ -202,7 +202,7 @@ def labelled(tmp_path: Path) -> Path:
     run = write_run(tmp_path / "run", "Why?", passage("Because."), unit="passage")
     rows = {"labels/sentences": [SentenceLabel("q", "d@7", "d", "Because.", 1)]}
     rows["labels/passages"] = [PassageLabel("q", "d#0", "d", 1, ("d@7",))]
-    commit(run, "propagate", PROPAGATE, rows, {"labels": 1, "used": 1, "rejects": 0})
+    commit(run, PROPAGATE, rows, PropagateCounts(labels=1, used=1))
     return run
 
 

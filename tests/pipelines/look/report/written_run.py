@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from answermill.pipelines.config.outputs import INGEST, RERANK, RETRIEVE, Outputs
+from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.spec import StepSpec
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.ingest import INGEST, IngestCounts
+from answermill.pipelines.specs.rerank import RERANK, RerankCounts, StageCounts
+from answermill.pipelines.specs.retrieve import RETRIEVE, RetrieveCounts
 from answermill.schemas.corpus import Passage, Question, Rejected, Sentence
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate, StageScore, Unit
 from answermill.schemas.record import Record
@@ -17,17 +21,17 @@ from answermill.schemas.record import Record
 Rows = Mapping[str, Sequence[Record]]
 
 
-def commit(run: Path, name: str, outputs: Outputs, rows: Rows, counts: Mapping[str, int], **settings: Any) -> None:
+def commit(run: Path, spec: StepSpec[Any], rows: Rows, counts: StepCounts, **settings: Any) -> None:
     """Write the folders of a step as one unit, and commit them."""
-    step = Step(run, name, outputs, settings, {}, units_stand_alone=name == "rerank")
+    step = Step(run, spec, settings, {})
     step.begin()
     parts = {}
-    for folder, record in outputs.items():
-        with PartWriter(run / folder, record, 0) as writer:
-            writer.write(list(rows.get(folder, ())))
-        parts[folder] = writer.parts
+    for folder in spec:
+        with PartWriter(run / folder.name, folder.record, 0) as writer:
+            writer.write(list(rows.get(folder.name, ())))
+        parts[folder.name] = writer.parts
     step.reports.write(Report(0, parts, counts))
-    step.finish(step.reported(1), counts)
+    step.finish(step.reported(1))
 
 
 def passage(text: str, url: str = "https://a.example/", title: str = "A", source_file: str = "web.warc.gz") -> Passage:
@@ -45,10 +49,10 @@ def write_run(
     reason: str = "too_short",
     question_id: str = "q",
     unit: Unit = "sentence",
-    more: Mapping[str, int] = {},
+    more: Mapping[str, StageCounts] = {},
 ) -> Path:
     """A run with one question, whose answer is a passage, or its only sentence; `stages` score it, and drop nothing. `more`:
-    further counts of the stages."""
+    further counts of a stage."""
     (sentence,) = page.sentences
     hit = Hit(question_id, question, 1, 0.1, 2.0, 1, None, None, page)
     scores = tuple(StageScore(stage, 0.5 * n, 1) for n, stage in enumerate(stages, 1))
@@ -59,12 +63,14 @@ def write_run(
     )
     answer = Answer(question_id, question, sentence.text, "sentence", 1.0, page.title, page.url, sentence.sentence_id)
     rejects = [Rejected(page.source_file, 0, "", page.url, reason, "")]
-    commit(run, "ingest", INGEST, {"passages": [page], "rejects": rejects}, {"pages": 2, f"rejected.{reason}": 1, "rejects": 1})
+    commit(run, INGEST, {"passages": [page], "rejects": rejects}, IngestCounts(pages=2, documents=1, rejected={reason: 1}))
     asked = {"questions": [Question(question_id, question)], "retrieved": [hit]}
-    commit(run, "retrieve", RETRIEVE, asked, {"questions": 1})
-    counts = {"questions": 1, "passages": 1, "candidates": 1, "kept": 1, "grouped": 0, "dropped": 0}
-    for n, stage in enumerate(stages, 1):
-        counts |= {f"{stage}_in": 1, f"{stage}_out": 1, f"{stage}_microseconds": n * 1_000_000}
+    commit(run, RETRIEVE, asked, RetrieveCounts(questions_given=1, questions=1))
+    spent = {
+        stage: StageCounts(incoming=1, outgoing=1, microseconds=n * 1_000_000) + more.get(stage, StageCounts())
+        for n, stage in enumerate(stages, 1)
+    }
+    counts = RerankCounts(questions=1, passages=1, candidates=1, kept=1, stages=spent)
     plan = [{"reranker": "overlap", "name": stage, "keep": None} for stage in stages]
-    commit(run, "rerank", RERANK, {"scored": [row], "answers": [answer]}, {**counts, **more}, stages=plan)
+    commit(run, RERANK, {"scored": [row], "answers": [answer]}, counts, stages=plan)
     return run

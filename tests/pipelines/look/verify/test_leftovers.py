@@ -17,6 +17,7 @@ from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS
 from answermill.pipelines.look.verify.leftovers import leftovers
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.live import RUNNING
+from answermill.pipelines.specs.rerank import RerankCounts
 from answermill.pipelines.steps.chain import run_steps
 from tests.object_store import ObjectStore
 from tests.pipelines.look.verify.test_verify import call, files
@@ -88,7 +89,7 @@ def test_what_a_stopped_step_goes_on_with_stays(run: Path) -> None:
     from answermill.pipelines.runs.manifests.reports import Report, Reports
     from answermill.pipelines.runs.parquet_folder import Part
 
-    Reports(folder, run).write(Report(0, {"scored": (Part(kept.name, 1, 1, "0" * 64),)}))
+    Reports(folder, RerankCounts, run).write(Report(0, {"scored": (Part(kept.name, 1, 1, "0" * 64),)}, RerankCounts()))
     write(run, PART)
     assert call("clean", run, "--yes") == 0
     assert [path.name for path in (run / "scored").iterdir()] == [kept.name] and list(folder.iterdir())

@@ -16,11 +16,10 @@ from answermill.pipelines.runs.manifests.manifest import (
     Part,
     check_part,
     damage_of,
-    read_manifest,
-    writer_of,
 )
 from answermill.pipelines.runs.manifests.run_folder import committed
-from answermill.pipelines.steps.chain import folders
+from answermill.pipelines.specs.propagate import PROPAGATE
+from answermill.pipelines.specs.rerank import SCORED
 
 WRONG = {
     "empty": b"",
@@ -40,7 +39,7 @@ def test_a_manifest_that_is_none_is_refused_with_its_name_and_the_command(tmp_pa
     file.parent.mkdir()
     file.write_bytes(content)
     with pytest.raises(JobError) as e:
-        read_manifest(file.parent)
+        SCORED.manifest(tmp_path)
     assert e.value.code == BAD_DATA
     assert str(file) in str(e.value) and f"`answermill run JOB.toml --out {tmp_path} --redo rerank`" in str(e.value)
     assert committed(tmp_path) == {}
@@ -91,18 +90,10 @@ def test_the_command_makes_only_what_is_lost_again_where_every_run_notices_it(tm
     file.write_text("12345")
     part = Part(file.name, 1, 5, sha256(file))
     check_part(folder, part)
-    Manifest("propagate", "W", "s", "f", {}, {}, "1", 1, {}, (part,), folder="labels/windows").write(folder)
+    Manifest(PROPAGATE.maker, "W", "s", "f", {}, {}, "1", 1, {}, (part,), folder="labels/windows").write(folder)
     file.write_text("12346")
     with pytest.raises(JobError, match=rf"changed .*; `answermill run JOB.toml --out {tmp_path / 'run'} --verify propagate`"):
         check_part(folder, part)
     file.unlink()
     with pytest.raises(JobError, match=rf"is missing; `answermill run JOB.toml --out {tmp_path / 'run'}` makes"):
         check_part(folder, part)
-
-
-def test_every_folder_of_a_run_tells_its_step_by_its_name(tmp_path: Path) -> None:
-    outputs = folders()
-    assert {name: writer_of(tmp_path / name) for names in outputs.values() for name in names} == {
-        name: (step, tmp_path) for step, names in outputs.items() for name in names
-    }
-    assert writer_of(tmp_path / "other") == ("", tmp_path)

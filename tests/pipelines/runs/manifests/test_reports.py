@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
 from answermill.schemas.corpus import Question
+from tests.made_steps import Rows, report, reports_of
 
 
-def attempt(run: Path, *texts: str) -> Report:
+def attempt(run: Path, *texts: str) -> Report[Rows]:
     """An attempt at unit 3 that writes questions with these texts; returns the report that counts."""
     with PartWriter(run / "questions", Question, 3) as writer:
         writer.write([Question(f"q{n}", text) for n, text in enumerate(texts)])
-    return Reports(run / "work", run).write(Report(3, {"questions": writer.parts}, {"rows": len(texts)}))
+    return reports_of(run / "work", run).write(report(3, {"questions": writer.parts}, rows=len(texts)))
 
 
 def files(run: Path) -> dict[Path, bytes]:
@@ -23,7 +24,7 @@ def files(run: Path) -> dict[Path, bytes]:
 def test_a_later_attempt_takes_the_first_report_and_deletes_its_own_part(tmp_path: Path) -> None:
     first = attempt(tmp_path, "who?", "why?")
     before = files(tmp_path)
-    assert attempt(tmp_path, "who?") == first == Reports(tmp_path / "work").read_one(3)
+    assert attempt(tmp_path, "who?") == first == reports_of(tmp_path / "work").read_one(3)
     assert attempt(tmp_path, "who?") == first
     assert files(tmp_path) == before and len(before) == 2
 
@@ -36,9 +37,9 @@ def test_a_later_attempt_with_the_same_rows_leaves_the_part(tmp_path: Path) -> N
 
 
 def test_a_later_attempt_deletes_its_folder_if_its_part_is_one(tmp_path: Path) -> None:
-    reports = Reports(tmp_path / "work", tmp_path)
+    reports = reports_of(tmp_path / "work", tmp_path)
     part = attempt(tmp_path, "who?").parts["questions"][0]
     for name in ("0-of-1-a", "0-of-1-b"):
         (tmp_path / "shards" / name / "deep").mkdir(parents=True)
-        reports.write(Report(0, {"shards": (type(part)(name, 1, 1, ""),)}))
+        reports.write(report(0, {"shards": (type(part)(name, 1, 1, ""),)}))
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0-of-1-a"]

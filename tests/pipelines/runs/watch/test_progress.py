@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.runs.watch import progress as progress_module
 from answermill.pipelines.runs.watch.meter import Meter, Meters, add_up
 from answermill.pipelines.runs.watch.progress import Done, Watch, progress, reading
+from tests.made_steps import report, reports_of
 
 
 class Clock:
@@ -95,9 +95,9 @@ def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -
         clock.now += 2
         ahead.add(30)
         assert meters.done() == Done(140, 20, 0)
-        Reports(tmp_path).write(Report(1))
+        reports_of(tmp_path).write(report(1))
     assert meters.done() == Done(50, 20, 1)
-    Reports(tmp_path).write(Report(2))
+    reports_of(tmp_path).write(report(2))
     assert meters.done() == Done(250, 20, 2)
     assert {path.name for path in tmp_path.iterdir()} == {"unit-00001.json", "unit-00002.json"}
 
@@ -105,7 +105,7 @@ def test_meters_add_up_units_that_are_done_and_parts_of_others(tmp_path: Path) -
 def test_passes_over_the_same_units_are_added_up(tmp_path: Path) -> None:
     passes = [Meters(tmp_path / name, [100, 50]) for name in ("parse", "cut")]
     for unit in (0, 1):
-        Reports(tmp_path / "parse").write(Report(unit))
+        reports_of(tmp_path / "parse").write(report(unit))
     with Meter(tmp_path / "cut", 1) as meter:
         meter.reach(20)
         assert add_up(passes) == Done(170, 0, 2)
@@ -193,6 +193,7 @@ def test_a_pipe_gets_a_line_every_half_minute_and_no_bar(capfd: pytest.CaptureFi
     code = """
 import sys, time
 from answermill.pipelines.runs.watch import progress
+from tests.made_steps import made_step, report, reports_of
 clock = [1_000.0]
 progress.LOOK_S = 0.01
 progress.Watch.__init__.__defaults__ = (lambda: clock[0],)  # five seconds go by from look to look

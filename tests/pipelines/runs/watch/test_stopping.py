@@ -17,10 +17,10 @@ import pytest
 from answermill.pipelines.cli.ending import STOPPED, Command, run_to_the_end
 from answermill.pipelines.engine.runner import carry, pipeline
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
-from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import stopping
 from answermill.schemas.corpus import Question
+from tests.made_steps import made_step, report, reports_of
 
 ROOT = Path(__file__).parents[4]
 UNITS = 8
@@ -41,7 +41,7 @@ class Signals(UnitDoFn):
             began = time.monotonic()
             while not stopping.is_asked() and time.monotonic() - began < 60:
                 time.sleep(0.01)
-        Reports(self._work_folder).write(Report(unit))
+        reports_of(self._work_folder).write(report(unit))
         return []
 
 
@@ -57,7 +57,7 @@ def ended(work: Callable[[], object]) -> int:
 
 @pytest.fixture
 def step(tmp_path: Path) -> Step:
-    step = Step(tmp_path, "retrieve", {"questions": Question}, {}, {})
+    step = made_step(tmp_path, "retrieve", {"questions": Question}, {}, {})
     step.begin()
     return step
 
@@ -81,7 +81,7 @@ class Emits(Signals):
 
 class After(UnitDoFn):
     def work(self, unit: int, *rest: int) -> None:
-        Reports(self._work_folder).write(Report(100 + unit))
+        reports_of(self._work_folder).write(report(100 + unit))
 
 
 def test_what_reads_what_units_emit_does_not_begin_without_all_of_them(step: Step) -> None:

@@ -15,7 +15,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.inputs.label_tables import label_batches
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.pipelines.runs.step import work_folders
-from answermill.pipelines.specs.annotate import TASKS
+from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.annotate.annotate import annotate
@@ -87,8 +87,8 @@ def test_known_labels_are_controls_and_blind(sample_run, run):
     strata = Counter((each.stratum, each.expected is not None) for each in asked)
     assert strata["control", False] == 0 < strata["control", True] and strata["top", True] > 50
     assert all(0 < each.probability <= 1 for each in asked if each.stratum == "control")
-    counts = TASKS.open(run).manifest.counts
-    assert counts["controls_given"] == len(known_rows) == counts["controls_found"] + counts["controls_not_found"]
+    counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
+    assert counts.controls_given == len(known_rows) == counts.controls_found + counts.controls_not_found
     pack = (run / "packs/csv/tasks-00001.csv").read_text(encoding="utf-8")
     assert not any(word in pack.splitlines()[0] for word in ("stratum", "expected", "rank", "probability"))
 
@@ -100,8 +100,8 @@ def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(s
     annotate(job(sample_run, f"annotate.controls={controls}", "annotate.top=1", "annotate.control_share=0.5"), run)
     (control,) = [each for each in tasks(run) if each.expected is not None]
     assert (control.sentence_id, control.expected) == (row.candidate_id, 1)
-    counts = TASKS.open(run).manifest.counts
-    assert (counts["controls_given"], counts["controls_not_found"]) == (1, 0)  # the repeated one is one
+    counts = ANNOTATE.counts_of(TASKS.open(run).manifest)
+    assert (counts.controls_given, counts.controls_not_found) == (1, 0)  # the repeated one is one
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
     controls.write_text(json.dumps({"question_id": "q05", "sentence_id": "other@1", "label": 1}) + "\n")

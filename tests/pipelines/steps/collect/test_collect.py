@@ -20,14 +20,14 @@ from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
-from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT_REJECTS, CONFLICTS, LABELS
+from answermill.pipelines.specs.annotate import AnnotateCounts
+from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT, COLLECT_REJECTS, CONFLICTS, LABELS, CollectCounts
 from answermill.pipelines.steps.chain import status
 from answermill.pipelines.steps.collect.collect import collect
-from answermill.pipelines.steps.collect.collected_folder import OUTPUTS
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.schemas.annotation import Task
 from answermill.schemas.corpus import Rejected
+from tests.made_steps import made_step
 
 Row = tuple[str, str, str]
 """Task, label, annotator."""
@@ -64,13 +64,13 @@ def task(name: str, stratum: str = "top", expected: int | None = None) -> Task:
 
 def run_of(folder: Path, tasks: Sequence[Task]) -> Path:
     """A run with these tasks, committed in two parts."""
-    step = Step(folder / "run", "annotate", {"tasks": Task}, {}, {})
+    step = made_step(folder / "run", "annotate", {"tasks": Task}, counts=AnnotateCounts)
     step.begin()
     for unit, rows in enumerate((tasks[:2], tasks[2:])):
         with PartWriter(folder / "run/tasks", Task, unit) as writer:
             writer.write(rows)
-        step.reports.write(Report(unit, {"tasks": writer.parts}))
-    step.finish(Outcome.of(step.reports.each()), {})
+        step.reports.write(Report(unit, {"tasks": writer.parts}, AnnotateCounts()))
+    step.finish(Outcome.of(AnnotateCounts(), step.reports.each()))
     return folder / "run"
 
 
@@ -217,9 +217,9 @@ def test_what_is_no_vote_is_kept_with_its_reason(run: Path, tmp_path: Path) -> N
         ("a", "cancelled"),
     }
     assert "a spreadsheet made a number of the id" in next(r.detail for r in rejects(run) if r.source_record == "1.23E+15")
-    counts = figures(run)["counts"]
-    assert (counts["annotations"], counts["votes"], counts["rejects"], counts["unanswered"]) == (8, 1, 7, 1)
-    assert counts["rejects_text_changed"] == 1 and labels(run) == {"a": 0}
+    counts = CollectCounts.from_json(figures(run)["counts"])
+    assert (counts.annotations, counts.votes, counts.rejects, counts.unanswered) == (8, 1, 7, 1)
+    assert counts.rejected["text_changed"] == 1 and labels(run) == {"a": 0}
 
 
 def many(folder: Path, seed: int) -> list[Path]:
@@ -241,14 +241,14 @@ def many(folder: Path, seed: int) -> list[Path]:
 @pytest.mark.parametrize("seed", range(6))
 def test_annotations_in_are_annotations_out_and_rejects(run: Path, tmp_path: Path, seed: int) -> None:
     list(collect(run, many(tmp_path, seed), ResolutionRules(min_votes=1 + seed % 2)))
-    counts = figures(run)["counts"]
+    counts = CollectCounts.from_json(figures(run)["counts"])
     kept = list(ANNOTATIONS.open(run).read())
-    assert counts["annotations"] == len(kept) + len(rejects(run)) and len(kept) > 8 and len(rejects(run)) > 8
-    assert counts["annotations"] + counts["unanswered"] == 100
+    assert counts.annotations == len(kept) + len(rejects(run)) and len(kept) > 8 and len(rejects(run)) > 8
+    assert counts.annotations + counts.unanswered == 100
     by_reason = Counter(r.reason for r in rejects(run))
-    assert {f"rejects_{reason}": n for reason, n in by_reason.items()}.items() <= counts.items() and len(by_reason) >= 4
+    assert by_reason == counts.rejected and len(by_reason) >= 4
     assert [(a.task_id, a.annotator) for a in kept] == sorted({(a.task_id, a.annotator) for a in kept})
-    assert counts["tasks"] == 7 == sum(n for name, n in counts.items() if name.startswith("tasks_"))
+    assert counts.tasks == 7 == sum(counts.fates.values())
 
 
 def content(run: Path) -> dict[str, bytes]:
@@ -295,7 +295,7 @@ def test_a_collect_killed_between_its_renames_loses_nothing(run: Path, tmp_path:
 def test_status_knows_the_folders(run: Path, tmp_path: Path) -> None:
     list(collect(run, [sheet(tmp_path, "x.csv", THREE)]))
     states = {folder: (rows, state) for step, folder, rows, state in status(run) if step == "collect"}
-    assert states.keys() == OUTPUTS.keys() and states["collected/labels"] == ("3", "complete, 1 part")
+    assert states.keys() == {folder.name for folder in COLLECT} and states["collected/labels"] == ("3", "complete, 1 part")
 
 
 def test_a_collect_that_fails_leaves_the_earlier_one(run: Path, tmp_path: Path) -> None:

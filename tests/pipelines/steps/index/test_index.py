@@ -18,13 +18,12 @@ from answermill.pipelines.runs import parquet_folder
 from answermill.pipelines.runs.manifests import manifest
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import ROWS_PER_GROUP, Folder, PartWriter
-from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.ingest import PASSAGES
 from answermill.pipelines.steps.index.index import build, index, ranges, rows_between, step_of
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.schemas.corpus import Passage, Sentence
+from tests.made_steps import Rows, made_step, report
 
 SIZES = (5 * ROWS_PER_GROUP + 3, 7, 0, 2 * ROWS_PER_GROUP)
 """Rows of the parts: one that is as large as many shards, one smaller than a shard, an empty one, and one more."""
@@ -38,14 +37,14 @@ def passage(number: int) -> Passage:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder[Passage]:
     run = tmp_path_factory.mktemp("run")
-    step = Step(run, "ingest", {"passages": Passage}, {}, {})
+    step = made_step(run, "ingest", {"passages": Passage})
     step.begin()
     numbers = iter(range(sum(SIZES)))
     for unit, rows in enumerate(SIZES):
         with PartWriter(run / "passages", Passage, unit) as part:
             part.write([passage(next(numbers)) for _ in range(rows)])
-        step.reports.write(Report(unit, {"passages": part.parts}))
-    step.finish(Outcome.of(step.reports.each()), {})
+        step.reports.write(report(unit, {"passages": part.parts}))
+    step.finish(Outcome.of(Rows(), step.reports.each()))
     return PASSAGES.open(run)
 
 

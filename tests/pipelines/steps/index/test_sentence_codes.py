@@ -17,9 +17,9 @@ from answermill.indexing.shards.shard import stored_codes
 from answermill.indexing.shards.shard_files import ShardDamaged, ShardMismatch
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import JobError
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
 from answermill.pipelines.steps.models import passage_encoder
@@ -103,7 +103,7 @@ def scored(run_folder: Path) -> list[ScoredCandidate]:
 
 
 def costs(run_folder: Path) -> Mapping[str, int]:
-    return SCORED.open(run_folder).manifest.counts
+    return RERANK.counts_of(SCORED.open(run_folder).manifest)
 
 
 def rerank_without_shards(hashing_job: Job, done: Path, to: Path) -> Path:
@@ -122,11 +122,11 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
 
 def test_index_stores_each_sentence_once_in_a_shard_and_rerank_encodes_none(sample: tuple[Job, Path]) -> None:
     hashing_job, folder = sample
-    counts = SHARDS.open(folder).manifest.counts
+    counts = INDEX.counts_of(SHARDS.open(folder).manifest)
     texts = [s.text for p in PASSAGES.open(folder).read() for s in p.sentences]
     assert len(texts) > len(set(texts)) == 49
-    assert counts["answers"] == 50 and counts["answers_cut"] > 10  # the last sentence of all pages is in both shards
-    assert f"50 answers as bits, {counts['answers_cut']} of them cut" in index.summary(folder)
+    assert counts.answers == 50 and counts.answers_cut > 10  # the last sentence of all pages is in both shards
+    assert f"50 answers as bits, {counts.answers_cut} of them cut" in index.summary(folder)
     spent = costs(folder)
     assert 60 < spent["hashing_candidates"] <= 120 and spent["hashing_answers_stored"] > 40
     assert spent["hashing_answers"] == 0 < spent["hashing_answers_cut"]

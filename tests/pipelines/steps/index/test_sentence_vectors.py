@@ -13,9 +13,9 @@ from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.shard_files import ShardMismatch
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS
 from answermill.pipelines.specs.ingest import PASSAGES
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index, sentence_codes
@@ -85,7 +85,7 @@ def scored(run_folder: Path) -> list[ScoredCandidate]:
 
 
 def costs(run_folder: Path) -> Mapping[str, int]:
-    return SCORED.open(run_folder).manifest.counts
+    return RERANK.counts_of(SCORED.open(run_folder).manifest)
 
 
 def last_scores(rows: list[ScoredCandidate]) -> list[tuple[str, str, float]]:
@@ -121,9 +121,9 @@ def test_index_stores_each_text_once_and_rerank_encodes_no_sentence(
 ) -> None:
     this, folder = sample
     texts = {(p.title, s.text) for p in PASSAGES.open(folder).read() for s in p.sentences}
-    counts = SHARDS.open(folder).manifest.counts
-    assert len(texts) == 52 and counts["sentence_vectors"] == 56  # both shards have the last sentence with each title
-    assert "56 sentence vectors" in index.summary(folder) and "answers" not in counts
+    counts = INDEX.counts_of(SHARDS.open(folder).manifest)
+    assert len(texts) == 52 and counts.sentence_vectors == 56  # both shards have the last sentence with each title
+    assert "56 sentence vectors" in index.summary(folder) and not counts.answers
     contents = json.loads(next((folder / "shards").glob("0*/shard.json")).read_text())
     (stored,) = contents["codes"]
     assert (stored["form"], stored["width"]) == ("fp16", 16 * 32)

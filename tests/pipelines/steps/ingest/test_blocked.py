@@ -6,7 +6,7 @@ import pytest
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS
 from answermill.pipelines.steps.ingest import ingest
 
 TEXT = "The river runs slowly to the wide grey sea on day"
@@ -31,7 +31,7 @@ def test_pages_on_the_block_list_are_refused_and_counted(tmp_path) -> None:
         ("blocked", "'shop.b.example' is on the block list"),
         ("blocked", "'c.example/shop' is on the block list"),
     ]
-    assert documents.manifest.counts["rejected.blocked"] == 2
+    assert INGEST.counts_of(documents.manifest).rejected["blocked"] == 2
 
 
 @pytest.mark.parametrize(

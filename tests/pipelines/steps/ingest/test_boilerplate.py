@@ -12,7 +12,7 @@ import pytest
 from answermill.indexing.documents.boilerplate import Paragraphs
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.manifests.reports import Report
-from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, PASSAGES, REJECTS
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.ingest.crawl_files import Input
 from answermill.pipelines.steps.ingest.repeated.boilerplate import Domains, OfFile, on_enough_of_them
@@ -52,8 +52,8 @@ def test_a_paragraph_of_enough_pages_of_its_domain_is_left_out_and_counted(tmp_p
     kept = texts(tmp_path / "run")
     assert kept["a.example3"] == story(3) and kept["a.example1"] == f"{story(1)}\n{TEASER}"
     assert kept["b.example20"].startswith(MENU)
-    counts = DOCUMENTS.open(tmp_path / "run").manifest.counts
-    assert (counts["boilerplate_paragraphs"], counts["boilerplate_characters"]) == (6, 6 * len(MENU))
+    counts = INGEST.counts_of(DOCUMENTS.open(tmp_path / "run").manifest)
+    assert (counts.boilerplate_paragraphs, counts.boilerplate_characters) == (6, 6 * len(MENU))
     assert "; 6 paragraphs of boilerplate left out" in line
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, REJECTS
 from answermill.pipelines.steps.ingest.crawl_files import find_files, unread_files, written_name
 from answermill.pipelines.steps.ingest.ingest import ingest
 
@@ -78,7 +78,7 @@ def test_what_is_not_read_of_a_folder_is_counted_and_empty_files_are_rejects(tmp
     assert summary.endswith("are not read: 2 .md5, 1 .arc, 1 .tsv, 1 .wacz, 1 no suffix")
     rejects = REJECTS.open(tmp_path / "run")
     assert [(row.source_file, row.reason) for row in rejects.read()] == [("crawl/empty.warc.gz", "empty_file")]
-    assert rejects.manifest.counts["unread .md5"] == 2
+    assert INGEST.counts_of(rejects.manifest).unread[".md5"] == 2
 
 
 def test_damaged_parquet_beside_a_good_file_does_not_end_the_step(tmp_path):

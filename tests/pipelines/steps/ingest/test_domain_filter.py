@@ -10,8 +10,8 @@ import pytest
 
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS, REJECTS
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import domain_filter, ingest
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
@@ -93,11 +93,7 @@ def test_a_counting_that_was_killed_goes_on_and_ends_the_same(tmp_path, monkeypa
     ingest.ingest(two, tmp_path / "run")
     assert sorted(done + counted) == ["x.jsonl.gz", "y.jsonl.gz"]
     for name in ("documents", "rejects", "passages"):
-        parts = [
-            [part.sha256 for part in Folder.open(run / name, r, "").parts]
-            for run in (whole, tmp_path / "run")
-            for r in [ingest.OUTPUTS[name]]
-        ]
+        parts = [[part.sha256 for part in folder_specs()[name].open(run).parts] for run in (whole, tmp_path / "run")]
         assert parts[0] == parts[1]
     assert (whole / "domains.tsv").read_bytes() == (tmp_path / "run/domains.tsv").read_bytes()
 

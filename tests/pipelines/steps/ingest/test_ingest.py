@@ -12,9 +12,10 @@ from answermill.pipelines.config.job_file import load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.parquet_folder import Folder, read_part
+from answermill.pipelines.runs.parquet_folder import read_part
 from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.meter import Meter
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import crawl_files, ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.schemas.corpus import Document, Passage, Rejected
@@ -38,7 +39,7 @@ def make_job(folder, files, **settings):
 
 
 def rows(run):
-    return {name: list(Folder.open(run / name, record, "ingest").read()) for name, record in RECORDS.items()}
+    return {name: list(folder_specs()[name].open(run).read()) for name in RECORDS}
 
 
 DOCUMENTS = {
@@ -83,7 +84,7 @@ def test_parts_have_bounded_rows_and_whole_documents(tmp_path, monkeypatch):
     monkeypatch.setattr(parse_and_cut, "ROWS_OF_PART", 7)
     ingest_without_beam(job, tmp_path / "cut")
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
-    folders = {name: Folder.open(tmp_path / "cut" / name, RECORDS[name], "ingest") for name in ("documents", "passages")}
+    folders = {name: folder_specs()[name].open(tmp_path / "cut") for name in ("documents", "passages")}
     ids = {
         name: [list(dict.fromkeys(row.doc_id for row in read_part(folder.path, part, folder.record))) for part in folder.parts]
         for name, folder in folders.items()

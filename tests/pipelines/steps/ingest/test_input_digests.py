@@ -10,10 +10,9 @@ import pytest
 
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.config.outputs import INPUTS
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.step import WORK
-from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INPUTS
 from answermill.pipelines.steps.ingest import ingest, input_digests
 from answermill.pipelines.steps.ingest.crawl_files import InputFile
 from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
@@ -45,10 +44,10 @@ def test_a_file_of_the_same_date_is_not_read_and_one_of_another_is(files, tmp_pa
     confirm(files, digests, tmp_path)
     confirm(files, digests, tmp_path)
     assert read == ["b"]
-    (tmp_path / INPUTS).unlink()
+    (tmp_path / INPUTS.path).unlink()
     confirm(files, digests, tmp_path)
     assert sorted(read) == ["a", "b", "b"]
-    (tmp_path / INPUTS).write_text("[]")
+    (tmp_path / INPUTS.path).write_text("[]")
     assert changed(files, {}, tmp_path) == changed(files, digests, tmp_path) == []
 
 

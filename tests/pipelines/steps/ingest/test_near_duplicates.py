@@ -9,7 +9,7 @@ import pytest
 from answermill.indexing.documents.near_duplicates import signatures
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import ingest
 from answermill.pipelines.steps.ingest.repeated.near_duplicates import compare, resolve
 from answermill.schemas.corpus import Document, Passage, Rejected
@@ -32,11 +32,11 @@ def job(folder, files, **settings) -> Job:
 
 
 def rows(run):
-    return {name: list(Folder.open(run / name, record, "ingest").read()) for name, record in RECORDS.items()}
+    return {name: list(folder_specs()[name].open(run).read()) for name in RECORDS}
 
 
 def digests(run):
-    return {name: Folder.open(run / name, record, "ingest").digest() for name, record in RECORDS.items()}
+    return {name: folder_specs()[name].open(run).digest() for name in RECORDS}
 
 
 FILES = {

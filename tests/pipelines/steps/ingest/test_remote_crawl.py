@@ -21,8 +21,8 @@ from answermill.indexing.crawl import records
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, IO, SETTINGS, JobError
 from answermill.pipelines.look.verify import sums
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import wanted_records
 from answermill.pipelines.steps.ingest.crawl_files import find_files
 from answermill.pipelines.steps.ingest.fetch_plan import foresee
@@ -75,12 +75,12 @@ def query(folder: Path, server: WebServer, **index: Any) -> Job:
 
 def rows(run: Path) -> dict[str, list[Any]]:
     """Documents and passages in their order; of rejects a unit has those first that are none by other pages, so by place."""
-    read = {name: list(Folder.open(run / name, record, "ingest").read()) for name, record in RECORDS.items()}
+    read = {name: list(folder_specs()[name].open(run).read()) for name in RECORDS}
     return read | {"rejects": sorted(read["rejects"], key=lambda row: (row.source_file, row.source_offset))}
 
 
 def counts(run: Path) -> Counter[str]:
-    return Counter(DOCUMENTS.open(run).manifest.counts)
+    return Counter(dict(INGEST.counts_of(DOCUMENTS.open(run).manifest).flat()))
 
 
 def local_rows(crawl: Path, tmp_path: Path, root: str) -> dict[str, list[Any]]:
@@ -280,7 +280,7 @@ def test_a_unit_that_was_fetched_whole_is_not_fetched_again_and_a_damaged_copy_i
     content = file.read_bytes()
     assert unit.fetch() == file and server.requests == []
     file.write_bytes(content[:-1])
-    assert unit.fetch().read_bytes() == content and len(server.requests) == unit.counts()["requests"]
+    assert unit.fetch().read_bytes() == content and len(server.requests) == unit.counts().requests
     (file.parent / "fetched.json").unlink()
     server.forget()
     assert unit.fetch().read_bytes() == content and server.requests, "without its listing it is not there"

@@ -10,7 +10,7 @@ import pytest
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.step import Step
-from answermill.pipelines.specs.ingest import DOCUMENTS
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST
 from answermill.pipelines.steps.ingest import ingest, vanished
 from answermill.pipelines.steps.ingest.vanished import VANISHED, Pages, not_there
 
@@ -59,7 +59,7 @@ def test_documents_whose_page_is_gone_are_listed_with_the_reason_and_counted(tmp
     line = ingest.ingest(new, tmp_path / "run")
     assert rows(tmp_path / "run") == GONE and "; 4 documents of the earlier run vanished" in line
     manifest = DOCUMENTS.open(tmp_path / "run").manifest
-    assert manifest.counts["vanished"] == 4 and [part.file for part in manifest.beside] == [VANISHED]
+    assert INGEST.counts_of(manifest).vanished == 4 and [part.file for part in manifest.beside] == [VANISHED]
     assert manifest.rows == 4, "nothing is refused by `since` alone"
 
 

@@ -20,34 +20,36 @@ from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.look.explain.gold_answers import by_labels
 from answermill.pipelines.runs.manifests.outcome import Outcome
-from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import Folder, PartWriter
-from answermill.pipelines.runs.step import Step, work_folders
-from answermill.pipelines.specs.propagate import SENTENCE_LABELS
+from answermill.pipelines.runs.manifests.reports import units_done
+from answermill.pipelines.runs.parquet_folder import PartWriter
+from answermill.pipelines.runs.step import work_folders
+from answermill.pipelines.specs.propagate import LABEL_REJECTS, PROPAGATE, SENTENCE_LABELS
+from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.propagate import passage_parts, propagate
 from answermill.schemas.annotation import ResolvedLabel
 from answermill.schemas.corpus import Document, Passage, Rejected
 from answermill.schemas.labels import WindowLabel
 from tests.documents import document_of
+from tests.made_steps import Rows, made_step, report
 
 SPLITTER = Splitter(words=25)
 FITS = cache(Splitter(30).fits)
-NAMES = [name for name in propagate.OUTPUTS if name != "labels/rejects"]
+NAMES = [folder.name for folder in PROPAGATE if folder is not LABEL_REJECTS]
 
 
 def commit(run, step, folders, parts):
     """Write committed folders: per part, the rows of each."""
-    this = Step(run, step, folders, {}, {})
+    this = made_step(run, step, folders)
     this.begin()
-    outcome = Outcome()
+    outcome = Outcome(Rows())
     for unit, rows in enumerate(parts):
         writers = {name: PartWriter(run / name, record, unit) for name, record in folders.items()}
         for name, writer in writers.items():
             with writer:
                 writer.write(rows[name])
-        outcome.add(Report(unit, {name: writer.parts for name, writer in writers.items()}))
-    this.finish(outcome, {})
+        outcome.add(report(unit, {name: writer.parts for name, writer in writers.items()}))
+    this.finish(outcome)
 
 
 def world(folder, parts=3, documents=60, labels=150, words=25, mode="sentences", seed=0):
@@ -96,7 +98,7 @@ def run(folder, *settings, out="run"):
 
 
 def rows_of(folder, name, out="run"):
-    return list(Folder.open(folder / out / name, propagate.OUTPUTS[name], "propagate").read())
+    return list(folder_specs()[name].open(folder / out).read())
 
 
 ALL = ("propagate.same_text=true", "propagate.windows=all", "propagate.window_tokens=40")
@@ -105,9 +107,9 @@ ALL = ("propagate.same_text=true", "propagate.windows=all", "propagate.window_to
 def test_labels_in_are_used_and_rejects_and_each_reject_says_why(tmp_path):
     _, labels = world(tmp_path)
     run(tmp_path)
-    counts = SENTENCE_LABELS.open(tmp_path / "run").manifest.counts
+    counts = PROPAGATE.counts_of(SENTENCE_LABELS.open(tmp_path / "run").manifest)
     rejects = rows_of(tmp_path, "labels/rejects")
-    assert counts["labels"] == len(labels) == counts["used"] + len(rejects) and counts["used"] > 50
+    assert counts.labels == len(labels) == counts.used + len(rejects) and counts.used > 50
     reasons = Counter(reject.reason for reject in rejects)
     assert reasons == {"unknown_sentence": reasons["unknown_sentence"], "text_changed": 3, "duplicate": 5}
     assert reasons["unknown_sentence"] == sum(row[1].startswith("gone") or row[2].endswith("?") for row in labels[:-8])
@@ -131,7 +133,7 @@ def test_parts_and_processes_do_not_change_the_rows(tmp_path, settings, monkeypa
         world(folder, parts)
         monkeypatch.setattr(passage_parts, "AT_ONCE", at_once)
         run(folder, *settings, f"workers.processes={workers}")
-        outputs.append({name: rows_of(folder, name) for name in propagate.OUTPUTS})
+        outputs.append({name: rows_of(folder, name) for name in (each.name for each in PROPAGATE)})
     assert outputs[0] == outputs[1] == outputs[2]
     assert all(len(outputs[0][name]) > 5 for name in NAMES if name != "labels/windows" or settings)
 
@@ -174,9 +176,9 @@ def test_a_step_that_was_killed_goes_on_and_ends_with_the_same_rows(tmp_path):
     command = [sys.executable, "-c", KILLED, "propagate", str(job), "--out", str(out), "--set", *ALL]
     child = subprocess.run(command, cwd=Path(__file__).parents[4], stderr=subprocess.DEVNULL, check=False)
     assert child.returncode == -signal.SIGKILL
-    assert [Reports(work).count() for work in work_folders(out, "propagate")] == [2]
+    assert [len(units_done(work)) for work in work_folders(out, "propagate")] == [2]
     run(tmp_path / "killed", *ALL)
-    for name in propagate.OUTPUTS:
+    for name in (each.name for each in PROPAGATE):
         assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
 
 
@@ -198,7 +200,7 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, stage):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"half")
     run(tmp_path / "killed", *ALL)
-    for name in propagate.OUTPUTS:
+    for name in (each.name for each in PROPAGATE):
         assert rows_of(tmp_path / "killed", name) == rows_of(tmp_path / "whole", name)
 
 

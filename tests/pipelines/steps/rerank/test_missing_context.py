@@ -13,7 +13,7 @@ from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
@@ -54,8 +54,8 @@ def test_a_run_refuses_or_counts(checkpoint: Path, tmp_path: Path, capsys: pytes
     assert call("rerank", job, "--out", tmp_path / "some") == 0
     assert "cascade: 2 candidates without title" in capsys.readouterr().out
     assert call("rerank", job, "--out", tmp_path / "none", "--set", "rerank.stages.0.missing_context=count") == 0
-    counts = SCORED.open(tmp_path / "none").manifest.counts
-    assert counts["cascade_without_title"] == counts["candidates"] == 3
+    counts = RERANK.counts_of(SCORED.open(tmp_path / "none").manifest)
+    assert counts.stages["cascade"].missing == {"title": 3} and counts.candidates == 3
 
 
 def test_evaluation_and_plans_in_memory_do_so_too(checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

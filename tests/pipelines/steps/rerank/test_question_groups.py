@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar, Literal
 
 import pytest
 
-from answermill.pipelines.config.outputs import RERANK
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step
+from answermill.pipelines.specs.rerank import RERANK, RerankCounts
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.rerank import question_groups
 from answermill.pipelines.steps.rerank.answers import questions_of
@@ -55,18 +56,19 @@ class Reranking:
 
     def __init__(self, retrieved: Folder[Hit], run: Path) -> None:
         self._questions, self._retrieved = questions_of(retrieved.path.parent, retrieved), retrieved
-        self.step, self.progress = Step(run, "rerank", RERANK, {}, {}), list[tuple[int, int]]()
+        self.step, self.progress = Step(run, RERANK, {}, {}), list[tuple[int, int]]()
         self.step.begin()
 
-    def __call__(self, reranker: Letters) -> dict[str, int]:
-        """The unit's counts, without what depends on the clock."""
+    def __call__(self, reranker: Letters) -> RerankCounts:
+        """The unit's counts, without those that depend on the clock."""
         self.progress.clear()
         plan = [Stage("letters", reranker, 3)]
         tell = lambda *said: self.progress.append(said)  # noqa: E731
         rerank_part(0, self._questions, self._retrieved, plan, self.step, tell)
-        counts = dict(self.step.reports.read()[0].counts)
-        assert counts.pop("letters_microseconds") >= 0 and counts["letters_in"] == counts["candidates"] > 100
-        return counts
+        counts = self.step.reports.read()[0].counts
+        letters = counts.stages["letters"]
+        assert letters.microseconds >= 0 and letters.incoming == counts.candidates > 100
+        return replace(counts, stages={"letters": replace(letters, microseconds=0)})
 
     def sha256(self) -> str:
         return self.step.reports.read()[0].parts["scored"][0].sha256

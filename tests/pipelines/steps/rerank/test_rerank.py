@@ -20,7 +20,8 @@ from answermill.pipelines.errors import JobError
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
-from answermill.pipelines.steps import job_plan, rerank
+from answermill.pipelines.steps import job_plan
+from answermill.pipelines.steps.rerank import rerank
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry

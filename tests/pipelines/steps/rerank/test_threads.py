@@ -15,9 +15,13 @@ import torch
 from answermill.indexing.shards.dense import Encoder
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.runs.parquet_folder import read_manifest
-from answermill.pipelines.specs.retrieve import RETRIEVED
-from answermill.pipelines.steps import models, rerank
+from answermill.pipelines.specs.index import INDEX
+from answermill.pipelines.specs.ingest import INGEST
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
+from answermill.pipelines.steps import models
 from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.rerank import rerank
 from answermill.pipelines.steps.rerank.answers import questions_of
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
@@ -82,12 +86,14 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 def parts(run: Path) -> dict[str, Any]:
     """The parts of every folder of a run, by name, rows and SHA-256; and the costs, which are no times."""
-    manifests = {folder: read_manifest(run / folder) for folder in ("passages", "shards", "questions", "retrieved", "scored")}
+    opened = {"passages": INGEST, "shards": INDEX, "questions": RETRIEVE, "retrieved": RETRIEVE, "scored": RERANK}
+    manifests = {folder: read_manifest(run / folder) for folder in opened}
     result: dict[str, Any] = {}
     for name, manifest in manifests.items():
         assert manifest is not None
         times = ("milliseconds", "microseconds", "_ms")
-        costs = {key: count for key, count in manifest.counts.items() if not any(time in key for time in times)}
+        counts = dict(opened[name].counts_of(manifest).flat())
+        costs = {key: count for key, count in counts.items() if not any(time in key for time in times)}
         result[name] = [costs, manifest.parts if name != "shards" else manifest.rows]
     return result
 
@@ -159,6 +165,6 @@ def test_costs_are_booked_on_the_unit_that_spent_them(job: Job, in_process: Path
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(rerank.RunStages.setup, workers))
             list(pool.map(rerank.RunStages.process, workers, [(unit,) for unit in range(len(workers))]))
-        spent.append({unit: report.counts["cascade_layer_tokens"] for unit, report in step.reports.read().items()})
+        spent.append({unit: report.counts.stages["cascade"].layer_tokens for unit, report in step.reports.read().items()})
     assert spent[0] == spent[1]
     assert len(set(spent[0].values())) > 1

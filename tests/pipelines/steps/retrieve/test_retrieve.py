@@ -24,7 +24,8 @@ from answermill.indexing.shards.shard_files import ShardDamaged
 from answermill.pipelines.config.job_file import Job, Retrieve
 from answermill.pipelines.errors import IO, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter
-from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
+from answermill.pipelines.specs import retrieve as specs
+from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.pipelines.steps.retrieve import (
     asked_questions,
@@ -253,9 +254,9 @@ def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def times(run: Path) -> dict[str, int]:
     """The milliseconds in the manifest, which are the sums over the blocks."""
-    manifest = QUESTIONS.open(run).manifest
+    manifest = specs.QUESTIONS.open(run).manifest
     sums = Counter[str]()
-    for counts in manifest.units.values():
+    for counts in map(json.loads, manifest.units.values()):
         sums.update({name: n for name, n in counts.items() if name.endswith("_ms")})
     assert sums == {name: n for name, n in manifest.counts.items() if name.endswith("_ms")}
     return dict(sums)
@@ -318,9 +319,9 @@ def test_a_block_that_is_lost_counts_anew_and_the_others_keep_their_counts(
     indexed: Callable[[int], Indexed], tmp_path: Path
 ) -> None:
     run = indexed(3).retrieve(indexed(3).copy(tmp_path))
-    before = dict(QUESTIONS.open(run).manifest.units)
+    before = dict(specs.QUESTIONS.open(run).manifest.units)
     next((run / "retrieved").glob("part-00002-*")).unlink()
-    after = dict(QUESTIONS.open(indexed(3).retrieve(run)).manifest.units)
+    after = dict(specs.QUESTIONS.open(indexed(3).retrieve(run)).manifest.units)
     assert before.keys() == after.keys() and after["2"]["bm25_ms"] >= 0
     assert {unit: counts for unit, counts in before.items() if unit != "2"} == {
         unit: counts for unit, counts in after.items() if unit != "2"
@@ -443,6 +444,6 @@ def test_a_question_that_no_index_knows_is_written_without_hits(indexed: Callabl
     section = plain_retrieval.settings_of(indexed(3).job).model_copy(update={"sources": ["bm25"]})
     run = indexed(3).copy(tmp_path)
     list(run_steps(indexed(3).job.model_copy(update={"retrieve": section}), run, ["retrieve"], ()))
-    asked = [question.question_id for question in QUESTIONS.open(run).read()]
+    asked = [question.question_id for question in specs.QUESTIONS.open(run).read()]
     answered = {hit.question_id for hit in RETRIEVED.open(run).read()}
     assert set(asked) - answered == {"none"} and len(asked) == 14

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,10 @@ import pytest
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.specs.rerank import SCORED
+from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, StageCounts
 from answermill.pipelines.steps.chain import run_steps
 from answermill.ranking.rerankers.registry import RERANKERS
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import Answer, ScoredCandidate
 from tests.tiny import checkpoint, write_dense
 
 QUESTIONS, SENTENCES = 6, 8
@@ -64,18 +62,15 @@ def plan(models: Path) -> list[dict[str, Any]]:
 
 
 def rows(run: Path) -> list[Any]:
-    return [
-        list(Folder.open(run / name, record, "rerank").read())
-        for name, record in (("scored", ScoredCandidate), ("answers", Answer))
-    ]
+    return [list(folder.open(run).read()) for folder in (SCORED, ANSWERS)]
 
 
-def counts(run: Path) -> Counter[str]:
-    return Counter(SCORED.open(run).manifest.counts)
+def counts(run: Path) -> Mapping[str, StageCounts]:
+    return RERANK.counts_of(SCORED.open(run).manifest).stages
 
 
 def taken_over(run: Path) -> dict[str, int]:
-    return {key.removesuffix("_taken_over"): n for key, n in counts(run).items() if key.endswith("_taken_over")}
+    return {name: stage.costs["taken_over"] for name, stage in counts(run).items() if "taken_over" in stage.costs}
 
 
 def rerank(job: Job, run: Path) -> str:
@@ -89,13 +84,13 @@ def test_the_rows_are_those_of_a_run_from_nothing_and_what_was_taken_over_is_cou
     line = rerank(job(models, plan(models), former), updated)
     assert rows(updated) == rows(anew) and len(rows(anew)[0]) == QUESTIONS * (SENTENCES + 2)
     taken = taken_over(updated)
-    came = {stage: counts(updated)[f"{stage}_in"] for stage in taken}
+    came = {stage: counts(updated)[stage].incoming for stage in taken}
     assert set(taken) == {"similarity", "cross_encoder", "last"} and taken_over(anew) == {}
     # Of a question's 10 sentences 2 are new and 1 is rewritten; in one question 4 others have another title.
     assert taken["similarity"] == 7 * QUESTIONS - 4
     assert 0 < taken["cross_encoder"] < taken["similarity"], "neighbours of what changed are read as well"
     assert all(0 < taken[stage] < came[stage] for stage in taken)
-    assert counts(updated)["last_candidates"] == came["last"] - taken["last"], "the others were scored, and no more"
+    assert counts(updated)["last"].costs["candidates"] == came["last"] - taken["last"], "the others were scored, and no more"
     assert f"similarity: {taken['similarity']} scores taken over" in line
 
 
@@ -104,8 +99,8 @@ def test_the_same_candidates_are_not_scored_at_all(models: Path, tmp_path: Path)
     rerank(job(models, plan(models)), former)
     rerank(job(models, plan(models), former), again)
     assert rows(again) == rows(former)
-    assert all(n == counts(again)[f"{stage}_in"] for stage, n in taken_over(again).items())
-    assert counts(again)["cross_encoder_candidates"] == counts(again)["last_candidates"] == 0
+    assert all(n == counts(again)[stage].incoming for stage, n in taken_over(again).items())
+    assert {counts(again)[stage].costs.get("candidates", 0) for stage in ("cross_encoder", "last")} == {0}
 
 
 def test_peasi_takes_over_what_it_said_of_passages_that_are_the_same(models: Path, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from answermill.indexing.shards.shard_files import DENSE
 from answermill.indexing.shards.vector_index import DenseIndex
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
-from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.specs.index import SHARDS
+from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
+from answermill.pipelines.specs.registry import folder_specs
+from answermill.pipelines.specs.rerank import RERANK, SCORED
 from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
@@ -49,12 +50,11 @@ def job(folder: Path, files: tuple[int, ...], *overrides: str) -> Job:
 
 
 def rows(run: Path, name: str) -> list[Any]:
-    record, step = RECORDS[name]
-    return list(Folder.open(run / name, record, step).read())
+    return list(folder_specs()[name].open(run).read())
 
 
-def counts(run: Path, name: str, step: str) -> dict[str, int]:
-    return dict(Folder.open(run / name, RECORDS.get(name, (Passage,))[0], step).manifest.counts)
+def index_counts(run: Path) -> IndexCounts:
+    return INDEX.counts_of(SHARDS.open(run).manifest)
 
 
 def vectors(run: Path) -> Iterator[np.ndarray]:
@@ -73,9 +73,10 @@ def test_an_updated_run_has_the_rows_of_one_from_nothing(sample: Path, tmp_path:
         assert np.abs(taken - computed).max() < 1e-6
     former = {(passage.title, passage.text) for passage in rows(sample / "former", "passages")}
     same = sum((passage.title, passage.text) in former for passage in rows(tmp_path / "updated", "passages"))
-    index, rerank = counts(tmp_path / "updated", "shards", "index"), counts(tmp_path / "updated", "scored", "rerank")
-    assert 20 < same == index["vectors_taken_over"] < index["passages"]
-    assert 0 < rerank["similarity_taken_over"] < rerank["similarity_in"]
+    index = index_counts(tmp_path / "updated")
+    stage = RERANK.counts_of(SCORED.open(tmp_path / "updated").manifest).stages["similarity"]
+    assert 20 < same == index.vectors_taken_over < index.passages
+    assert 0 < stage.costs["taken_over"] < stage.incoming
     assert f"{same} vectors taken over" in lines[1] and "scores taken over" in lines[3]
 
 
@@ -84,7 +85,7 @@ def test_another_encoder_takes_no_vector_over(sample: Path, tmp_path: Path, caps
     changed = job(sample, (1,), f"index.since='{sample / 'former'}'", f"index.encoder='{other}'")
     shutil.copytree(sample / "former" / "passages", tmp_path / "run" / "passages")
     list(run_steps(changed, tmp_path / "run", ("index",), ()))
-    assert "vectors_taken_over" not in counts(tmp_path / "run", "shards", "index")
+    assert index_counts(tmp_path / "run").vectors_taken_over == 0
     assert "is by another encoder, so no vector is taken over" in capsys.readouterr().err
 
 
