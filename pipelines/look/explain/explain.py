@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow.compute as pc
 
 from answermill.files.remote import as_path
 from answermill.pipelines.errors import USAGE, JobError, counted
@@ -15,8 +17,10 @@ from answermill.pipelines.look.explain.question_search import AskedOne, find_que
 from answermill.pipelines.look.explain.stage_views import StageView, score_by, stage_views
 from answermill.pipelines.look.explain.written_parts import WrittenParts
 from answermill.pipelines.runs.manifests.run_folder import check_run
-from answermill.pipelines.specs.rerank import SCORED, SCORED_REJECTS
-from answermill.pipelines.specs.retrieve import RETRIEVED
+from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.specs.registry import folders
+from answermill.pipelines.specs.rerank import ANSWERS, SCORED, SCORED_REJECTS
+from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.schemas.corpus import Rejected
 from answermill.schemas.ranked import ScoredCandidate
 
@@ -34,7 +38,9 @@ class Explanation:
     losses: Sequence[Loss]
     """What became of each right answer."""
     missing: Sequence[str]
-    """What the run lacks, a clause each."""
+    """Parts of a run that this one lacks, a clause each."""
+    elsewhere: Mapping[str, int]
+    """Folder → rows about the question, of those that are shown nowhere else."""
 
     @property
     def views(self) -> Sequence[StageView]:
@@ -73,6 +79,7 @@ class Explanation:
                 "answers": [asdict(loss) | {"needed": loss.needed} for loss in self.losses],
             },
             "missing": list(self.missing),
+            "elsewhere": dict(self.elsewhere),
             "rows": [{"place": place, "is_gold": row.candidate_id in gold, **row.to_dict()} for place, row in chosen],
         }
 
@@ -86,6 +93,10 @@ class Explanation:
             counts.append(f"{sum(getattr(hit, source) is not None for hit in candidates.hits):,} {label}")
         scored = f"; {counted(len(candidates.rows), 'candidate')}" if candidates.views else ""
         yield f"{counts[0]} ({', '.join(counts[1:])}){scored}"
+        if self.elsewhere:
+            listed = (f"{folder}/ ({counted(rows, 'row')})" for folder, rows in self.elsewhere.items())
+            listed = (f"{folder}/ ({counted(rows, 'row')})" for folder, rows in self.elsewhere.items())
+            yield f"also in {', '.join(listed)}"
         yield from (f"missing: {clause}" for clause in self.missing)
 
     def _stage_lines(self) -> Iterator[str]:
@@ -192,7 +203,19 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     answers = by_text(run, gold, hits) if gold is not None else by_labels(run, question_id)
     if answers.missing:
         missing.append(answers.missing)
-    return Explanation(asked, candidates, answers, candidates.losses(answers), missing)
+    return Explanation(asked, candidates, answers, candidates.losses(answers), missing, rows_elsewhere(run, question_id))
+
+
+def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
+    """Folder → rows about the question, of the complete folders that an explanation shows nothing else of."""
+    shown = (QUESTIONS, RETRIEVED, SCORED, SCORED_REJECTS, ANSWERS)
+    found = {}
+    for _, spec in folders():
+        if spec in shown or "question_id" not in spec.record.schema().names or (folder := spec.find(run)) is None:
+            continue
+        columns = (batch.column(0) for part in folder.parts for batch in read_batches(folder.path, part, ["question_id"]))
+        found[spec.name] = sum(pc.sum(pc.equal(column, question_id)).as_py() or 0 for column in columns)
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:
