@@ -1,1 +1,1 @@
-"""How a report looks: HTML without scripts or anything to load, one style sheet, light, dark and in print."""
+"""The look of a report: HTML without scripts or anything to load, one style sheet, light, dark and in print."""

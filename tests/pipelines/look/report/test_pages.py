@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from jinja2 import UndefinedError
 
-from answermill.pipelines.look.report.pages.markup import Html, bars, element, link
-from answermill.pipelines.look.report.run_report import write_report
+from answermill.pipelines.look.report.figures import Amount
+from answermill.pipelines.look.report.pages import templates
+from answermill.pipelines.look.report.pages.run_page import run_page
+from answermill.pipelines.look.report.run_report import read_report, write_report
 from tests.pipelines.look.report.written_run import passage, write_run
 
 HOSTILE = '</style><script>alert(1)</script><img src=x onerror=\'alert(2)\'>" onload="alert(3)" <!-- \x00\x1b[31m ]]>'
+FOLDER = Path(templates.__file__).parent
 LOADING = {"script", "img", "link", "iframe", "object", "embed", "audio", "video", "source", "base", "form", "input", "image"}
 
 
@@ -76,16 +81,42 @@ def test_a_page_has_no_address_to_load_and_no_link_but_to_pages_of_the_web(hosti
     "url", ["javascript:alert(1)", " javascript:alert(1)", "data:text/html,x", "", "//a.example", "ftp://a"]
 )
 def test_only_a_page_of_the_web_becomes_a_link(url: str) -> None:
-    assert link(url, "text") == '<span dir="auto">text</span>'
-    assert link("HTTPS://a.example/?a=1&b", "text").startswith('<a href="HTTPS://a.example/?a=1&amp;b"')
+    assert part("link", url, "text").strip() == '<span dir="auto">text</span>'
+    assert part("link", "HTTPS://a.example/?a=1&b", "text").startswith('<a href="HTTPS://a.example/?a=1&amp;b"')
 
 
-def test_an_element_escapes_text_and_keeps_markup() -> None:
-    assert element("p", "<b>", Html("<b></b>"), class_='"x"') == '<p class="&quot;x&quot;">&lt;b&gt;<b></b></p>'
-    assert element("p", title=None) == "<p></p>"
+def part(name: str, *values: object) -> str:
+    """What a macro of the templates makes of values."""
+    return str(getattr(templates.TEMPLATES.get_template("parts.html.j2").module, name)(*values))
+
+
+def test_text_is_escaped_between_tags_and_in_attributes() -> None:
+    drawn = Elements(part("link", f"https://{HOSTILE}", HOSTILE))
+    assert (
+        drawn.elements == [("a", {"href": f"https://{HOSTILE}", "rel": "noopener noreferrer nofollow", "dir": "auto"})]
+        and drawn.text.strip() == HOSTILE
+    )
+
+
+def test_a_template_marks_nothing_as_markup_and_prints_nothing_that_is_missing() -> None:
+    sources = {name: (FOLDER / name).read_text(encoding="utf-8") for name in templates.TEMPLATES.list_templates(["j2"])}
+    assert len(sources) == 4
+    assert not [name for name, text in sources.items() if re.search(r"\|\s*safe\b|autoescape|tojson|xmlattr|urlize", text)]
+    assert not re.search(r"\{[{%#]", (FOLDER / "style.css").read_text(encoding="utf-8"))  # it is included as a template
+    with pytest.raises(UndefinedError):
+        list(templates.page("two_runs.html.j2"))
+
+
+def test_a_page_is_written_piece_by_piece_and_always_the_same(small_run: Path) -> None:
+    report = read_report(small_run)
+    pieces = list(run_page(report))
+    whole = "".join(pieces)
+    assert pieces == list(run_page(report)) and max(map(len, pieces)) < len(whole) / 4
+    first = next(run_page(report))
+    assert first.startswith("<!DOCTYPE html>") and "<main>" not in first
 
 
 def test_bars_are_in_proportion_and_nothing_has_no_bar() -> None:
-    drawn = bars([("a", 4, "4", ""), ("b", 1, "1", ""), ("c", 0, "0", "")])
+    drawn = part("bars", "Pages", [Amount("a", 4), Amount("b", 1), Amount("c", 0)])
     assert drawn.count("<i ") == 2 and "width:100.00%" in drawn and "width:25.00%" in drawn
-    assert "<i " not in bars([("a", 0, "0", "")])
+    assert "<i " not in part("bars", "Pages", [Amount("a", 0)]) + part("bars", "Pages", [])

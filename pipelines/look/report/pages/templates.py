@@ -1,0 +1,70 @@
+"""Templates become pages here. Values hold text of the web, so all of them are escaped, and control characters, which HTML does
+not allow, become replacement characters."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from answermill.pipelines.look.report.pages.pictures import scaled, score_bars
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_WEB_PAGE = re.compile(r"https?://", re.IGNORECASE)
+NOTHING = "–"
+
+
+def page(template: str, **values: Any) -> Iterator[str]:
+    """The document that a template of this folder makes of `values`, in pieces."""
+    for piece in TEMPLATES.get_template(template).generate(values):
+        yield _CONTROL.sub("\ufffd", piece)
+
+
+def number(value: float | None, decimals: int = 0) -> str:
+    """A number with commas; a dash for what is not known.
+
+    >>> number(1234.56, 1), number(None)
+    ('1,234.6', '–')
+    """
+    return NOTHING if value is None else f"{value:,.{decimals}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share in percent, to one decimal."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def money(value: float | None) -> str:
+    """Dollars: cents, and parts of them below one dollar."""
+    return NOTHING if value is None else f"$ {value:,.4f}" if value < 1 else f"$ {value:,.2f}"
+
+
+def short(value: float) -> str:
+    """A number for an axis."""
+    return f"{value:.4g}"
+
+
+def is_web_page(url: str) -> bool:
+    """Whether a URL may become a link; a browser might run one of another kind."""
+    return _WEB_PAGE.match(url) is not None
+
+
+def indented(settings: Mapping[str, Any]) -> str:
+    """Settings as JSON for people."""
+    return json.dumps(settings, indent=1, ensure_ascii=False)
+
+
+TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
+)
+TEMPLATES.filters |= {each.__name__: each for each in (number, percent, money, short, indented, scaled, score_bars)}
+TEMPLATES.tests["web_page"] = is_web_page
