@@ -34,6 +34,7 @@ from answermill.pipelines.steps.chain import run_steps, steps_of
 from answermill.pipelines.steps.index import index
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import FileList, find_files
+from answermill.pipelines.steps.ingest.repeated import verdicts
 from answermill.pipelines.steps.propagate import propagate
 from answermill.pipelines.steps.propagate.passage_parts import PassageParts
 from answermill.pipelines.steps.rerank import rerank
@@ -106,7 +107,7 @@ def cut(job: Job, step: Step) -> Callable[[], object]:
     for file in files:
         for bucket, keys in do(ingest.ParsePages(settings, step.work), (file.number,)):
             buckets.setdefault(bucket, []).append(keys)
-    lost = [each for bucket in buckets for each in parse_and_cut.find_duplicates(bucket, buckets[bucket])]
+    lost = [each for bucket in buckets for each in verdicts.find_duplicates(bucket, buckets[bucket])]
     members = [duplicates for unit, duplicates in lost if unit == 1]
     return lambda: do(ingest.CutPassages(settings, step), (1, members))
 

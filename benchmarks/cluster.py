@@ -32,9 +32,9 @@ from typing import Any
 import apache_beam as beam
 import faiss
 import numpy as np
+from answermill.pipelines.config.outputs import RETRIEVE
 
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.config.outputs import RETRIEVE
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.engine import runner, unit_dofn
 from answermill.pipelines.look.estimate.step_runs import processor_seconds

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+from answermill.pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
 
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
 from answermill.pipelines.engine.runner import define, new_pipeline
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import Part

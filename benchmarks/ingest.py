@@ -28,6 +28,7 @@ from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.steps.ingest import ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
+from answermill.pipelines.steps.ingest.repeated import verdicts
 from benchmarks.harness import arguments, finish, installed, run_command, say, seconds, shrink
 from benchmarks.plain_ingest import plain_ingest
 
@@ -47,10 +48,10 @@ def ingest_without_beam(job: Job, run: Path) -> Counter[str]:
     with Extractor(settings.page_seconds) as extractor:
         for file in files:
             report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(settings), extractor, step.work)
-            for bucket, keys in parse_and_cut.document_keys(report, step.work):
+            for bucket, keys in verdicts.document_keys(report, step.work):
                 buckets[bucket].append(keys)
     for bucket, members in buckets.items():
-        for unit, rows in parse_and_cut.find_duplicates(bucket, members):
+        for unit, rows in verdicts.find_duplicates(bucket, members):
             duplicates[unit].append(rows)
     splitter = parse_and_cut.splitter(settings)
     for file in files:

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from answermill.pipelines.config.outputs import RERANK, RETRIEVE
+
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part, PartWriter
 from answermill.pipelines.runs.step import Step

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from answermill.pipelines.steps.ingest.ingest import CutPassages, ParsePages
-from answermill.pipelines.steps.ingest.parse_and_cut import Bucket, Duplicates, FileKeys
+from answermill.pipelines.steps.ingest.repeated.verdicts import Bucket, Duplicates, FileKeys
 from answermill.pipelines.steps.rerank.rerank import RunStages
 
 FOR_EVER = 1_000

@@ -26,7 +26,7 @@ AnyCounts = TypeVar("AnyCounts", bound=StepCounts)
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """The command that writes some folders: a step of a job, or a command of its own."""
+    """The command that writes some folders: a step of a job, or another command."""
 
     step: str
     command: str = ""
@@ -93,7 +93,7 @@ class FolderSpec(Generic[R]):
 
     @classmethod
     def of(cls, name: str, record: type[R], maker: Maker) -> FolderSpec[R]:
-        """A folder of a record that is at hand."""
+        """A folder of a record in memory."""
         return cls(name, f"{record.__module__}:{record.__qualname__}", maker)
 
     @property
@@ -141,7 +141,7 @@ class StepSpec(Generic[AnyCounts]):
     """The folders that it writes; the first one's manifest has the counts of its units."""
     counts: type[AnyCounts]
     settings: str = ""
-    """'module:Class' of the section that a job file has under its name; '' of a command of its own."""
+    """'module:Class' of the section that a job file has under its name; empty for another command."""
     reads: tuple[str, ...] = ()
     """Folders of other steps without which it cannot begin."""
     item: str = ""

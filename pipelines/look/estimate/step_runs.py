@@ -15,10 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.config.step_registry import STEPS
+
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.job_file import Job, job_type
-from answermill.pipelines.config.step_registry import STEPS
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.look.estimate.input_sample import InputSample, write_pages
 from answermill.pipelines.runs.manifests.manifest import read_manifest

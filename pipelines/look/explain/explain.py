@@ -209,13 +209,13 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
 def rows_elsewhere(run: Path, question_id: str) -> dict[str, int]:
     """Folder → rows about the question, of the complete folders that an explanation shows nothing else of."""
     shown = (QUESTIONS, RETRIEVED, SCORED, SCORED_REJECTS, ANSWERS)
-    found = {}
+    rows_by_folder = {}
     for _, spec in folders():
         if spec in shown or "question_id" not in spec.record.schema().names or (folder := spec.find(run)) is None:
             continue
         columns = (batch.column(0) for part in folder.parts for batch in read_batches(folder.path, part, ["question_id"]))
-        found[spec.name] = sum(pc.sum(pc.equal(column, question_id)).as_py() or 0 for column in columns)
-    return {name: rows for name, rows in found.items() if rows}
+        rows_by_folder[spec.name] = sum(pc.sum(pc.equal(column, question_id)).as_py() or 0 for column in columns)
+    return {name: rows for name, rows in rows_by_folder.items() if rows}
 
 
 def _stages(run: Path, rows: Sequence[ScoredCandidate]) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from answermill.pipelines.specs.collect import AGREEMENT, COLLECT, COLLECTED, OP
 from answermill.pipelines.specs.registry import REPORT_FILE, SPECS, folder_specs, folders
 
 PLACES = {file.path.rpartition("/")[0] for spec in SPECS.values() for file in spec.files} - {""} | {COLLECTED}
-"""Folders without a manifest of their own, in which every file is named by one that is sealed."""
+"""Folders that have no manifest, in which every file is named by one that is sealed."""
 Read = Callable[[int], object]
 """Called with the number of bytes that were read."""
 

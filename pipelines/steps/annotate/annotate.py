@@ -107,12 +107,12 @@ def make_tasks(job: Job, step: Step[AnnotateCounts], beam_options: Sequence[str]
     if not counts.tasks:
         raise JobError(f"{scored.path}: no sentence among its {scored.rows} candidates; people judge sentences", BAD_DATA)
     if (controls := controls_file(job)) is not None:
-        given = KnownLabels(controls).count
+        labels_given = KnownLabels(controls).count
         if not counts.controls_found:
-            problem = f"none of its {given} labels is of a sentence that was scored for its question"
+            problem = f"none of its {labels_given} labels is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
-        lost = given - counts.controls_found
-        outcome.counts = replace(counts, controls_given=given, controls_not_found=lost)
+        lost = labels_given - counts.controls_found
+        outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=lost)
     step.finish(outcome)
 
 

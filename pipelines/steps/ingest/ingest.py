@@ -38,16 +38,10 @@ from answermill.pipelines.steps.ingest.fetch_plan import foresee
 from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.input_digests import changed, confirm, write_dates
 from answermill.pipelines.steps.ingest.parse_and_cut import (
-    Boilerplate,
-    Bucket,
-    Duplicates,
-    FileKeys,
     IngestStep,
     cut_file,
-    document_keys,
     document_rules,
     extractor_of,
-    find_duplicates,
     parse_file,
     parsed_files,
     reject_file,
@@ -55,6 +49,14 @@ from answermill.pipelines.steps.ingest.parse_and_cut import (
     unparsed,
 )
 from answermill.pipelines.steps.ingest.repeated import boilerplate, near_duplicates
+from answermill.pipelines.steps.ingest.repeated.verdicts import (
+    Boilerplate,
+    Bucket,
+    Duplicates,
+    FileKeys,
+    document_keys,
+    find_duplicates,
+)
 from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
 from answermill.schemas.corpus import Document
 

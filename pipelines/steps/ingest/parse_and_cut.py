@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
 
 from answermill.files.atomic_files import sha256
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.crawl.records import FAILURES
-from answermill.indexing.documents import boilerplate, exact_duplicates
+from answermill.indexing.documents import boilerplate
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.main_text import Extractor
@@ -26,81 +23,19 @@ from answermill.pipelines.errors import IO, JobError, counted
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.failures import REASON, Failures
 from answermill.pipelines.runs.manifests.reports import Report, Reports
-from answermill.pipelines.runs.parquet_folder import PartWriter, read_batches, read_part
+from answermill.pipelines.runs.parquet_folder import PartWriter, read_part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.pipelines.steps.ingest import domain_filter
 from answermill.pipelines.steps.ingest.crawl_files import Input
+from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, Verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
 
-BUCKETS = 64
 ROWS_OF_PART = 65_536
 """Passages of a part, after which the next document begins another; so a shard reads little beside its own passages."""
-Rows: TypeAlias = npt.NDArray[np.int64]
-Keys: TypeAlias = npt.NDArray[np.uint64]
-Bucket: TypeAlias = tuple[str, int]
-"""(reason, number below BUCKETS)."""
 IngestStep: TypeAlias = Step[IngestCounts]
 IngestReport: TypeAlias = Report[IngestCounts]
-PRECEDENCE = ("duplicate", "duplicate_id", "near_duplicate")
-"""Reasons to refuse a document for another one; of several the first is the reject's."""
-
-
-class FileKeys(NamedTuple):
-    """The keys in one bucket of one file's documents."""
-
-    unit: int
-    part: str
-    """SHA-256 of its part of documents."""
-    rows: Rows
-    """Rows in that part."""
-    keys: Keys
-    """[rows, 2]"""
-
-
-class Duplicates(NamedTuple):
-    """Documents of one file that are the same as others, in one way."""
-
-    part: str
-    """SHA-256 of the part of documents."""
-    reason: str
-    """One of PRECEDENCE."""
-    rows: Rows
-    """Rows in that part."""
-    kept: Sequence[str]
-    """The id of the document that is kept for each row; empty where the text or the id itself says it."""
-
-
-class Boilerplate(NamedTuple):
-    """Paragraphs of a part of documents that stand on many pages of their domain."""
-
-    part: str
-    """SHA-256 of the part."""
-    keys: Keys
-    """[paragraphs], in no order (indexing/documents/boilerplate.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts:
-    """All that the searches over the whole input say of one file's documents."""
-
-    parts: frozenset[str]
-    """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
-    reasons: Mapping[int, tuple[str, str]]
-    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to be said."""
-    boilerplate: Set[int]
-    """Keys of the paragraphs that are left out."""
-
-    @classmethod
-    def of(cls, found: Sequence[Duplicates | Boilerplate]) -> Verdicts:
-        duplicates = [each for each in found if isinstance(each, Duplicates)]
-        kept = {int(row): doc_id for each in duplicates if each.kept for row, doc_id in zip(each.rows, each.kept, strict=True)}
-        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)  # the first of PRECEDENCE is set last
-        reasons = {int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows}
-
-        paragraphs = {key for each in found if isinstance(each, Boilerplate) for key in each.keys.tolist()}
-        return cls(frozenset(each.part for each in found), reasons, paragraphs)
 
 
 def document_rules(settings: Ingest, domains: Set[str] | None = None, blocked: BlockList | None = None) -> DocumentRules:
@@ -179,44 +114,17 @@ def _is_failure(page: RawPage | Rejected) -> bool:
     return isinstance(page, Rejected) and page.reason in FAILURES
 
 
-def document_keys(report: IngestReport, work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
-    """The keys of a parsed file's documents, by bucket.
-
-    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
-    """
-    keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
-    (documents,) = report.parts["documents"]
-    for batch in read_batches(work / "documents", documents, ["text_hash", "doc_id"], rows=8_192):
-        keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
-        keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
-    for reason, arrays in keys_of.items():
-        if arrays:
-            keys = np.concatenate(arrays)  # [documents, 2]
-            buckets = keys[:, 0] % BUCKETS
-            for bucket in np.unique(buckets):
-                rows = np.flatnonzero(buckets == bucket)
-                yield (reason, int(bucket)), FileKeys(report.unit, documents.sha256, rows, keys[rows])
-
-
-def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
-    """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
-    files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
-    lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])
-    for file in files:
-        yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]], ())
-
-
 def cut_file(
-    file: Input, found: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: IngestStep
+    file: Input, members: Sequence[Duplicates | Boilerplate], cutter: Splitter, min_words: int, step: IngestStep
 ) -> IngestReport:
     """Write one unit's documents that are no duplicates, without their boilerplate, their passages, and the unit's rejects;
     those that are left with less than `min_words` are rejects too. A part of passages has all passages of the documents in the
     part of documents beside it.
 
-    Raises JobError (74) if what was found is of other documents than those of the parsed file.
+    Raises JobError (74) if the members are of other documents than those of the parsed file.
     """
     began = time.perf_counter()
-    parsed, verdicts = parsed_files(step.work).read_one(file.number), Verdicts.of(found)
+    parsed, verdicts = parsed_files(step.work).read_one(file.number), Verdicts.of(members)
     if parsed is None or verdicts.parts != {part.sha256 for part in parsed.parts["documents"] if part.rows}:
         problem = "its pages were parsed again after the search for duplicates; type the same command again"
         raise JobError(f"{file.name}: {problem}", IO)
@@ -344,11 +252,6 @@ def _boilerplate(document: Document, paragraphs: int, min_words: int) -> Rejecte
 def _rejected(document: Document, reason: str, detail: str) -> Rejected:
     place = (document.source_file, document.source_offset, document.source_record, document.url)
     return Rejected(*place, reason=reason, detail=detail)
-
-
-def duplicate_rows(found: Iterable[Duplicates | None]) -> set[int]:
-    """The rows of a file's documents that are among the duplicates found in it; None stands for no duplicates."""
-    return {int(row) for each in found if each is not None for row in each.rows}
 
 
 def parsed_files(work: Path) -> Reports[IngestCounts]:

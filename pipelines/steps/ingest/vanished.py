@@ -23,8 +23,9 @@ from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.runs.watch.progress import print_line
-from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, Keys, parsed_files, unparsed
+from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files, unparsed
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
+from answermill.pipelines.steps.ingest.repeated.verdicts import Keys
 from answermill.schemas.corpus import Document
 
 VANISHED = "vanished.tsv"

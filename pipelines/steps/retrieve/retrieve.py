@@ -92,8 +92,8 @@ def write_rejects(choice: QuestionChoice, step: Step[RetrieveCounts], unit: int)
     writer = PartWriter(step.run / "questions_rejects", Rejected, unit)
     with writer:
         writer.write(choice.rejects)
-    given = len(choice.questions) + len(choice.rejects)
-    counts = RetrieveCounts(questions_given=given, rejected=dict(sorted(choice.reasons.items())))
+    total = len(choice.questions) + len(choice.rejects)
+    counts = RetrieveCounts(questions_given=total, rejected=dict(sorted(choice.reasons.items())))
     return Report(unit, {"questions_rejects": writer.parts}, counts)
 
 
@@ -104,11 +104,11 @@ def summary(run: Path) -> str:
     if counts.rejects:
         reasons = describe(Counter(counts.rejected))
         questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
-    found = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
+    hits = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
     times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
     speed = ", ".join(f"{name} {1000 * counts.questions / spent:,.0f} questions/s" for name, spent in times if spent)
     nothing = f"{counts.without_hits:,} questions found none"
-    return f"retrieve   {questions}, {found}; {nothing}{f'; {speed}' if speed else ''}"
+    return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 
 STEP = StepCode(retrieve, check)

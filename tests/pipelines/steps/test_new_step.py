@@ -199,7 +199,7 @@ def test_a_step_of_a_temporary_module_is_in_every_command(job, capsys, tmp_path)
     (unit,) = (unit for unit in report["units"] if unit["step"] == "toy")
     assert (unit["seconds"], unit["items"], unit["item"]) == (1.5, 60, "documents")
     page = (run / "report.html").read_text()
-    assert "toy: letters counted" in page and f"{letters:,}" in page
+    assert "by_length.any" in page and f"{letters:,}" in page
 
     metrics = (tmp_path / "run.prom").read_text()
     assert f'answermill_count{{run="{run}",step="toy",count="letters"}} {letters}' in metrics
@@ -285,8 +285,8 @@ def test_the_layer_of_manifests_knows_no_step():
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         names = steps | (folders if "watch" not in path.parts else set())  # a metric has the name of a folder
-        found = {name for name in names for quote in "\"'" if f"{quote}{name}{quote}" in text}
-        assert found == set(), path
+        named = {name for name in names for quote in "\"'" if f"{quote}{name}{quote}" in text}
+        assert named == set(), path
         assert "pipelines.specs" not in text, path
 
 

@@ -19,8 +19,9 @@ from answermill.pipelines.config.job_file import Ingest
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
-from answermill.pipelines.steps.ingest.parse_and_cut import Boilerplate, Duplicates, IngestStep, duplicate_rows, parsed_files
+from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
 from answermill.pipelines.steps.ingest.repeated.near_duplicates import without_duplicates
+from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, duplicate_rows
 
 _BUCKETS = 64
 _PARAGRAPHS, _DOMAINS = "paragraphs", "domains"

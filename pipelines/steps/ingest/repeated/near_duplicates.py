@@ -23,8 +23,9 @@ from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.ingest import DOCUMENTS
-from answermill.pipelines.steps.ingest.parse_and_cut import Duplicates, IngestStep, Rows, duplicate_rows, parsed_files
+from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
 from answermill.pipelines.steps.ingest.repeated.earlier_documents import EarlierPartDoFn
+from answermill.pipelines.steps.ingest.repeated.verdicts import Duplicates, Rows, duplicate_rows
 from answermill.schemas.corpus import Document
 
 REASON = "near_duplicate"

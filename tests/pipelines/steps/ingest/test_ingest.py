@@ -18,6 +18,7 @@ from answermill.pipelines.runs.watch.meter import Meter
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.steps.ingest import crawl_files, ingest, parse_and_cut
 from answermill.pipelines.steps.ingest.crawl_files import find_files
+from answermill.pipelines.steps.ingest.repeated import verdicts
 from answermill.schemas.corpus import Document, Passage, Rejected
 
 WORDS = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea"
@@ -58,10 +59,10 @@ def ingest_without_beam(job, run, then=lambda files, step, extractor: None):
     with Extractor(job.ingest.page_seconds) as extractor:
         for file in files:
             report = parse_and_cut.parse_file(file, parse_and_cut.document_rules(job.ingest), extractor, step.work)
-            for bucket, keys in parse_and_cut.document_keys(report, step.work):
+            for bucket, keys in verdicts.document_keys(report, step.work):
                 buckets[bucket].append(keys)
         for bucket, members in buckets.items():
-            for unit, rows in parse_and_cut.find_duplicates(bucket, members):
+            for unit, rows in verdicts.find_duplicates(bucket, members):
                 duplicates[unit].append(rows)
         then(files, step, extractor)
     for file in files:

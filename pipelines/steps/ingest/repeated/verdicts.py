@@ -1,0 +1,112 @@
+"""Documents that are the same as others: the keys by which they meet, and the verdicts on each file's documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from answermill.indexing.documents import exact_duplicates
+from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.parquet_folder import read_batches
+from answermill.pipelines.specs.ingest import IngestCounts
+
+BUCKETS = 64
+Rows: TypeAlias = npt.NDArray[np.int64]
+Keys: TypeAlias = npt.NDArray[np.uint64]
+Bucket: TypeAlias = tuple[str, int]
+"""(reason, number below BUCKETS)."""
+PRECEDENCE = ("duplicate", "duplicate_id", "near_duplicate")
+"""Reasons to refuse a document for another one; of several the first is the reject's."""
+
+
+class FileKeys(NamedTuple):
+    """The keys in one bucket of one file's documents."""
+
+    unit: int
+    part: str
+    """SHA-256 of its part of documents."""
+    rows: Rows
+    """Rows in that part."""
+    keys: Keys
+    """[rows, 2]"""
+
+
+class Duplicates(NamedTuple):
+    """Documents of one file that are the same as others, in one way."""
+
+    part: str
+    """SHA-256 of the part of documents."""
+    reason: str
+    """One of PRECEDENCE."""
+    rows: Rows
+    """Rows in that part."""
+    kept: Sequence[str]
+    """The id of the document that is kept for each row; empty where the text or the id itself says it."""
+
+
+class Boilerplate(NamedTuple):
+    """Paragraphs of a part of documents that stand on many pages of their domain."""
+
+    part: str
+    """SHA-256 of the part."""
+    keys: Keys
+    """[paragraphs], in no order (indexing/documents/boilerplate.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """All that the searches over the whole input say of one file's documents."""
+
+    parts: frozenset[str]
+    """SHA-256 of the parts of documents that were searched: one, but for a file without documents."""
+    reasons: Mapping[int, tuple[str, str]]
+    """Row of a document that is refused → the reason, and the id of the document that is kept, if that is to be said."""
+    boilerplate: Set[int]
+    """Keys of the paragraphs that are left out."""
+
+    @classmethod
+    def of(cls, members: Sequence[Duplicates | Boilerplate]) -> Verdicts:
+        duplicates = [each for each in members if isinstance(each, Duplicates)]
+        kept = {int(row): doc_id for each in duplicates if each.kept for row, doc_id in zip(each.rows, each.kept, strict=True)}
+        duplicates.sort(key=lambda each: PRECEDENCE.index(each.reason), reverse=True)  # the first of PRECEDENCE is set last
+        reasons = {int(row): (each.reason, kept.get(int(row), "")) for each in duplicates for row in each.rows}
+
+        paragraphs = {key for each in members if isinstance(each, Boilerplate) for key in each.keys.tolist()}
+        return cls(frozenset(each.part for each in members), reasons, paragraphs)
+
+
+def document_keys(report: Report[IngestCounts], work: Path) -> Iterator[tuple[Bucket, FileKeys]]:
+    """The keys of a parsed file's documents, by bucket.
+
+    A document has two keys of 16 bytes, of its text and of its id; `reason` is that of a reject if the key came before.
+    """
+    keys_of: dict[str, list[Keys]] = {"duplicate": [], "duplicate_id": []}
+    (documents,) = report.parts["documents"]
+    for batch in read_batches(work / "documents", documents, ["text_hash", "doc_id"], rows=8_192):
+        keys_of["duplicate"].append(exact_duplicates.text_keys(batch.column("text_hash").to_pylist()))
+        keys_of["duplicate_id"].append(exact_duplicates.id_keys(batch.column("doc_id").to_pylist()))
+    for reason, arrays in keys_of.items():
+        if arrays:
+            keys = np.concatenate(arrays)  # [documents, 2]
+            buckets = keys[:, 0] % BUCKETS
+            for bucket in np.unique(buckets):
+                rows = np.flatnonzero(buckets == bucket)
+                yield (reason, int(bucket)), FileKeys(report.unit, documents.sha256, rows, keys[rows])
+
+
+def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tuple[int, Duplicates]]:
+    """The rows of each unit whose key came before, in an earlier unit or row; none is a result as well."""
+    files = sorted((FileKeys(*member) for member in members), key=lambda file: file.unit)
+    lost = exact_duplicates.losers([(file.unit, file.keys) for file in files])
+    for file in files:
+        yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]], ())
+
+
+def duplicate_rows(members: Iterable[Duplicates | None]) -> set[int]:
+    """The rows of a file's documents that are among the duplicates found in it; None stands for no duplicates."""
+    return {int(row) for each in members if each is not None for row in each.rows}
