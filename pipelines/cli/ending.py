@@ -31,7 +31,7 @@ STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C
 
 class Command:
     """The command that runs. `folder`: its --out, or None; `signal`: the number of the signal that stops it, or None;
-    `at_end`: what hears of its exit code."""
+    `at_end`: functions that are called with its exit code."""
 
     def __init__(self) -> None:
         self.folder: Path | None = None
@@ -40,7 +40,7 @@ class Command:
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
-    """Do the work, which returns an exit code, and exit with it, or with that of what went wrong, told on stderr.
+    """Do the work, which returns an exit code, and exit with it, or with that of an error, which a line on stderr explains.
 
     With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of libraries.
     """
@@ -50,14 +50,14 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
         try:
             code = work(command)
         except BaseException as error:
-            code = _tell(error, command)
+            code = _report(error, command)
         sys.stdout.flush()
         if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
             code = code or IO
             _say(f"standard output: {stdout.error.strerror}", code)
-        for hear in command.at_end:
+        for end in command.at_end:
             try:
-                hear(code)
+                end(code)
             except OSError as e:
                 code = code or IO
                 _say(of_the_disk(e, None), code)
@@ -66,8 +66,8 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
     sys.exit(code)
 
 
-def _tell(error: BaseException, command: Command) -> int:
-    """Write what happened to stderr; returns the exit code."""
+def _report(error: BaseException, command: Command) -> int:
+    """Write the reason of the end to stderr; returns the exit code."""
     if isinstance(error, KeyboardInterrupt) and command.signal is None:
         command.signal = signal.SIGINT
     if command.signal is not None:
@@ -90,11 +90,11 @@ def _tell(error: BaseException, command: Command) -> int:
 
 def _say(message: str, code: int, level: str = "error") -> None:
     """Write why the command ends with this code to stderr."""
-    log_lines.write(log_lines.of(level, message, code=code) if log_lines.is_json() else f"answermill: {message}")
+    log_lines.write(message, level, text=f"answermill: {message}", code=code)
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
-    """What a user reads of an error, and the exit code; None for a defect of ours. `folder` is what the command writes."""
+    """A message for users, and the exit code; None for a defect of ours. `folder` is what the command writes."""
     for cause in causes(error):
         if isinstance(cause, JobError):
             return str(cause), cause.code

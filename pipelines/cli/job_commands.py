@@ -244,7 +244,8 @@ def run_job(
 
     logging.disable(logging.NOTSET)  # the libraries are loaded
     configure_logging()
-    ended = _metrics(out, *observed) if observed is not None and observed[0].metrics is not None else None
+    metrics = observed[0].metrics if observed is not None else None
+    ended = _metrics(metrics, out, observed[1]) if observed is not None and metrics is not None else None
     write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify, ended))
     sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")
 
@@ -261,20 +262,19 @@ def _foresee(job_file: Path, out: Path, settings: Sequence[str]) -> None:
     write_lines(foreseen(job, out, steps_of(job, out)))
 
 
-def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, float], object]:
-    """Begin the file of metrics; returns what hears of steps that end."""
+def _metrics(file: Path, out: Path, command: Command) -> Callable[[str, float], object]:
+    """Begin the file of metrics; returns a function to call when a step ends."""
     from answermill.pipelines.runs.watch.metrics import MetricsFile
-    from answermill.pipelines.runs.watch.progress import watchers
+    from answermill.pipelines.runs.watch.progress import sinks
 
-    assert telling.metrics is not None
-    metrics = MetricsFile(telling.metrics, out)
+    metrics = MetricsFile(file, out)
     metrics.write()
 
     def end(code: int) -> None:
-        watchers.remove(metrics.hear)
-        metrics.write(code)
+        sinks.remove(metrics.update)
+        metrics.end(code)
 
-    watchers.append(metrics.hear)
+    sinks.append(metrics.update)
     command.at_end.append(end)
     return metrics.end_step
 
