@@ -58,10 +58,10 @@ def verify(
                 if plan is None:
                     return
     if job is not None:
-        from answermill.pipelines.cli.job_commands import run_job
+        from answermill.pipelines.cli.job_work import JobWork
 
         for step in plan.redo or ("",):
-            run_job(job, run, redo=step or None)
+            JobWork(job, run).run(redo=step or None)
         plan = _looked_at(run)
         if plan is None:
             return
