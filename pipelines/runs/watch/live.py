@@ -1,4 +1,4 @@
-"""Who works on a run, since when and how far: a small file in the run folder, which another terminal reads.
+"""A small file in the run folder that says who works there, since when and how far; another terminal reads it.
 
 The command that works writes it every few seconds, to a store every half minute, and removes it at its end; it begins to when
 a step has progress to show, so that a run that is complete is not touched. It is for people only: what cannot be written is
@@ -44,7 +44,7 @@ class Running:
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """The command that works, or worked, on the run; None if none has said so."""
+        """The command that works, or worked, on the run; None if there is no such file."""
         try:
             return read_json(run / RUNNING, cls)
         except (FileNotFoundError, WrongShape):
