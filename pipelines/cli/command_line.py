@@ -64,12 +64,14 @@ def run(tokens: Sequence[str], command: Command) -> int:
     """Run the command that is typed, with arguments after `--` for Beam; returns its exit code. Wrong usage exits with 2."""
     end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()
-    extras = {"app": app, "command": command, "beam_options": tuple(tokens[end + 1 :])}
     function, bound, unparsed = app.parse_args(tokens[:end])
-    out = bound.arguments.get("out")
     for value in (*bound.args, *bound.kwargs.values()):
         refuse_urls(value)
+
+    out = bound.arguments.get("out")
     command.folder = out if isinstance(out, Path) else None
+    command.beam_options = tokens[end + 1 :]
+    extras = {"app": app, "command": command}
     logging.disable(logging.WARNING)  # libraries that are loaded log what is missing for uses that are none of ours
     code = function(*bound.args, **bound.kwargs, **{name: extras[name] for name in unparsed})
     return code if isinstance(code, int) else 0

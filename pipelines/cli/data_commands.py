@@ -115,7 +115,7 @@ def collect(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """Which windows of sentences become passages."""
+    """Rules for the windows of sentences that become passages."""
 
     group: Annotated[
         Literal["all", "center", "random"],
@@ -137,7 +137,7 @@ class Windows:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """How questions are divided into train, dev and test."""
+    """Division of the questions into train, dev and test."""
 
     split: Annotated[tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")] = (
         0.8,
@@ -188,7 +188,7 @@ def passages(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negatives:
-    """Which wrong sentences stand in a list."""
+    """Choice of the wrong sentences of a list."""
 
     negatives: Annotated[int, Parameter(help="Wrong sentences of a question.")] = 20
     shares: Annotated[

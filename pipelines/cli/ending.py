@@ -1,4 +1,4 @@
-"""How a command ends: an error is a line and an exit code, and so is a signal; a defect of ours is a file with its traceback.
+"""The end of a command: an error is a line and an exit code, and so is a signal; a defect of ours is a file with its traceback.
 
 Importing this module loads next to nothing: what it watches over includes the loading of everything else.
 """
@@ -14,8 +14,9 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
@@ -29,18 +30,22 @@ STOPPED = "answermill: stopped; the same command goes on where it was\n"
 STOPPING = "\nanswermill: stops when the units at work are done; a second Ctrl-C stops at once\n"
 
 
+@dataclass(slots=True)
 class Command:
-    """The command that runs. `folder`: its --out, or None; `signal`: the number of the signal that stops it, or None;
-    `at_end`: what hears of its exit code."""
+    """The command that runs."""
 
-    def __init__(self) -> None:
-        self.folder: Path | None = None
-        self.signal: int | None = None
-        self.at_end: list[Callable[[int], object]] = []
+    folder: Path | None = None
+    """Its --out."""
+    beam_options: Sequence[str] = ()
+    """Its arguments after `--`."""
+    signal: int | None = None
+    """The number of the signal that stops it."""
+    at_end: list[Callable[[int], object]] = field(default_factory=list)
+    """Functions that are called with its exit code."""
 
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
-    """Do the work, which returns an exit code, and exit with it, or with that of what went wrong, told on stderr.
+    """Do the work, which returns an exit code, and exit with it, or with that of an error, which a line on stderr explains.
 
     With `is_process` the process is ours, and when it is stopped it ends without waiting for the threads of libraries.
     """
@@ -50,36 +55,41 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
         try:
             code = work(command)
         except BaseException as error:
-            code = _tell(error, command)
+            code = _report(error, command)
+
+        # The result and the metrics may fail as well; the first error decides the code.
         sys.stdout.flush()
         if stdout.error is not None and not isinstance(stdout.error, BrokenPipeError):
             code = code or IO
-            _say(f"standard output: {stdout.error.strerror}", code)
-        for hear in command.at_end:
+            _write_reason(f"standard output: {stdout.error.strerror}", code)
+        for end in command.at_end:
             try:
-                hear(code)
+                end(code)
             except OSError as e:
                 code = code or IO
-                _say(of_the_disk(e, None), code)
+                _write_reason(of_the_disk(e, None), code)
+
     if is_process and command.signal is not None:
         os._exit(code)
     sys.exit(code)
 
 
-def _tell(error: BaseException, command: Command) -> int:
-    """Write what happened to stderr; returns the exit code."""
+def _report(error: BaseException, command: Command) -> int:
+    """Write the reason of the end to stderr; returns the exit code."""
     if isinstance(error, KeyboardInterrupt) and command.signal is None:
         command.signal = signal.SIGINT
     if command.signal is not None:
-        _say(STOPPED.strip().removeprefix("answermill: "), 128 + command.signal, "warning")
+        _write_reason(STOPPED.strip().removeprefix("answermill: "), 128 + command.signal, "warning")
         return 128 + command.signal
+
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if (known := message_of(error, command.folder)) is not None:
         message, code = known
-        _say(message, code)
+        _write_reason(message, code)
         return code
-    _say(
+
+    _write_reason(
         f"unexpected error, {_last_line(error)}\n"
         f"The traceback is in {_write_traceback(error, command.folder)}\n"
         "This is a defect of AnswerMill: please report it with that file. The same command goes on where it was.",
@@ -88,13 +98,13 @@ def _tell(error: BaseException, command: Command) -> int:
     return UNEXPECTED
 
 
-def _say(message: str, code: int, level: str = "error") -> None:
+def _write_reason(message: str, code: int, level: str = "error") -> None:
     """Write why the command ends with this code to stderr."""
-    log_lines.write(log_lines.of(level, message, code=code) if log_lines.is_json() else f"answermill: {message}")
+    log_lines.write(message, level, text=f"answermill: {message}", code=code)
 
 
 def message_of(error: BaseException, folder: Path | None) -> tuple[str, int] | None:
-    """What a user reads of an error, and the exit code; None for a defect of ours. `folder` is what the command writes."""
+    """A message for users, and the exit code; None for a defect of ours. `folder` is what the command writes."""
     for cause in causes(error):
         if isinstance(cause, JobError):
             return str(cause), cause.code

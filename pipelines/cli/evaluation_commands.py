@@ -24,7 +24,7 @@ PLOTS = (".svg", ".png")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What scores are measured against, and how."""
+    """Labels and metrics by which scores are measured."""
 
     labels: Annotated[
         Path,
@@ -38,7 +38,7 @@ class Measure:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreOptions:
-    """Which scores of a folder count, and how a data set is ranked."""
+    """Choice of a folder's scores, and ranking of a data set."""
 
     by: Annotated[
         str,
@@ -125,7 +125,7 @@ def evaluate(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedMeasure:
-    """How two sets of scores are measured if they are no finished evaluations."""
+    """Labels and metrics for two sets of scores that are no finished evaluations."""
 
     labels: Annotated[Path | None, Parameter(help="Evaluate A and B against these labels.")] = None
     protocol: Annotated[Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")] = "answerable"
@@ -135,7 +135,7 @@ class ComparedMeasure:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Margin:
-    """When B counts as worse than A."""
+    """Limit beyond which B counts as worse than A."""
 
     metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
     margin: Annotated[
@@ -179,7 +179,7 @@ def compare(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightSearch:
-    """Which weights of an ensemble are tried, and which are the best."""
+    """Weights of an ensemble to try, and the metric of the best."""
 
     metric: Annotated[str, Parameter(help="The chosen weights have the highest value of this metric.")] = "MAP"
     protocol: Annotated[Literal["raw", "answerable", "clean"], Parameter(help="As for `evaluate`.")] = "answerable"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import BeamOptions, JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
-from answermill.pipelines.runs.watch import log_lines
+from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
+from answermill.pipelines.cli.parameters import JobFile, LocalOut, Out, Overrides, Run, Running, write_lines
 from answermill.pipelines.specs.registry import folders, job_steps
 
 GROUP = Group("Jobs", sort_key=1)
@@ -21,35 +18,8 @@ GROUP = Group("Jobs", sort_key=1)
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """What others learn of a command while it works, and at its end."""
-
-    log_format: Annotated[
-        Literal["text", "json"],
-        Parameter(
-            help="Lines on stderr: text, with a bar on a terminal; json: every line an object with time, level and message."
-        ),
-    ] = "text"
-    metrics: Annotated[
-        Path | None,
-        Parameter(
-            help="Write the run's figures to this file for Prometheus (node_exporter's textfile collector): when a step ends, "
-            "every half minute, and at the end, with the exit code."
-        ),
-    ] = None
-    report: Annotated[
-        bool,
-        Parameter(
-            help="Write report.html and report.json at the end; a command of one step does so where they are there already, so "
-            "that they say what the folders hold now."
-        ),
-    ] = True
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What a run looks at, or removes, before its first step."""
+    """Checks and removals of a run before its first step."""
 
     redo: Annotated[
         str | None,
@@ -81,18 +51,17 @@ def run(
     out: Out,
     beginning: Beginning = Beginning(),
     settings: Overrides = (),
-    telling: Telling = Telling(),
+    outlets: Outlets = DEFAULTS,
     command: Running,
-    beam_options: BeamOptions = (),
 ) -> None:
     """Run the whole job: every step that it has a section for, in order; then write its report, report.html."""
+    work = JobWork(job, out, settings, outlets, command)
     if beginning.dry_run:
-        _foresee(job, out, settings)
+        work.foresee()
         return
-    redo, verify = beginning.redo, beginning.verify
-    run_job(job, out, settings, beam_options, redo=redo, verify=verify, observed=(telling, command))
-    if telling.report:
-        _write_report(out)
+
+    work.run(redo=beginning.redo, verify=beginning.verify)
+    work.report()
 
 
 def step_command(name: str, about: str) -> Callable[..., None]:
@@ -109,14 +78,12 @@ def step_command(name: str, about: str) -> Callable[..., None]:
             bool, Parameter(negative=(), help="Compare every byte of the step's output first; make changed files again.")
         ] = False,
         settings: Overrides = (),
-        telling: Telling = Telling(),
+        outlets: Outlets = DEFAULTS,
         command: Running,
-        beam_options: BeamOptions = (),
     ) -> None:
-        again, compared = name if redo else None, name if verify else None
-        run_job(job, out, settings, beam_options, name, again, compared, (telling, command))
-        if telling.report:
-            _renew_report(out)
+        work = JobWork(job, out, settings, outlets, command)
+        work.run(name, redo=name if redo else None, verify=name if verify else None)
+        work.report(only_again=True)
 
     one_step.__name__, one_step.__doc__ = name, about
     return one_step
@@ -130,9 +97,8 @@ def sample(
         Parameter(help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into OUT/run-full."),
     ] = "default",
     settings: Overrides = (),
-    telling: Telling = Telling(),
+    outlets: Outlets = DEFAULTS,
     command: Running,
-    beam_options: BeamOptions = (),
 ) -> None:
     """Write the sample web, its questions, labels and job files into --out, run a job there, and show three answers."""
     from answermill.pipelines.data.sample import PLANS, copy_to, edited
@@ -141,9 +107,10 @@ def sample(
     run = out / ("run" if plan == "default" else f"run-{plan}")
     if own := edited(out):
         write_lines([f"not the sample's, and kept as they are: {', '.join(map(str, own))}"])
-    run_job(job, run, settings, beam_options, observed=(telling, command))
-    if telling.report:
-        _write_report(run)
+
+    work = JobWork(job, run, settings, outlets, command)
+    work.run()
+    work.report()
     from answermill.pipelines.data.sample.best_answers import best_answers
 
     write_lines(best_answers(run))
@@ -219,75 +186,3 @@ def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
     steps = [step_command(step.name, step.about) for step in job_steps().values()]
     return [run, *steps, sample, recipe, status, keys, columns]
-
-
-def run_job(
-    job_file: Path,
-    out: Path,
-    settings: Sequence[str] = (),
-    beam_options: Sequence[str] = (),
-    step: str | None = None,
-    redo: str | None = None,
-    verify: str | None = None,
-    observed: tuple[Telling, Command] | None = None,
-) -> None:
-    """Run a job, or one step of it; writes a line for each step."""
-    if observed is not None:
-        log_lines.choose(observed[0].log_format)
-    from answermill.pipelines.config.input_files import check_files
-    from answermill.pipelines.config.job_file import load
-
-    job = load(job_file, settings)
-    check_files(job, [step] if step else list(job_steps()))
-    from answermill.pipelines.engine.runner import configure_logging
-    from answermill.pipelines.steps.chain import run_steps, steps_of
-
-    logging.disable(logging.NOTSET)  # the libraries are loaded
-    configure_logging()
-    ended = _metrics(out, *observed) if observed is not None and observed[0].metrics is not None else None
-    write_lines(run_steps(job, out, [step] if step else steps_of(job, out), beam_options, redo, verify, ended))
-    sys.stdout.write(f"in {out}: `answermill status {out}` shows its folders, `answermill columns` their columns\n")
-
-
-def _foresee(job_file: Path, out: Path, settings: Sequence[str]) -> None:
-    """Write what the job's steps will read."""
-    from answermill.pipelines.config.input_files import check_files
-    from answermill.pipelines.config.job_file import load
-
-    job = load(job_file, settings)
-    check_files(job, list(job_steps()))
-    from answermill.pipelines.steps.chain import foreseen, steps_of
-
-    write_lines(foreseen(job, out, steps_of(job, out)))
-
-
-def _metrics(out: Path, telling: Telling, command: Command) -> Callable[[str, float], object]:
-    """Begin the file of metrics; returns what hears of steps that end."""
-    from answermill.pipelines.runs.watch.metrics import MetricsFile
-    from answermill.pipelines.runs.watch.progress import watchers
-
-    assert telling.metrics is not None
-    metrics = MetricsFile(telling.metrics, out)
-    metrics.write()
-
-    def end(code: int) -> None:
-        watchers.remove(metrics.hear)
-        metrics.write(code)
-
-    watchers.append(metrics.hear)
-    command.at_end.append(end)
-    return metrics.end_step
-
-
-def _renew_report(run: Path) -> None:
-    """Write the report again, if there is one."""
-    from answermill.pipelines.specs.registry import REPORT_PAGE
-
-    if (run / REPORT_PAGE).is_file():
-        _write_report(run)
-
-
-def _write_report(run: Path) -> None:
-    from answermill.pipelines.look.report.run_report import write_report
-
-    write_lines([write_report(run)])

@@ -72,7 +72,7 @@ def sweep(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleAims:
-    """Which drop schedules are tried, and which of them is the best."""
+    """Drop schedules to try, and the aims of the best."""
 
     budget: Annotated[
         float, Parameter(help="Highest cost that a schedule may have; 1 is the cost of every candidate through every layer.")
@@ -124,7 +124,7 @@ def tune(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightFit:
-    """How weights are fitted and judged."""
+    """Settings by which weights are fitted and judged."""
 
     penalty: Annotated[
         float, Parameter(help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are few.")

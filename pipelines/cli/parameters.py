@@ -1,4 +1,4 @@
-"""Parameters that several commands share, and how a command writes its result."""
+"""Parameters that several commands share, and the writing of a result."""
 
 from __future__ import annotations
 
@@ -61,8 +61,6 @@ Metrics: TypeAlias = Annotated[
 ]
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `main` fills it in."""
-BeamOptions: TypeAlias = Annotated[tuple[str, ...], Parameter(parse=False)]
-"""The arguments after `--`. `main` fills it in."""
 CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 """The whole command line. `main` fills it in."""
 

@@ -1,4 +1,4 @@
-"""Commands beside a run: what it will take, what it answers to another question, and why an answer is what it is."""
+"""Commands beside a run: a plan of its costs, answers to other questions, and the way of an answer."""
 
 from __future__ import annotations
 

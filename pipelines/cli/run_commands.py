@@ -1,19 +1,16 @@
-"""Commands about a run that is there: what it did, whether it is still what was written, what makes it so, and what may go."""
+"""Commands about a run that is there: its report, its verification and repair, and the removal of leftovers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Group, Parameter
 
+from answermill.pipelines.cli.job_work import JobWork
 from answermill.pipelines.cli.parameters import PLACE, Run, check_there, write_lines
-from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
-
-if TYPE_CHECKING:
-    from answermill.pipelines.look.verify.repair import Repair
+from answermill.pipelines.errors import USAGE, JobError, counted
 
 GROUP = Group("Runs", sort_key=1)
 
@@ -42,54 +39,10 @@ def verify(
     """
     if (yes and not repair) or (job is not None and not yes):
         raise JobError("--yes belongs to --repair, and --job to --repair --yes", USAGE)
-    from answermill.pipelines.look.verify.finding import Remedy
-    from answermill.pipelines.runs.lock import claimed
+    from answermill.pipelines.look.verify.repair import mend
 
-    with claimed(run) if yes and run.is_dir() else nullcontext():  # what is removed is what is wrong now
-        plan = _looked_at(run)
-        if plan is None:
-            return
-        if repair:
-            write_lines(plan.lines())
-        if yes:
-            write_lines(plan.carry_out())
-            if job is None and not plan.commands():  # else files are missing until these are typed
-                plan = _looked_at(run)
-                if plan is None:
-                    return
-    if job is not None:
-        from answermill.pipelines.cli.job_commands import run_job
-
-        for step in plan.redo or ("",):
-            run_job(job, run, redo=step or None)
-        plan = _looked_at(run)
-        if plan is None:
-            return
-    wrong = f"{run}: {counted(len(plan.findings), 'thing')} wrong"
-    if not yes:
-        remedy = "the lines above say" if repair else f"`answermill verify {run} --repair` says"
-        raise JobError(f"{wrong}; {remedy} what makes it right", BAD_DATA)
-    if todo := plan.commands():
-        raise JobError(f"{run} is not complete now; {', then '.join(todo)} makes it so", BAD_DATA)
-    if kept := plan.of(Remedy.PEOPLE):
-        paths = ", ".join(dict.fromkeys(finding.path for finding in kept))
-        raise JobError(f"{run}: {paths} {Remedy.PEOPLE.value}; mend or move it by hand", BAD_DATA)
-    if yes:
-        raise JobError(f"{wrong} that came meanwhile; `answermill verify {run} --repair` says what makes it right", BAD_DATA)
-
-
-def _looked_at(run: Path) -> Repair | None:
-    """Write a line for each thing that is wrong with a run, or its summary; None if nothing is."""
-    from answermill.pipelines.look.verify.repair import Repair
-    from answermill.pipelines.look.verify.verify import Verification
-
-    verification, findings = Verification(run), []
-    for finding in verification.findings():
-        findings.append(finding)
-        write_lines([f"wrong      {finding}"])
-    if not findings:
-        write_lines([verification.summary()])
-    return Repair(run, findings) if findings else None
+    redo = JobWork(job, run).redo if job is not None else None
+    write_lines(mend(run, "remove" if yes else "plan" if repair else "look", redo))
 
 
 def clean(

@@ -1,21 +1,63 @@
-"""What makes a damaged run right again: files that are removed, steps that then run, and the commands to type.
+"""The repair of a damaged run: files that are removed, steps that then run, and the commands to type.
 
 The rows that come are those that were there, so what later steps have made of them stays, unless it was made of something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.look.verify.files import PLACES
 from answermill.pipelines.look.verify.finding import Finding, Remedy
+from answermill.pipelines.look.verify.verify import Verification
+from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import SHARD_FILE
 from answermill.pipelines.runs.manifests.run_folder import following
 from answermill.pipelines.specs.collect import COLLECT
 from answermill.pipelines.specs.registry import SPECS, STAND_INS, folder_specs, job_steps, maker_of
+
+Mode = Literal["look", "plan", "remove"]
+"""Whether a damaged run is only looked at, also gets a plan of its repair, or has its damaged files removed."""
+
+
+def mend(run: Path, mode: Mode, run_job: Callable[[str | None], object] | None = None) -> Iterator[str]:
+    """Verify a run and repair it as far as `mode` allows; yields lines for people.
+
+    `run_job` runs the run's job after the removal, with its argument, if any, as the step to redo. Ends well if the run is as
+    it was written; else raises JobError (65), which says what is left to do. Else as `Verification.findings` and `claimed` do.
+    """
+    with claimed(run) if mode == "remove" and run.is_dir() else nullcontext():  # the files removed are those wrong now
+        plan = yield from _looked_at(run)
+        if mode != "look":
+            yield from plan.lines()
+        if mode == "remove":
+            yield from plan.carry_out()
+            if plan.findings and not run_job and not plan.commands():
+                plan = yield from _looked_at(run)
+
+    if plan.findings and run_job:  # which claims the run itself
+        for step in plan.redo or (None,):
+            run_job(step)
+        plan = yield from _looked_at(run)
+    if plan.findings:
+        raise JobError(plan.error(mode), BAD_DATA)
+
+
+def _looked_at(run: Path) -> Generator[str, None, Repair]:
+    """Yields a line for each thing that is wrong with a run, or its summary; returns the repair."""
+    verification, findings = Verification(run), []
+    for finding in verification.findings():
+        findings.append(finding)
+        yield f"wrong      {finding}"
+    if not findings:
+        yield verification.summary()
+    return Repair(run, findings)
 
 
 @dataclass(frozen=True)
@@ -71,6 +113,18 @@ class Repair:
         runs = {finding.step for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)}
         again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*steps, ""} and not redo else []
         return [*redo, *again, *by_hand]
+
+    def error(self, mode: Mode) -> str:
+        """The message of a command that leaves something wrong: how much, and what makes it right."""
+        wrong, verify = f"{self.run}: {counted(len(self.findings), 'thing')} wrong", f"`answermill verify {self.run} --repair`"
+        if mode != "remove":
+            return f"{wrong}; {'the lines above say' if mode == 'plan' else f'{verify} says'} what makes it right"
+        if todo := self.commands():
+            return f"{self.run} is not complete now; {', then '.join(todo)} makes it so"
+        if kept := self.of(Remedy.PEOPLE):
+            paths = ", ".join(dict.fromkeys(finding.path for finding in kept))
+            return f"{self.run}: {paths} {Remedy.PEOPLE.value}; mend or move it by hand"
+        return f"{wrong} that came meanwhile; {verify} says what makes it right"
 
     def carry_out(self) -> Iterator[str]:
         """Remove the files; yields a line for each. Needs the run locked since before it was looked at."""

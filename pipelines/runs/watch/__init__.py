@@ -1,1 +1,1 @@
-"""What others are told of work that goes on: another terminal, a scheduler, a collector of metrics or of logs."""
+"""Signs of work that goes on, for another terminal, a scheduler, a collector of metrics or of logs."""

@@ -13,30 +13,30 @@ _form: list[Form] = ["text"]
 
 
 def choose(form: Form) -> None:
-    """How this process writes its lines from now on."""
+    """Set the form of the lines that this process writes from now on."""
     _form[0] = form
 
 
 def is_json() -> bool:
+    """Whether lines are for collectors."""
     return _form[0] == "json"
 
 
-def of(level: str, message: str, **more: object) -> str:
-    """A line that says this; `more` is for collectors only."""
-    if not is_json():
-        return message
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return json.dumps({"time": now, "level": level, "message": message, **more}, ensure_ascii=False)
-
-
-def write(line: str) -> None:
+def write(message: str, level: str = "info", text: str | None = None, **more: object) -> None:
+    """Write a line: for people `text`, or the message if there is none; for collectors level, message, and `more`."""
+    line = _object(level, message, more) if is_json() else message if text is None else text
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
+def _object(level: str, message: str, more: dict[str, object]) -> str:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return json.dumps({"time": now, "level": level, "message": message, **more}, ensure_ascii=False)
+
+
 class Formatter(logging.Formatter):
-    """What libraries log, in a line."""
+    """Lines of what libraries log."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        return of(record.levelname.lower(), text, logger=record.name) if is_json() else text
+        return _object(record.levelname.lower(), text, {"logger": record.name}) if is_json() else text

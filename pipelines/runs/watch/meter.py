@@ -1,4 +1,4 @@
-"""How far the units of a step are within themselves: a worker writes it into a small file, and the command adds the files up.
+"""Work done within the units of a step: a worker writes it into a small file, and the command adds the files up.
 
 The files are for people only: a worker that cannot write them goes on, and without them, as in an object store, the command
 counts the units that are done. A unit's file goes when the unit has reported.
@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from answermill.files.remote import Remote
@@ -26,18 +25,19 @@ _PREFIX = "progress-"
 
 
 class Meter:
-    """How much of one unit an attempt at it has done. Use as a context manager around the work and its report."""
+    """Count of what an attempt at one unit has done. Use as a context manager around the work and its report."""
 
     def __init__(self, work: Path, unit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._file = work / f"{_PREFIX}{unit:05d}-{uuid.uuid4().hex[:8]}.json"
-        self._clock, self._next = clock, 0.0
+        self._clock = clock
+        self._next = float("inf") if isinstance(work, Remote) else 0.0
         self._items = self._kept = 0
 
     def add(self, items: int, kept: int = 0) -> None:
-        """Some more items are done; `kept` of them by an attempt before this one. Writes the file at most every two seconds."""
+        """Count some more items; `kept` of them are of an attempt before. Writes the file at most every two seconds."""
         self._items += items
         self._kept += kept
-        if self._clock() >= self._next and not isinstance(self._file, Remote):
+        if self._clock() >= self._next:
             self._next = self._clock() + _EVERY_S
             temporary = self._file.with_suffix(".tmp")
             with suppress(OSError):
@@ -45,32 +45,37 @@ class Meter:
                 temporary.replace(self._file)
 
     def reach(self, items: int) -> None:
-        """As many items are done by now as `items`, from the unit's begin."""
+        """Count up to `items`, from the unit's begin."""
         self.add(items - self._items)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with suppress(OSError):
-            if not isinstance(self._file, Remote):
+    def __exit__(self, *error: object) -> None:
+        if not isinstance(self._file, Remote):
+            with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
 
 class Meters:
-    """Adds up what all units of a step have done. `sizes`: the items of each unit, by its number."""
+    """Sum of what all units of a step have done. `sizes`: the items of each unit, by its number."""
 
     def __init__(self, work: Path, sizes: Sequence[int]) -> None:
         self._work, self._sizes = work, sizes
         self._kept: dict[int, int] = {}
         self._known: set[int] = set()
         self._next_look = 0.0
-        _clear(work)
+
+        if not isinstance(work, Remote):
+            work.mkdir(parents=True, exist_ok=True)
+            for killed in work.glob(f"{_PREFIX}*"):
+                killed.unlink(missing_ok=True)
 
     def done(self) -> Done:
-        """What is done by now; of several attempts at a unit the one counts that is ahead."""
+        """The work done by now; of several attempts at a unit the one counts that is ahead."""
         attempts = list(_files(self._work))  # before the reports: a unit's file goes after its report has come
         finished = self._finished()
+
         items = {unit: self._sizes[unit] for unit in finished}
         for unit, done, kept in attempts:
             items[unit] = max(items.get(unit, 0), min(done, self._sizes[unit]))
@@ -86,15 +91,6 @@ class Meters:
         return self._known
 
 
-def _clear(work: Path) -> None:
-    """Remove the files of attempts that were killed."""
-    if isinstance(work, Remote):
-        return
-    work.mkdir(parents=True, exist_ok=True)
-    for path in work.glob(f"{_PREFIX}*"):
-        path.unlink(missing_ok=True)
-
-
 def _files(work: Path) -> Iterator[tuple[int, int, int]]:
     """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
     for path in work.glob(f"{_PREFIX}*.json") if not isinstance(work, Remote) else ():
@@ -104,6 +100,5 @@ def _files(work: Path) -> Iterator[tuple[int, int, int]]:
 
 
 def add_up(passes: Sequence[Meters]) -> Done:
-    """What is done of several passes over the same units together."""
-    each = [meters.done() for meters in passes]
-    return Done(sum(done.items for done in each), sum(done.kept for done in each), sum(done.units or 0 for done in each))
+    """The work done of several passes over the same units together."""
+    return Done(*map(sum, zip(*(meters.done() for meters in passes), strict=True)))

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, JSON lines elsewhere."""
+"""Progress of long work: one event, `Progress`, every two seconds, for a bar on a terminal or JSON lines, and other sinks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from answermill.pipelines.runs.watch import log_lines
 
@@ -24,96 +24,90 @@ LOOK_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What is done: items; how many of them are a former run's, which say nothing of how fast this one goes; whole units."""
+class Progress:
+    """Progress of a step at a moment: units of work, and the items in them, which people call `item`. None is unknown yet."""
 
-    items: int
-    kept: int = 0
-    units: int | None = None
-
-
-class Rate:
-    """How fast work goes on lately, from what was done at which time, in seconds."""
-
-    def __init__(self) -> None:
-        self._changes: deque[tuple[float, int]] = deque()  # (time, items done by then), oldest first
-        self._begin: float | None = None
-
-    def add(self, now: float, done: int) -> None:
-        """`done` items are done at the time `now`. Forgets the changes before the window, but for the last of them; and, when
-        there are two changes after it, the begin, whose time went into loading models."""
-        if not self._changes or done > self._changes[-1][1]:
-            self._changes.append((now, done))
-            self._begin = self._begin if self._begin is not None else now
-        while len(self._changes) > 2 and (self._changes[1][0] <= now - WINDOW_S or self._changes[0][0] == self._begin):
-            self._changes.popleft()
-
-    def per_second(self, now: float) -> float | None:
-        """Items a second between the first change and the last, or until now if nothing has changed for longer than that; None
-        before the first item."""
-        if len(self._changes) < 2:
-            return None
-        (first, before), (last, done) = self._changes[0], self._changes[-1]
-        end = now if now - last > last - first else last
-        return (done - before) / (end - first) if end > first else None
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """How far the work is at a moment: items a second and the seconds left are None where nothing is known yet."""
-
-    done: Done
+    step: str
+    units_done: int
+    units: int | None
+    items_done: int
+    items: int | None
+    item: str
     rate_per_s: float | None
     elapsed_s: float
     left_s: float | None
 
+    def pace(self) -> str:
+        """'26.1/s, 0:01:09 left', as far as it is known."""
+        rate = [] if self.rate_per_s is None else [f"{self.rate_per_s:,.1f}/s"]
+        left = [] if self.left_s is None else [f"{timedelta(seconds=round(self.left_s))} left"]
+        return ", ".join(rate + left)
 
-class Watch:
-    """Looks at work as it goes on: `items` in all, if that is known, of which `done` counts those that are done."""
-
-    def __init__(self, items: int | None, done: Callable[[], int | Done], clock: Callable[[], float] = time.monotonic) -> None:
-        self._items, self._done, self._clock = items, done, clock
-        self._rate, self._began = Rate(), clock()
-        self.look()
-
-    def look(self) -> View:
-        """How far it is now."""
-        counted, now = self._done(), self._clock()
-        done = counted if isinstance(counted, Done) else Done(counted)
-        self._rate.add(now, done.items - done.kept)
-        rate = self._rate.per_second(now)
-        left = (self._items - done.items) / rate if rate and self._items is not None else None
-        return View(done, rate, now - self._began, left)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far some work is: of what step, of how many `items`, which people call `what`, in how many units."""
-
-    step: str
-    what: str
-    items: int | None
-    units: int | None
-    view: View
-
-    def to_json(self) -> dict[str, object]:
-        """What a line says of it."""
-        view = self.view
-        return {
-            "step": self.step,
-            "units_done": view.done.items if view.done.units is None else view.done.units,
-            "units": self.items if self.units is None else self.units,
-            "items_done": view.done.items,
-            "items": self.items,
-            "item": self.what,
-            "rate_per_s": view.rate_per_s and float(f"{view.rate_per_s:.3g}"),
-            "elapsed_s": round(view.elapsed_s),
-            "left_s": None if view.left_s is None else round(view.left_s),
+    def rounded(self) -> dict[str, Any]:
+        """The values of a JSON line."""
+        return asdict(self) | {
+            "rate_per_s": self.rate_per_s and float(f"{self.rate_per_s:.3g}"),
+            "elapsed_s": round(self.elapsed_s),
+            "left_s": None if self.left_s is None else round(self.left_s),
         }
 
 
-watchers: list[Callable[[State], object]] = []
-"""Who else hears of all progress in this process, every two seconds; called in another thread."""
+Sink = Callable[[Progress], object]
+sinks: list[Sink] = []
+"""Receivers of all progress in this process, besides stderr; called in another thread."""
+
+
+class Done(NamedTuple):
+    """Work that is done: items; those of a former run, which say nothing of how fast this one goes; whole units."""
+
+    items: int
+    kept: int = 0
+    units: int = 0
+
+
+@dataclass
+class Watch:
+    """Observer of work as it goes on. `done` counts what is done of the `items`; without `units` each item is one."""
+
+    step: str
+    items: int | None
+    done: Callable[[], int | Done]
+    item: str = "units"
+    units: int | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._began = self.clock()
+        self._changes: deque[tuple[float, int]] = deque()  # (time, items done by then), oldest first
+        self._has_begin = True
+        self.first = self.look()
+
+    def look(self) -> Progress:
+        """The progress now."""
+        counted, now = self.done(), self.clock()
+        done = counted if isinstance(counted, Done) else Done(counted, units=counted)
+        rate = self._rate(now, done.items - done.kept)
+        left = (self.items - done.items) / rate if rate and self.items is not None else None
+
+        units = self.items if self.units is None else self.units
+        return Progress(self.step, done.units, units, done.items, self.items, self.item, rate, now - self._began, left)
+
+    def _rate(self, now: float, done: int) -> float | None:
+        """Items a second between the first change of the window and the last, or until now if nothing has changed for longer
+        than that; None before the first item."""
+        changes = self._changes
+        if not changes or done > changes[-1][1]:
+            changes.append((now, done))
+        # The begin goes when two changes have come after it, since models were loaded first.
+        while len(changes) > 2 and (self._has_begin or changes[1][0] <= now - WINDOW_S):
+            changes.popleft()
+            self._has_begin = False
+        if len(changes) < 2:
+            return None
+
+        (first, before), (last, after) = changes[0], changes[-1]
+        end = now if now - last > last - first else last
+        return (after - before) / (end - first) if end > first else None
 
 
 @contextmanager
@@ -131,41 +125,18 @@ def progress(
 
     `units`: in how many units of work the items come, if each is not a unit itself.
     """
-    ended, watch = threading.Event(), Watch(items, done)
+    ended, watch = threading.Event(), Watch(label, items, done, what, units)
 
-    def look() -> State:
-        state = State(label, what, items, units, watch.look())
-        for watcher in list(watchers):
-            watcher(state)
-        return state
+    def show() -> None:
+        has_bar = _draws()
+        every_s = LOOK_S / 2 if has_bar else min(interval_s, LOOK_S)
+        with _bar(watch.first) if has_bar else nullcontext(_lines(interval_s)) as shown:
+            while not ended.wait(every_s):
+                now = watch.look()
+                for sink in (shown, *sinks):
+                    sink(now)
 
-    def write_lines() -> None:
-        lines = 0
-        while not ended.wait(min(interval_s, LOOK_S)):
-            state = look()
-            if state.view.elapsed_s >= (lines + 1) * interval_s:
-                lines += 1
-                print_progress(state.to_json())
-
-    def draw_bar() -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:,.0f}" + (f"/{items:,} {what}" if items is not None else f" {what}")),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-        )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(label, total=items, completed=look().view.done.items, left="")
-            while not ended.wait(LOOK_S / 2):
-                view = look().view
-                left = "" if view.left_s is None else f"{view.rate_per_s:,.1f}/s, {timedelta(seconds=round(view.left_s))} left"
-                bar.update(task, completed=view.done.items, left=left)
-
-    thread = threading.Thread(target=draw_bar if _draws() else write_lines, daemon=True)
+    thread = threading.Thread(target=show, daemon=True)
     thread.start()
     try:
         yield
@@ -177,6 +148,39 @@ def progress(
 def _draws() -> bool:
     """Whether stderr is a terminal that can draw, whose reader has not asked for lines."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "unknown") and not log_lines.is_json()
+
+
+@contextmanager
+def _bar(first: Progress) -> Iterator[Sink]:
+    """A bar on the terminal until the block ends."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    amount = "{task.completed:,.0f}" + ("" if first.items is None else f"/{first.items:,}") + f" {first.item}"
+    columns = (
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(),
+        rich.TextColumn(amount),
+        rich.TimeElapsedColumn(),
+        rich.TextColumn("{task.fields[pace]}"),
+    )
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(first.step, total=first.items, completed=first.items_done, pace="")
+        yield lambda now: bar.update(task, completed=now.items_done, pace=now.pace())
+
+
+def _lines(interval_s: float) -> Sink:
+    """A line of JSON whenever another interval is over; as a log it has more in it."""
+    written = 0
+
+    def write(now: Progress) -> None:
+        nonlocal written
+        if now.elapsed_s >= (written + 1) * interval_s:
+            written += 1
+            values = now.rounded()
+            log_lines.write("progress", text=json.dumps(values), **values)
+
+    return write
 
 
 @contextmanager
@@ -196,9 +200,4 @@ def reading(label: str, rows: Iterable[T], total: int | None = None, what: str =
 
 def print_line(line: str) -> None:
     """Write one line to stderr, whole even if several threads do: as it is, or as logs are written."""
-    log_lines.write(log_lines.of("info", line))
-
-
-def print_progress(values: dict[str, object]) -> None:
-    """Write a line of JSON, which as a log has more in it."""
-    log_lines.write(log_lines.of("info", "progress", **values) if log_lines.is_json() else json.dumps(values))
+    log_lines.write(line)

@@ -19,7 +19,7 @@ _ends: dict[str, int] = {}
 
 @contextmanager
 def at_work() -> Iterator[None]:
-    """Units are done in the block, here or in worker processes. Raises Stopped at its end if `ask` was called meanwhile."""
+    """Let units be done in the block, here or in worker processes. Raises Stopped at its end if `ask` was called meanwhile."""
     ends = os.pipe()
     _ends["read"], _ends["write"] = ends
     try:
@@ -51,10 +51,10 @@ def is_asked() -> bool:
 
 
 def descriptor() -> int | None:
-    """What a worker process has to inherit, and to `follow`; None where the command waits for no unit."""
+    """The descriptor that a worker process has to inherit, and to `follow`; None where the command waits for no unit."""
     return _ends.get("read")
 
 
 def follow(read: int) -> None:
-    """This is a worker process of the command whose `descriptor` this is."""
+    """Make this a worker process of the command whose `descriptor` this is."""
     _ends["read"] = read

@@ -18,10 +18,11 @@ from answermill.__main__ import main
 from answermill.files.atomic_files import sha256
 from answermill.files.sealed_json import write_sealed
 from answermill.files.store import put, remove_tree
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.look.verify import id_sets, sums
 from answermill.pipelines.look.verify.files import RunFiles
 from answermill.pipelines.look.verify.id_sets import IdSet, files_for
+from answermill.pipelines.look.verify.repair import mend
 from answermill.pipelines.look.verify.verify import Verification
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
@@ -279,6 +280,17 @@ def test_a_repair_that_leaves_something_wrong_ends_with_65_and_says_what(judged:
     assert output.out.splitlines()[-1] == "wrong      packs/mine is named by no manifest"
     (judged / "packs/mine").unlink()
     assert call("verify", judged) == 0
+
+
+def test_a_command_says_where_to_read_what_makes_a_run_right(run: Path) -> None:
+    stray = run / "scored/part-9.parquet"
+    stray.write_text("?")
+    with pytest.raises(JobError, match=r"1 thing wrong; `answermill verify .* --repair` says what makes it right"):
+        list(mend(run, "look"))
+    with pytest.raises(JobError, match="1 thing wrong; the lines above say what makes it right"):
+        list(mend(run, "plan"))
+    with pytest.raises(JobError, match="1 thing wrong that came meanwhile; "):
+        list(mend(run, "remove", lambda step: stray.write_text("?")))
 
 
 def test_what_is_removed_is_what_is_wrong_when_nobody_else_writes(run: Path, capsys) -> None:

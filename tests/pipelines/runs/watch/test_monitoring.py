@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from answermill.__main__ import main
 from answermill.pipelines.errors import INPUT_MISSING
 from answermill.pipelines.runs.watch import live, log_lines
 from answermill.pipelines.runs.watch.live import RUNNING, Live, Running, line_of
 from answermill.pipelines.runs.watch.metrics import MetricsFile
-from answermill.pipelines.runs.watch.progress import Done, State, View, print_line, progress
+from answermill.pipelines.runs.watch.progress import Done, Progress, print_line, progress
 from tests.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[4]
-SAMPLE = re.compile(r'^(\w+)\{run="[^"]*"(?:,(\w+)="([^"]*)")?(?:,\w+="[^"]*")*\} (\S+)$')
-
-AT_WORK = State("rerank", "passages", 9, 3, View(Done(3), None, 1.0, None))
+AT_WORK = Progress("rerank", 1, 3, 3, 9, "passages", None, 1.0, None)
 
 
 def call(*words: object) -> int:
@@ -51,11 +50,10 @@ def as_json() -> Iterator[None]:
 
 
 def samples(file: Path) -> dict[str, float]:
-    """'metric' or 'metric label' → value of each line, which must have the right form."""
-    lines = [line for line in file.read_text().splitlines() if not line.startswith("# ")]
-    matches = [SAMPLE.match(line) for line in lines]
-    assert all(matches), lines
-    return {" ".join(filter(None, (m[1], m[3]))): float(m[4]) for m in matches if m is not None}
+    """'metric label …', without `answermill_` → value of each line, as a collector reads them; labels by their names."""
+    lines = [line for family in text_string_to_metric_families(file.read_text()) for line in family.samples]
+    words = [[line.name.removeprefix("answermill_"), *(line.labels[name] for name in sorted(line.labels))] for line in lines]
+    return {" ".join(name): line.value for name, line in zip(words, lines, strict=True)}
 
 
 def test_another_terminal_sees_who_works_and_how_it_was_stopped(run: Path, small_run: Path, tmp_path: Path) -> None:
@@ -75,7 +73,7 @@ def test_another_terminal_sees_who_works_and_how_it_was_stopped(run: Path, small
     last = json.loads(err.splitlines()[-1])
     assert (last["level"], last["code"]) == ("warning", 143) and "the same command goes on" in last["message"]
     assert not (run / RUNNING).exists() and line_of(run, is_complete=False).startswith("stopped: ")
-    assert samples(metrics)["answermill_exit_code"] == 143
+    assert samples(metrics)[f"exit_code {run}"] == 143
 
 
 def test_a_run_that_is_there_says_so(small_run: Path, capsys) -> None:
@@ -87,7 +85,7 @@ def test_the_file_of_a_live_run_follows_its_progress(tmp_path: Path, monkeypatch
     monkeypatch.setattr(live, "EVERY_S", 0.01)
     with Live(tmp_path) as working, progress("rerank", 900, lambda: Done(300, 0, 3), what="passages", interval_s=0.01):
         working.begin("rerank")
-        while (running := Running.read(tmp_path)) is None or not running.items_done:
+        while (running := Running.read(tmp_path)) is None or running.progress is None:
             time.sleep(0.01)
         assert "rerank, 300 of 900 passages" in line_of(tmp_path, is_complete=False)
     assert list(tmp_path.iterdir()) == []
@@ -104,7 +102,7 @@ def test_a_folder_that_cannot_be_written_to_stops_nobody(tmp_path: Path, monkeyp
     monkeypatch.setattr(live, "EVERY_S", 0.01)
     run = tmp_path / "gone"
     with Live(run) as working:
-        working.hear(AT_WORK)
+        working.update(AT_WORK)
         time.sleep(0.1)  # in which it has tried, and not been able to
         run.mkdir()
         await_file(run)
@@ -119,15 +117,15 @@ def test_what_two_say_at_a_time_stands_both(tmp_path: Path, monkeypatch) -> None
         def time_goes_on() -> float:  # asked for while the file is written, in its own thread
             for step in steps:
                 working.begin(step)
-                working.hear(AT_WORK)
+                working.update(AT_WORK)
             return clock()
 
         monkeypatch.setattr(live.time, "time", time_goes_on)
-        working.hear(AT_WORK)
+        working.update(AT_WORK)
         await_file(tmp_path)
         time.sleep(0.1)  # it is written again
         state = Running.read(tmp_path)
-        assert state is not None and (state.step, state.items_done) == ("rerank", 3)
+        assert state is not None and (state.step, state.progress) == ("rerank", AT_WORK)
 
 
 def await_file(run: Path) -> None:
@@ -143,7 +141,7 @@ def test_in_a_store_too(s3: ObjectStore) -> None:
     with Live(run) as working:
         working.begin("rerank")
         assert Running.read(run) is None, "a run that is complete is not touched"
-        working.hear(AT_WORK)
+        working.update(AT_WORK)
         while Running.read(run) is None:
             time.sleep(0.01)
         assert line_of(run, is_complete=False).startswith("running: ")
@@ -153,27 +151,32 @@ def test_in_a_store_too(s3: ObjectStore) -> None:
 def test_metrics_are_the_manifests_counts_and_the_exit_code(small_run: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.prom"
     job = small_run.parent / "job.toml"
-    shutil.copytree(small_run, tmp_path / "run")
-    assert call("propagate", job, "--out", tmp_path / "run", "--metrics", file) == 0
+    run = shutil.copytree(small_run, tmp_path / "run")
+    assert call("propagate", job, "--out", run, "--metrics", file) == 0
     values = samples(file)
-    assert values["answermill_exit_code"] == 0 and values["answermill_step_seconds propagate"] >= 0
-    assert values["answermill_count ingest"] > 0 and values["answermill_rejects ingest"] > 0
-    text = file.read_text()
-    assert '{run="' in text and 'reason="not_html"} 1\n' in text and 'count="pages"} 70\n' in text
-    assert text.count("# TYPE answermill_count gauge\n") == 1 and list(tmp_path.glob(".*")) == []
+    assert values[f"exit_code {run}"] == 0 and values[f"step_seconds {run} propagate"] >= 0
+    assert values[f"count pages {run} ingest"] == 70 and values[f"rejects not_html {run} ingest"] == 1
+    assert values[f"rows passages {run} ingest"] > 0
+    assert values[f"begin_time_seconds {run}"] <= values[f"end_time_seconds {run}"]
+    assert file.read_text().count("# TYPE answermill_count gauge\n") == 1 and list(tmp_path.glob(".*")) == []
 
 
 def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path) -> None:
-    now = [1_000.0]
-    metrics = MetricsFile(tmp_path / "a.prom", tmp_path / 'say "run"', clock=lambda: now[0])
+    now, file, run = [1_000.0], tmp_path / "a.prom", tmp_path / 'say "run"'
+    metrics = MetricsFile(file, run, clock=lambda: now[0])
     metrics.write()
     for items in (10, 20):
-        metrics.hear(State("index", "passages", 40, 4, View(Done(items), None, 1.0, None)))
-        assert "answermill_items_done" not in (tmp_path / "a.prom").read_text()
+        metrics.update(replace(AT_WORK, items_done=items))
+        assert "answermill_items_done{" not in file.read_text()
     now[0] += 31
-    metrics.hear(State("index", "passages", 40, 4, View(Done(30), None, 1.0, None)))
-    assert r'answermill_items_done{run="' in (text := (tmp_path / "a.prom").read_text()) and r"say \"run\"" in text
-    assert " 30\n" in text and " 40\n" in text
+    metrics.update(replace(AT_WORK, step="compare input"))
+    metrics.update(replace(AT_WORK, items_done=4))
+    now[0] += 31
+    metrics.update(replace(AT_WORK, items_done=5))
+    values = {name: value for name, value in samples(file).items() if name.startswith("items")}
+    assert values == {f"items_done passages {run} rerank": 5, f"items passages {run} rerank": 9}
+    metrics.end(0)
+    assert set(samples(file)) == {f"{name} {run}" for name in ("begin_time_seconds", "end_time_seconds", "exit_code")}
 
 
 def test_a_file_of_metrics_in_no_folder_is_refused_before_any_work(small_run: Path, tmp_path: Path, capsys) -> None:

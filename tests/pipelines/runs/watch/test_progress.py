@@ -36,12 +36,12 @@ def watched(
 ) -> Iterator[tuple[float, float | None, float | None]]:
     """(seconds since the begin, rate, seconds left) at each of `seconds`; `done` says what is done after n seconds."""
     clock = Clock()
-    watch = Watch(items, lambda: done(clock.now - 1_000), clock)
+    watch = Watch("rerank", items, lambda: done(clock.now - 1_000), clock=clock)
     for second in range(1, seconds + 1):
         clock.now = 1_000.0 + second
-        view = watch.look()
-        assert view.elapsed_s == second
-        yield second, view.rate_per_s, view.left_s
+        now = watch.look()
+        assert now.elapsed_s == second
+        yield second, now.rate_per_s, now.left_s
 
 
 def test_nothing_is_said_of_the_rate_before_the_first_item() -> None:
@@ -191,12 +191,12 @@ def test_a_terminal_that_is_to_have_lines_or_cannot_draw_gets_no_bar(why: str) -
 
 def test_a_pipe_gets_a_line_every_half_minute_and_no_bar(capfd: pytest.CaptureFixture[str]) -> None:
     code = """
-import sys, time
+import functools, time
 from answermill.pipelines.runs.watch import progress
 from tests.made_steps import made_step, report, reports_of
 clock = [1_000.0]
 progress.LOOK_S = 0.01
-progress.Watch.__init__.__defaults__ = (lambda: clock[0],)  # five seconds go by from look to look
+progress.Watch = functools.partial(progress.Watch, clock=lambda: clock[0])  # five seconds go by from look to look
 with progress.progress("index", 900, lambda: clock.append(clock.pop() + 5) or 300, what="passages"):
     while clock[0] < 1_100:
         time.sleep(0.01)
@@ -207,7 +207,11 @@ with progress.progress("index", 900, lambda: clock.append(clock.pop() + 5) or 30
 
 
 def test_of_rows_without_a_known_number_the_rate_is_shown_and_no_time_that_is_left() -> None:
-    watch = Watch(None, lambda: 5)
-    assert watch.look().left_s is None
+    clock = Clock()
+    watch = Watch("read", None, lambda: int(clock.now - 1_000), clock=clock)
+    for _ in range(3):
+        clock.now += 1
+        now = watch.look()
+    assert now.left_s is None and now.pace() == "1.0/s"
     with reading("rows", iter("abc")) as rows:
         assert list(rows) == ["a", "b", "c"]
