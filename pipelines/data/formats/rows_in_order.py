@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,12 +25,7 @@ class Row(NamedTuple):
     doc_id: str = ""
     title: str = ""
     asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
-    previous: str | None = None
-    next: str | None = None
-    bm25: float | None = None
-    dense: float | None = None
-    log_rank: float | None = None
-    place: int | None = None
+    optional: Mapping[str, Any] = {}  # columns of `labels.OPTIONAL`
 
 
 def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T:
@@ -66,9 +61,8 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             raise bad(path, row.where, f"candidate {candidate_id!r} is twice in question {question_id!r}")
         else:
             ids.add(candidate_id)
-        candidate = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
-        retrieval = row.bm25, row.dense, row.log_rank, row.place
-        yield LabelledCandidate(*candidate, row.previous, row.next, *retrieval)
+        columns = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
+        yield LabelledCandidate(*columns, **row.optional)
         position += 1
     if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

@@ -14,8 +14,8 @@ from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, 
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.parquet_folder import Folder
-from answermill.pipelines.steps import rerank
 from answermill.pipelines.steps.chain import run_steps
+from answermill.pipelines.steps.rerank import rerank
 from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import Hit, ScoredCandidate
