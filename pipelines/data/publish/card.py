@@ -43,17 +43,8 @@ class SplitCounts:
             else:
                 correct = sum(self.annotated.get((each, "positive"), 0) for each in splits)
                 qa = correct + sum(self.annotated.get((each, "negative"), 0) for each in splits)
-            numbers = (
-                self.total(splits, "questions"),
-                self.documents[name],
-                qp,
-                positive,
-                qp - positive,
-                qa,
-                correct,
-                qa - correct,
-            )
-            yield name, *(f"{number:,}" for number in numbers)
+            pairs = (qp, positive, qp - positive, qa, correct, qa - correct)
+            yield name, *(f"{n:,}" for n in (self.total(splits, "questions"), self.documents[name], *pairs))
 
     def total(self, splits: Sequence[Split], what: str) -> int:
         return sum(self.counts.get((each, what), 0) for each in splits)

@@ -31,9 +31,9 @@ from answermill.schemas.labels import LabelledPassage
 
 CARD = "README.md"
 COUNTED = ("questions", "passages", "positives")
+"""Counts of each split in passages.json, beside others."""
 MADE_OF = {"labels": "labels/sentences", "documents": "documents", "questions": "questions"}
 """Key of `inputs` in passages.json → the folder of the run."""
-"""What passages.json counts of each split, beside other things."""
 AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
 
 

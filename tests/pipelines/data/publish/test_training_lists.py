@@ -14,11 +14,12 @@ import pytest
 from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.formats import by_question, read_dataset
-from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
+from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
 from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules
-from answermill.pipelines.data.publish.lists.list_sources import Retrieved, by_rank, by_stage
+from answermill.pipelines.data.publish.lists.list_sources import Sources, by_rank, by_stage, first_retrieved
 from answermill.pipelines.data.publish.lists.retrieval_scores import with_scores
 from answermill.pipelines.data.publish.lists.training_lists import TrainingLists, build
+from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -34,7 +35,7 @@ from answermill.schemas.ranked import Candidate, Hit, RankedList, ScoredCandidat
 from answermill.schemas.record import Record
 from tests.pipelines.data.publish.test_training_passages import SPLITTER, World
 
-NAMED = Named("A made set", "CC0")
+NAMED = Attribution("A made set", "CC0")
 
 
 class Lists(World):
@@ -46,10 +47,11 @@ class Lists(World):
         self.texts = {s.sentence_id: s.text for p in self.passages for s in p.sentences}
         self.labels = [replace(label, text=self.texts[label.sentence_id]) for label in self.labels]
 
-    def draw(self, rules: ListRules | None = None, passages: Sequence[Passage] | None = None, **more) -> TrainingLists:
+    def draw(self, rules: ListRules | None = None, passages=None, splits=None, answers=None) -> TrainingLists:
         passages = self.passages if passages is None else passages
         ids = [(p.passage_id, p.doc_id) for p in passages]
-        return build(self.labels, self.questions, lambda _: by_rank(self.hits), lambda _: passages, ids, rules, **more)
+        sources = Sources(lambda _: by_rank(self.hits), lambda _: passages, ids)
+        return build(LabelledQuestions(self.labels, self.questions, splits), sources, rules, answers)
 
     def right(self, q: str) -> set[str]:
         return {label.sentence_id for label in self.labels if label.question_id == q and label.label}
@@ -290,7 +292,7 @@ def test_a_sentence_of_two_passages_is_where_the_better_one_is() -> None:
     second = joined("far", [(far.sentences[2].sentence_id, far.sentences[2].text), ("far@9", "A last one.")], 1)
     hits = [replace(world.hits[0], rank=rank, passage=passage) for rank, passage in ((5, far), (4, second))]
     for ranking in (hits, hits[::-1]):
-        kept = Retrieved(by_rank(ranking), {"q": {"own"}}, 3).others("q")
+        kept = first_retrieved(by_rank(ranking), {"q": {"own"}}, 3)["q"]
         assert list(kept) == ["far@2", "far@9", "far@0"]
         assert (kept["far@2"].passage_id, kept["far@2"].position) == ("far#1", (4, 0))
 
@@ -306,7 +308,8 @@ def test_labels_without_a_right_sentence_make_no_list() -> None:
     world.labels = [replace(world.labels[0], label=0)]
     for ranking in (by_rank(world.hits), by_stage([], "cascade")):
         with pytest.raises(JobError, match=r"no label can be used: .*question_without_answer") as e:
-            build(world.labels, world.questions, lambda _, ranking=ranking: ranking, lambda _: world.passages, (), NO_RANDOM)
+            sources = Sources(lambda _, ranking=ranking: ranking, lambda _: world.passages, ())
+            build(LabelledQuestions(world.labels, world.questions), sources, NO_RANDOM)
         assert e.value.code == BAD_DATA
 
 
