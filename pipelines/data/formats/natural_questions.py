@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from answermill.indexing.passages.sentences import Span
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.formats.splitters import Splitter, splitter_of
 from answermill.pipelines.data.inputs.text_lines import bad, json_lines
@@ -43,7 +43,7 @@ class NqAsnqOptions(NqLaOptions):
     )
 
 
-def is_natural_questions(head: Head) -> bool:
+def is_natural_questions(head: FileHead) -> bool:
     return head.first_object.keys() >= _KEYS
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
 from answermill.pipelines.data.inputs.text_lines import bad
@@ -26,7 +26,7 @@ _WHOLE = {name for name in RETRIEVAL if pa.types.is_integer(LabelledCandidate.sc
 _NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}  # may be so; all others must be text
 
 
-def is_parquet(head: Head) -> bool:
+def is_parquet(head: FileHead) -> bool:
     """By the name and the columns."""
     try:
         return head.path.name.endswith(".parquet") and columns_of(pq.read_schema(head.path)) is not None

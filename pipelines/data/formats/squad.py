@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from answermill.indexing.passages.sentences import Span
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.formats.splitters import Splitter, splitter_of
 from answermill.pipelines.data.inputs.text_lines import bad, lines, parse_json
@@ -31,7 +31,7 @@ class SquadOptions(Options):
     )
 
 
-def is_squad(head: Head) -> bool:
+def is_squad(head: FileHead) -> bool:
     return head.first_character == "{" and all(re.search(rf'"{key}"\s*:', head.text) for key in _KEYS)
 
 

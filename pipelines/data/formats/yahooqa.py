@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.text_lines import bad, lines, open_bytes, parse_json
 from answermill.pipelines.errors import USAGE, JobError
@@ -28,7 +28,7 @@ class YahooqaOptions(Options):
     split: str | None = Field(None, description="the split to read of a file that has several: train, dev or test")
 
 
-def is_yahooqa(head: Head) -> bool:
+def is_yahooqa(head: FileHead) -> bool:
     return _HEAD.match(head.text.lstrip()) is not None
 
 
