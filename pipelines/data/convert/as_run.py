@@ -46,6 +46,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
         if step.is_complete(checksums=True):
             return f"candidates {out} (complete)"
         step.begin()
+
         outcome, questions, candidates = Outcome(), 0, 0
         with reading("candidates", _rows(files, form), row_count(files)) as rows:
             lists = _lists(rows)
@@ -61,6 +62,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: str | None = None) 
                 outcome.add(Report(unit, {"questions": question_part.parts, "retrieved": hit_part.parts}))
                 questions += len(block)
                 candidates += sum(len(ranked.candidates) for ranked in block)
+
         step.finish(outcome, {"questions": questions, "candidates": candidates})
     names = ", ".join(file.name for file in files)
     return (
@@ -77,9 +79,9 @@ def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, Label
 def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedList]:
     file_of: dict[str, Path] = {}
     for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
-        of_question = [row for _, row in group]
-        _check_new(of_question, file_of.setdefault(question_id, file), file)
-        yield ranked_list(of_question, neighbours=False)
+        candidates = [row for _, row in group]
+        _check_new(candidates, file_of.setdefault(question_id, file), file)
+        yield ranked_list(candidates, neighbours=False)
 
 
 def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:

@@ -63,7 +63,7 @@ def read_dataset(
 
 
 def row_count(files: Iterable[Path]) -> int | None:
-    """How many rows the files have, for progress; None if one of them says so only when it is read."""
+    """Number of rows in the files, for progress; None if one of them says so only when it is read."""
     try:
         return sum(int(read_metadata(file).num_rows) for file in files)
     except (ArrowException, OSError):

@@ -1,4 +1,4 @@
-"""What the package knows of a data-set format: its name, its reader, how it is recognised, and its options."""
+"""A data-set format as the package knows it: its name, its reader, how it is recognised, and its options."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Format(Generic[OptionsT]):
 
     name: str
     about: str
-    """What the files hold, in a line."""
+    """Content of the files, in a line."""
     read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]]
     """(file, counter of what is left out or decided, options) → the candidates, a question's one after the other."""
     options: type[OptionsT]

@@ -57,6 +57,7 @@ def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOpti
         words = _vocabulary(options.vocabulary or _beside(path, "vocabulary"))
         texts = _answers(options.answers or _beside(path, "answers.label.token_idx"), words)
         questions = _questions(path, words)
+
     for line, question_id, question, right, pool in questions:
         unique = dict.fromkeys(pool)
         counted["answers twice in a pool"] += len(pool) - len(unique)

@@ -149,8 +149,10 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
     else:
         tokens = field(path, line, row, "document_text", str).split(" ")
         tags = [_TAG.fullmatch(token) is not None for token in tokens]
+
     long_answers = field(path, line, row, "long_answer_candidates", list)
     candidates = [_span(path, line, candidate, len(tokens)) for candidate in long_answers]
+
     long: set[int] = set()
     short: list[Span] = []
     annotations = field(path, line, row, "annotations", list)
@@ -163,6 +165,8 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
             gave += 1
             long.add(number)
             short += [_span(path, line, s, len(tokens)) for s in field(path, line, annotation, "short_answers", list)]
+
+    # An answer of too few annotators is none.
     answered = gave >= min(annotators, len(annotations))
     return NqPage(
         line=line,

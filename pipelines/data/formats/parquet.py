@@ -55,7 +55,7 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
 
 
 def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Which of the two sets of columns a file has."""
+    """The one of the two sets of columns that a file has; None if it has neither."""
     return next((names for names in (OURS, SHARED) if set(names) <= set(schema.names)), None)
 
 

@@ -1,4 +1,4 @@
-"""What the readers share: rows, the fields of JSON objects, and the order that candidates must have."""
+"""Common ground of the readers: rows, the fields of JSON objects, and the order that candidates must have."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
     question_id, question, asked_at, position = None, "", None, 0
     ids: set[str] = set()
     for row in rows:
+        # A new question, or the next candidate of the same.
         if row.question_id != question_id or row.asked_at != asked_at:
             if row.question_id in began_at:
                 raise bad(path, row.where, f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}")
@@ -54,6 +55,7 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             began_at[question_id] = row.where
         elif row.question != question:
             raise bad(path, row.where, f"question {question_id!r} has another text than at {began_at[row.question_id]}")
+
         candidate_id = row.candidate_id
         if candidate_id is None:
             candidate_id = str(position)
@@ -61,6 +63,7 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             raise bad(path, row.where, f"candidate {candidate_id!r} is twice in question {question_id!r}")
         else:
             ids.add(candidate_id)
+
         columns = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
         yield LabelledCandidate(*columns, **row.optional)
         position += 1

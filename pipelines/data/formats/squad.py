@@ -51,6 +51,7 @@ def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iter
             for n, asked in enumerate(field(path, place, paragraph, "qas", list)):
                 where = f"{place}.qas[{n}]"
                 question_id, question = (field(path, where, asked, name, str) for name in ("id", "question"))
+
                 answers = [] if asked.get("is_impossible") else _answers(path, where, context, asked)
                 positive = positive_sentence(spans, answers)
                 counted["answered across sentences"] += any(spans[_holding(spans, s)][1] < e for s, e in answers)

@@ -103,6 +103,7 @@ def listed(path: Path, split: str | None = None) -> set[str]:
                 selected.add(text)
         if not selected and splits:
             raise JobError(f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}", BAD_DATA)
+
     if not selected:
         raise JobError(f"{path}: no question in it", BAD_DATA)
     return selected

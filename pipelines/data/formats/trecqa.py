@@ -35,6 +35,7 @@ def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator
     numbered = ((line, text.strip(" ")) for line, text in lines(path))
     question_id = question = None
     line = asked_at = candidates = 0
+
     for line, text in numbered:
         if opening := PAIRS.fullmatch(text):
             if question_id is not None:

@@ -41,15 +41,19 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
     with open_bytes(path) as file:
         if file.read(1) == b"\x80":
             raise bad(path, 1, "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`")
+
     read = parse_json(path, _text(path))
     if not isinstance(read, dict):
         raise bad(path, 1, "not a JSON object {question: [[answer, label], ...]}")
+
+    # The names of splits could be questions, whose values are lists.
     if read and read.keys() <= set(SPLITS) and all(isinstance(each, dict) for each in read.values()):
         if split not in read:
             raise JobError(f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE)
         read = read[split]
     elif split is not None:
         raise JobError(f"{path}: split {split!r} is given, but the file has one alone", USAGE)
+
     for n, (question, answers) in enumerate(read.items()):
         where = f"question {n}"
         if not isinstance(answers, list) or not answers:

@@ -46,14 +46,14 @@ class QuestionPassages:
     judged: Set[str]
     """Ids of its labelled sentences, correct or not."""
     near: RightSentences
-    """What is correct for it, or for a question that is nearly the same."""
+    """Correct sentences of it, and of questions that are nearly the same."""
     windows: dict[str, set[SentenceRun]] = field(default_factory=dict)
     """doc_id → its windows."""
     negatives: list[Passage] = field(default_factory=list)
     """Best first."""
 
     def refusal(self, sentences: Sequence[Sentence]) -> Reason | None:
-        """Why these sentences are no negative of the question; None if they are one.
+        """Reason why these sentences are no negative of the question; None if they are one.
 
         A sentence that nobody judged looks correct if it is so for a question that is nearly the same, or has the text of a
         correct one.

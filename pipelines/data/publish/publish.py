@@ -43,7 +43,7 @@ class Counting:
 
     counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
     split_of: dict[str, Split] = field(default_factory=dict)
-    """Of each question."""
+    """question_id → its split."""
     _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
     _text: tuple[Split | None, str] = (None, "")
 
@@ -54,6 +54,7 @@ class Counting:
             raise JobError(f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
         self.split_of[question] = split
         self._documents[split].update(row.doc_id for row in rows)
+
         windows, candidates = judged(rows), sentences(judged(rows))
         counts = {
             "questions": 1,
@@ -95,6 +96,7 @@ def publish(
     if run is not None:
         _check_run(run, summary, data)
         origin = origin_of(run)
+
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
     with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
@@ -105,6 +107,7 @@ def publish(
                 take(split, rows)
             done += 1
         _check(counting, summary, data)
+
     annotated = _annotated(run, counting.split_of) if run is not None else None
     statistics = counting.statistics(annotated)
     write_text(out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY)))
@@ -168,7 +171,7 @@ def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
 
 
 def origin_of(run: Path) -> Origin:
-    """Where the data of a run come from, by its manifests. Raises JobError (66) if it is no run."""
+    """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
     recover_folder(run / "collected")
     manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
     ingested = manifests["documents"]

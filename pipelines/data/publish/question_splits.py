@@ -20,7 +20,7 @@ from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.schemas.labels import SentenceLabel
 
 Key: TypeAlias = tuple[str, str]
-"""What two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
+"""Something that two questions can share: ('document', doc_id) or ('question', the first of those that are nearly the same)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class QuestionSplits:
         return self.right.get(self.near.get(question_id, question_id), RightSentences())
 
     def refusal(self, label: SentenceLabel) -> Reason | None:
-        """Why a label is left out; None if it is not."""
+        """Reason why a label is left out; None if it is not."""
         q = label.question_id
         if q not in self.near:
             return Reason.NOT_IN_SPLIT_FILE if q in self.labelled.questions else Reason.UNKNOWN_QUESTION

@@ -42,7 +42,7 @@ class TrainingPassages:
     """By id; questions without a window are left out."""
     documents: Mapping[str, CutDocument]
     counts: Mapping[str, int]
-    """How much came in, was used and was left out."""
+    """Amounts that came in, were used and were left out."""
 
     def rows(self) -> Iterator[tuple[Split, list[LabelledPassage]]]:
         """The split and the rows of each question."""
@@ -71,14 +71,14 @@ def build(
 
     cut_documents = cut(read_only({label.doc_id for label in usable}, documents), sentence_tokens)
     numbers = {(doc_id, s.sentence_id): n for doc_id, (_, own) in cut_documents.items() for n, s in enumerate(own)}
-    found = [(label, n) for label in usable if (n := numbers.get((label.doc_id, label.sentence_id))) is not None]
-    if missing := len(usable) - len(found):
+    located = [(label, n) for label in usable if (n := numbers.get((label.doc_id, label.sentence_id))) is not None]
+    if missing := len(usable) - len(located):
         left_out[Reason.UNKNOWN_SENTENCE] = missing
 
-    questions = _with_windows(found, splits, cut_documents, rules)
+    questions = _with_windows(located, splits, cut_documents, rules)
     copies = sum(_leave_out_copies(question, cut_documents) for question in questions.values())
     questions = {q: question for q, question in questions.items() if question.windows}
-    counts = {"labels": len(refusals), "labels_used": len(found), **left_out_counts("labels", left_out)}
+    counts = {"labels": len(refusals), "labels_used": len(located), **left_out_counts("labels", left_out)}
     account = splits.account(len(questions), counts | left_out_counts("windows", {Reason.LOOKS_CORRECT: copies}))
 
     if rules.negatives:
@@ -150,6 +150,7 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
     documents = Folder.open(run / "documents", Document, "ingest")
     questions = Folder.open(run / "questions", Question, "retrieve")
     retrieved = Folder.open(run / "retrieved", Hit, "retrieve") if rules.negatives else None
+
     all_labels = list(labels.read())
     asked = questions.where("question_id", {label.question_id for label in all_labels})
     training = build(
@@ -159,6 +160,7 @@ def write_passages(run: Path, out: Path, rules: PassageRules, split_file: Path |
         rules,
         ingest_settings(documents).passage_tokens,
     )
+
     rows = files.write_splits(training.rows(), len(training.questions))
     folders: dict[str, Folder[Any] | None] = {
         "labels": labels,

@@ -25,7 +25,7 @@ class SetFiles(Generic[R]):
 
     out: Path
     name: str
-    """Of the summary, without .json."""
+    """Name of the summary, without .json."""
     record: type[R]
     tally: Callable[[Sequence[R]], Mapping[str, int]]
     """A question's rows → their counts, all 0 without rows."""
@@ -40,7 +40,7 @@ class SetFiles(Generic[R]):
             raise JobError(f"{self.out} is written already; name another --out", OUTPUT_EXISTS)
 
     def write_splits(self, questions: Iterable[tuple[Split, Sequence[R]]], number: int) -> dict[str, int]:
-        """Write the rows of so many questions, each with its split; returns '<split>_<what>' → count."""
+        """Write the rows of `number` questions, each with its split; returns '<split>_<what>' → count."""
         counts = {f"{split}_{what}": 0 for split in SPLITS for what in ("questions", *self.tally([]))}
         done = 0
         with ExitStack() as files, progress(self.name, number, lambda: done, what="questions"):

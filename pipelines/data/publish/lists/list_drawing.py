@@ -56,7 +56,7 @@ class ListQuestion:
         return (0, retrieved.position, "", 0) if retrieved else (1, (), place.doc_id, place.start)
 
     def refusal(self, place: PlacedSentence, right_texts: Set[str], judged: bool = False) -> Reason | None:
-        """Why it may not be a wrong sentence of the list; None if it may."""
+        """Reason why it may not be a wrong sentence of the list; None if it may."""
         text = fold(place.text)
         if text in right_texts:
             return Reason.TEXT_OF_A_RIGHT_ONE
@@ -158,7 +158,7 @@ def draw(candidates: Mapping[Kind, Iterator[Verdict]], quotas: Mapping[Kind, int
     drawn, taken = Drawn(), set(texts)
 
     def take(kind: Kind, number: int) -> int:
-        """Draw so many of a kind; returns how many it lacks."""
+        """Draw up to `number` of a kind; returns how many it lacks."""
         while number and (verdict := next(candidates[kind], None)):
             place, reason = verdict
             if reason is None:

@@ -64,6 +64,7 @@ def write_lists(
     }
     stage, name, ranking = _ranking(run, rules.by)
     folders[name] = ranking
+
     labels: list[SentenceLabel] = list(folders["labels"].read())
     labelled = {label.question_id for label in labels}
     if strings is not None and not labelled & {q for q, own in strings.items() if own}:
@@ -76,6 +77,7 @@ def write_lists(
         "retrieval scores", folders[RETRIEVED].where("question_id", {rows[0].question_id for _, rows in lists.lists})
     ) as hits:
         lists = with_scores(lists, hits)
+
     rows = files.write_splits(lists.lists, len(lists.lists))
     settings = replace(rules, by=stage or RETRIEVED).settings(drawn=splits is None)
     inputs = digests(folders, {"split_file": split_file, "answers": answers})

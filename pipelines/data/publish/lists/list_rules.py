@@ -13,7 +13,7 @@ from answermill.pipelines.errors import USAGE, JobError
 
 Kind = Literal["passage", "document", "retrieved", "random"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Where a wrong sentence is from: a passage with a right one; the rest of that document; other documents, among the best
+"""Origins of a wrong sentence: a passage with a right one; the rest of that document; other documents, among the best
 retrieved; a random passage."""
 FILLERS: tuple[Kind, ...] = ("retrieved", "document", "passage", "random")
 """Kinds that make up for those that have too few sentences, in this order."""
@@ -24,9 +24,9 @@ class ListRules(SplitRules):
     """Rules for the wrong sentences that stand in a list beside the right ones, and for the splits."""
 
     negatives: int = 20
-    """Of a question."""
+    """Wrong sentences of a question."""
     negative_shares: tuple[float, ...] = (0.2, 0.25, 0.45, 0.1)
-    """Of them, in the order of KINDS."""
+    """Shares of these, in the order of KINDS."""
     depth: int = 50
     """Sentences of other documents, the best first, that those of the kind 'retrieved' are drawn from."""
     by: str | None = None

@@ -50,6 +50,8 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
             scored += stage in names
             passed = names.index(stage) + 1 if stage in names else len(names)
             last, at_exit = row.fused_score, 0
+
+            # The score that ranks it is the last that it got, at the exit where it left.
             if passed:
                 gone = row.stages[passed - 1]
                 last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
@@ -94,8 +96,8 @@ class Sentences:
         some: Collection[tuple[str, str]],
         anywhere: Collection[str] = (),
     ) -> None:
-        """Of the documents `whole` all sentences; else those that are, as (sentence_id, passage_id), in `some`; and apart from
-        these those of the passages `anywhere`."""
+        """Keep all sentences of the documents `whole`; of others those that are in `some`, as (sentence_id, passage_id); and
+        besides those of the passages `anywhere`."""
         anything: dict[str, PlacedSentence] = {}
         first: dict[str, tuple[int, PlacedSentence]] = {}
         self._exact: dict[tuple[str, str], PlacedSentence] = {}
@@ -108,6 +110,7 @@ class Sentences:
                     anything[place.sentence_id] = min(anything.get(place.sentence_id, place), place)
                 if passage.doc_id in whole:
                     first[place.sentence_id] = min(first.get(place.sentence_id, (passage.start, place)), (passage.start, place))
+
             if passage.doc_id in whole:
                 self._passages[passage.doc_id].append(tuple(s.sentence_id for s in passage.sentences))
         self._first = {sentence_id: place for sentence_id, (_, place) in first.items()}

@@ -14,8 +14,10 @@ import pytest
 from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.formats import by_question, read_dataset
+from answermill.pipelines.data.publish.left_out import Reason
+from answermill.pipelines.data.publish.lists.list_drawing import Verdict, draw
 from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
-from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules
+from answermill.pipelines.data.publish.lists.list_rules import KINDS, Kind, ListRules, PlacedSentence
 from answermill.pipelines.data.publish.lists.list_sources import Sources, by_rank, by_stage, first_retrieved
 from answermill.pipelines.data.publish.lists.retrieval_scores import with_scores
 from answermill.pipelines.data.publish.lists.training_lists import TrainingLists, build
@@ -251,6 +253,28 @@ def test_what_people_judged_wrong_is_drawn_first() -> None:
         lists = world.draw(ListRules(1, (0.0, 1.0, 0.0, 0.0), shares=(1.0, 0.0, 0.0), seed=seed))
         assert [row.candidate_id for row in rows_of(lists) if not row.label] == ["own@3"]
         check_accounts(lists)
+
+
+def test_every_candidate_has_one_fate() -> None:
+    def verdicts(kind: str, *reasons: Reason | None) -> Iterator[Verdict]:
+        for n, reason in enumerate(reasons):
+            yield PlacedSentence(f"{kind}@{n}", kind, f"{kind}#0", n, "", f"{kind} {n}", "", "", n), reason
+
+    sources: dict[Kind, Iterator[Verdict]] = {
+        "passage": verdicts("passage", None, Reason.ANSWER_STRING, None, None),
+        "document": verdicts("document", None, None),
+        "retrieved": verdicts("retrieved", Reason.ANSWER_STRING, None, None, Reason.RIGHT_FOR_A_NEAR_QUESTION),
+        "random": verdicts("random", *[None] * 9),
+    }
+    drawn = draw(sources, {"passage": 2, "document": 3, "retrieved": 1, "random": 1}, {"document 0"})
+    chosen = [(place.sentence_id, kind) for place, kind in drawn.wrong]
+    assert chosen[:2] == [("passage@0", "passage"), ("passage@2", "passage")] and len(chosen) == 7
+    assert chosen[2:] == [(f"{kind}@{n}", kind) for kind, n in [*NEXT, ("retrieved", 2), ("passage", 3)]]
+    assert drawn.left_out.total() == 4 + 2 + 4 - sum(kind != "random" for _, kind in chosen)
+    assert drawn.left_out[Reason.SAME_TEXT] == 1 and "document" in drawn.documents and (drawn.instead, drawn.missing) == (2, 0)
+
+
+NEXT: list[tuple[Kind, int]] = [("document", 1), ("retrieved", 1), ("random", 0)]
 
 
 def scored(sentence: str, position: int, **stages: float) -> ScoredCandidate:
