@@ -12,7 +12,7 @@ import tempfile
 import tracemalloc
 from pathlib import Path
 
-from answermill.pipelines.data.convert.statistics import PUBLISHED, DatasetStatistics, statistics_of, table
+from answermill.pipelines.data.convert.statistics import PUBLISHED, DatasetStatistics, table
 from answermill.pipelines.data.formats import read_dataset
 from benchmarks.harness import arguments, finish, say, seconds, shrink
 
@@ -33,7 +33,7 @@ def squad_sent(data: Path, splitter: str, result: dict[str, float | int | str]) 
     path = data / "squad/squad-dev-v2.0.json.gz"
     theirs = {c.question_id: c.text for c in read_dataset(data / "squad/squad-sent-test.parquet") if c.label}
     positives = [c for c in read_dataset(path, splitter=splitter) if c.label]
-    counted = statistics_of(read_dataset(path, splitter=splitter), "blanks")
+    counted = DatasetStatistics("blanks").add(read_dataset(path, splitter=splitter))
     name = f"squad_sent_{splitter}"
     say("\n".join([f"\n{name}, words between blanks", *table(counted, PUBLISHED["squad-sent", "test"])]))
     result[f"{name}_sentences"] = counted.over("all").candidates
@@ -68,10 +68,10 @@ def stream(rounds: int, result: dict[str, float | int | str]) -> None:
                 for _candidate in read_dataset(path, "asnq"):
                     pass
             with seconds(counted):
-                statistics_of(read_dataset(path, "asnq"))
+                DatasetStatistics().add(read_dataset(path, "asnq"))
             say(f"read {read[-1]:.2f} s, with statistics {counted[-1]:.2f} s")
         tracemalloc.start()
-        statistics_of(read_dataset(path, "asnq"), "blanks")
+        DatasetStatistics("blanks").add(read_dataset(path, "asnq"))
         result["tab_peak_mb"] = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
     result["rows_per_s"] = QUESTIONS * PER_QUESTION / statistics.median(read)
@@ -86,21 +86,21 @@ def main() -> None:
     for split in ("train", "dev", "test"):
         report(
             f"wikiqa_{split}",
-            statistics_of(read_dataset(options.data / f"wikiqa/wikiqa-{split}.parquet")),
+            DatasetStatistics().add(read_dataset(options.data / f"wikiqa/wikiqa-{split}.parquet")),
             ("wikiqa", split),
             result,
         )
     for split in ("dev", "test"):
         report(
             f"selqa_{split}",
-            statistics_of(read_dataset(options.data / f"selqa/selqa-{split}.parquet")),
+            DatasetStatistics().add(read_dataset(options.data / f"selqa/selqa-{split}.parquet")),
             ("selqa", split),
             result,
         )
         path = options.data / f"insuranceqa-v1-partial/{split}.jsonl.gz"
-        report(f"insuranceqa_partial_{split}", statistics_of(read_dataset(path)), ("insuranceqa", split), result)
+        report(f"insuranceqa_partial_{split}", DatasetStatistics().add(read_dataset(path)), ("insuranceqa", split), result)
     parquet = read_dataset(options.data / "squad/squad-sent-test.parquet")
-    report("squad_sent_parquet", statistics_of(parquet, "blanks"), ("squad-sent", "test"), result)
+    report("squad_sent_parquet", DatasetStatistics("blanks").add(parquet), ("squad-sent", "test"), result)
     for splitter in ("rules", "spacy"):
         squad_sent(options.data, splitter, result)
     result["squad_sent_same_positive"] = result["squad_sent_rules_same_positive"]

@@ -23,10 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.indexing.labels.windows import Group, SentenceRun, choose, passage, windows
 from answermill.indexing.passages.text import holds
 from answermill.pipelines.data.publish.cut_documents import cut, window_ends
 from answermill.pipelines.data.publish.passage_set import PassageRules
+from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.publish.training_passages import build, ingest_settings
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
@@ -72,13 +74,12 @@ def write_train(run: Path, asked: Sequence[Asked], test_answers: Set[str], file:
             shown = [min(answering, key=lambda hit: hit.rank), *wrong_ones(of_id[key], others, SAME, OTHERS)]
             rows[key] = [passage_row(hit, correct) for hit in shown]
     documents = DOCUMENTS.open(run)
+    labels = [label for key in windowed for label in right[key]]
     built = build(
-        [label for key in windowed for label in right[key]],
-        {key: of_id[key].text for key in windowed},
+        LabelledQuestions(labels, {key: of_id[key].text for key in windowed}, dict.fromkeys(windowed, "train")),
         lambda ids: documents.where("doc_id", ids),
         lambda ids: (hit for hit in wrong_hits if hit.question_id in ids),
         PassageRules("random", PLACES, MAX_TOKENS, negatives=SAME_WINDOWS + OTHER_WINDOWS, documents_apart=False),
-        dict.fromkeys(windowed, "train"),
         ingest_settings(documents).passage_tokens,
     )
     rows |= {of_question[0].question_id: of_question for _, of_question in built.rows()}

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.formats import by_question, read_dataset
-from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
+from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
 from answermill.pipelines.data.publish.lists.list_rules import ListRules
 from answermill.pipelines.data.publish.lists.list_sources import places
 from answermill.pipelines.data.publish.lists.retrieval_scores import retrieved_scores
@@ -171,7 +171,7 @@ def written(data: Path, work: Path, asked: Sequence[Asked]) -> dict[str, float |
     if (lists / "sentences.json").exists() and not has_all_columns(lists / "train.parquet"):
         shutil.rmtree(lists)
     if not (lists / "sentences.json").exists():
-        name = Named("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
+        name = Attribution("L-train", "CC BY-SA 4.0 (SQuAD), CC BY-SA 3.0 (Natural Questions)")
         write_lists(run, lists, ListRules(negatives=NEGATIVES, by="first"), name, splits, answers)
     counts = json.loads((lists / "sentences.json").read_text(encoding="utf-8"))
     rows = list(read_dataset(lists / "train.parquet"))

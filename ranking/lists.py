@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from answermill.schemas.corpus import Passage, Question, Sentence
-from answermill.schemas.labels import LabelledCandidate, LabelledPassage
-from answermill.schemas.ranked import Candidate, Hit, RankedList, Retrieval
+from answermill.schemas.labels import NEIGHBOURS, RETRIEVAL, LabelledCandidate, LabelledPassage
+from answermill.schemas.ranked import Candidate, Hit, RankedList
 
 
 def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True) -> RankedList:
@@ -28,7 +28,7 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
         own = slice(0, len(members))
         if neighbours and _knows_neighbours(members[0]):
             ((name, _),) = texts
-            before, after = ([(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else [] for side in _SIDES)
+            before, after = ([(f"{name}:{side}", text)] if (text := getattr(members[0], side)) else [] for side in NEIGHBOURS)
             own, texts = slice(len(before), len(before) + 1), [*before, *texts, *after]
         sentences = _sentences(texts)
         text = "\n".join(text for _, text in texts)
@@ -40,17 +40,14 @@ def ranked_list(candidates: Sequence[LabelledCandidate], neighbours: bool = True
     return RankedList(question, tuple(ranked))
 
 
-_SIDES = ("previous", "next")
-
-
-def _retrieval(candidate: LabelledCandidate) -> Retrieval | None:
-    """What the set says of the candidate's retrieval; None if it is the passage of its hit that says where it stands."""
-    said = Retrieval(candidate.bm25, candidate.dense, candidate.log_rank, candidate.place)
-    return None if said == Retrieval() and not _knows_neighbours(candidate) else said
+def _retrieval(candidate: LabelledCandidate) -> Mapping[str, float | None] | None:
+    """The set's columns of the candidate's retrieval; None if it is the passage of its hit that says where it stands."""
+    columns = {name: getattr(candidate, name) for name in RETRIEVAL}
+    return columns if _knows_neighbours(candidate) or any(value is not None for value in columns.values()) else None
 
 
 def _knows_neighbours(candidate: LabelledCandidate) -> bool:
-    return candidate.previous is not None or candidate.next is not None
+    return any(getattr(candidate, name) is not None for name in NEIGHBOURS)
 
 
 def ranked_passages(passages: Sequence[LabelledPassage]) -> RankedList:

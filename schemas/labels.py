@@ -3,6 +3,8 @@ documents that hold them; and the passages that are made of them for training (W
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pyarrow as pa
 
 from answermill.schemas.record import Record, column, many, record
@@ -40,6 +42,13 @@ class LabelledCandidate(Record):
     place: int | None = column(
         pa.int32(), "sentences before it in its passage; null if the data set does not say", default=None
     )
+
+
+OPTIONAL = tuple(field.name for field in fields(LabelledCandidate) if field.default is None)
+"""Columns of `LabelledCandidate` that a data set may lack."""
+NEIGHBOURS = ("previous", "next")
+RETRIEVAL = tuple(name for name in OPTIONAL if name not in NEIGHBOURS)
+"""Columns that say how the candidate was retrieved, all of them numbers."""
 
 
 @record

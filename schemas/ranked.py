@@ -46,17 +46,6 @@ class StageScore(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
-    """What a labelled data set says of a sentence's retrieval, in place of the hit: `LabelledCandidate`'s columns; None = it
-    does not say."""
-
-    bm25: float | None = None
-    dense: float | None = None
-    log_rank: float | None = None
-    place: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Candidate:
     """A passage, or one of its sentences, on its way through the stages.
 
@@ -71,8 +60,9 @@ class Candidate:
     eligible: Mapping[str, int] | None = None
     """Of a passage whose sentences were candidates before: sentence id → position of those that may still be returned, which
     are all but the dropped ones. None: all of its sentences may."""
-    retrieval: Retrieval | None = None
-    """Of a data set's candidate, if the set says how it was retrieved. None: its hit does, in the list as it is."""
+    retrieval: Mapping[str, float | None] | None = None
+    """Columns `labels.RETRIEVAL` of a data set's candidate, if the set says how it was retrieved; a null column is unknown.
+    None: its hit says so, in the list as it is."""
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:

@@ -177,10 +177,10 @@ def passages(
         windows.places,
         windows.max_tokens,
         windows.negatives,
-        split.split,
-        split.seed,
-        split.similar,
-        split.keep_documents_apart,
+        shares=split.split,
+        seed=split.seed,
+        similar=split.similar,
+        documents_apart=split.keep_documents_apart,
     )
     sys.stdout.write(write_passages(run, out, rules, split.split_file))
 
@@ -233,7 +233,7 @@ def sentences(
     those of `answermill passages`. `answermill train` and `answermill dataset` read the files. Prints the counts as one JSON
     object, and writes it to sentences.json in --out, beside a card.
     """
-    from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
+    from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
     from answermill.pipelines.data.publish.lists.list_rules import ListRules
 
     rules = ListRules(
@@ -241,12 +241,12 @@ def sentences(
         negatives.shares,
         negatives.depth,
         negatives.by,
-        split.split,
-        split.seed,
-        split.similar,
-        split.keep_documents_apart,
+        shares=split.split,
+        seed=split.seed,
+        similar=split.similar,
+        documents_apart=split.keep_documents_apart,
     )
-    sys.stdout.write(write_lists(run, out, rules, Named(name, licence), split.split_file, negatives.answers))
+    sys.stdout.write(write_lists(run, out, rules, Attribution(name, licence), split.split_file, negatives.answers))
 
 
 def publish(

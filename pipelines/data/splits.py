@@ -17,7 +17,7 @@ Key = TypeVar("Key", bound=Hashable)
 Split = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 CLAIMS: tuple[Split, ...] = ("test", "dev", "train")
-"""Which split takes first a key that two could have: test, so that the test set is complete."""
+"""Splits in the order in which they take a key that two could have: test, so that the test set is complete."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _ROUNDING = 1e-9
@@ -114,6 +114,8 @@ def similar(sets: Sequence[Set[str]], threshold: float) -> Iterator[tuple[int, i
     often = Counter(element for each in sets for element in each)
     ordered = [sorted(each, key=lambda element: (often[element], element)) for each in sets]
     index: dict[str, list[int]] = defaultdict(list)  # element → sets that have it in their prefix, the smallest first
+
+    # The smallest first, so that a set meets only sets that are no larger.
     for number in sorted(range(len(sets)), key=lambda n: (len(sets[n]), n)):
         elements, size = ordered[number], len(sets[number])
         least = math.ceil(threshold * size - _ROUNDING)

@@ -63,6 +63,7 @@ def _settings(guidelines: str, annotators: int) -> dict[str, Any]:
         {"name": name, "title": name, "required": required, "settings": {"type": "text", "use_markdown": False}}
         for name, required in FIELDS.items()
     ]
+
     options = [{"value": label, "text": label} for label in LABELS]
     question = {
         "name": QUESTION,
@@ -71,10 +72,12 @@ def _settings(guidelines: str, annotators: int) -> dict[str, Any]:
         "required": True,
         "settings": {"type": "label_selection", "options": options, "visible_options": None},
     }
+
     metadata = [
         {"name": name, "title": name, "visible_for_annotators": False, "settings": {"type": kind}}
         for name, kind in METADATA.items()
     ]
+
     return {
         "guidelines": guidelines,
         "fields": fields,

@@ -76,9 +76,12 @@ def read_json(record: int, row: ExportRow) -> list[ExportedLabel]:
     for annotation in list_at(row, "annotations"):
         if not isinstance(annotation, dict):
             raise Malformed(f"an annotation that is no object: {str(annotation)[:60]!r}")
+
         annotator = annotation.get("completed_by")
         if isinstance(annotator, dict):
             annotator = annotator.get("email") or annotator.get("username") or annotator.get("id")
+
+        # A skipped task may hold choices, which count for nothing.
         label, reason, detail = label_of(_choices(annotation))
         if annotation.get("was_cancelled"):
             label, reason, detail = None, "cancelled", "skipped in Label Studio"

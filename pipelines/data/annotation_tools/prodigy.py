@@ -30,6 +30,7 @@ from answermill.schemas.annotation import Task
 def item(task: Task, model: Model | None) -> str:
     key = int(hashlib.sha256(f"{task.task_id} {task.text_hash}".encode()).hexdigest()[:16], 16) >> 11
     shown = f"<h3>{html.escape(task.question)}</h3><p>{html.escape(task.sentence)}</p>{marked_html(task)}"
+
     content: dict[str, Any] = {
         "text": task.sentence,
         "html": shown,
@@ -46,6 +47,7 @@ def item(task: Task, model: Model | None) -> str:
         "_input_hash": key,
         "_task_hash": key,
     }
+
     if model is not None:
         content |= {"score": task.score, "model": model.name}
         content["meta"]["score"] = round(task.score, 4)

@@ -1,4 +1,4 @@
-"""What an annotation tool is to the pipeline: the files of tasks that it imports, and the exports that it writes."""
+"""An annotation tool as the pipeline knows it: the files of tasks that it imports, and the exports that it writes."""
 
 from __future__ import annotations
 

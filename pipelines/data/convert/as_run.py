@@ -72,9 +72,9 @@ def _rows(files: Sequence[Path], form: str | None) -> Iterator[tuple[Path, Label
 def _lists(rows: Iterable[tuple[Path, LabelledCandidate]]) -> Iterator[RankedList]:
     file_of: dict[str, Path] = {}
     for (file, question_id), group in groupby(rows, key=lambda each: (each[0], each[1].question_id)):
-        of_question = [row for _, row in group]
-        _check_new(of_question, file_of.setdefault(question_id, file), file)
-        yield ranked_list(of_question, neighbours=False)
+        candidates = [row for _, row in group]
+        _check_new(candidates, file_of.setdefault(question_id, file), file)
+        yield ranked_list(candidates, neighbours=False)
 
 
 def _check_new(rows: Sequence[LabelledCandidate], first: Path, here: Path) -> None:

@@ -48,13 +48,14 @@ def convert(
         raise JobError("give at least one file", USAGE)
     if out is not None and out.exists():
         raise JobError(f"{out} exists already; name another --out", OUTPUT_EXISTS)
+
     statistics, counted = DatasetStatistics(tokens), Counter[str]()
     with contextlib.nullcontext() if out is None else whole_file(out, LabelledCandidate) as write:
         for block in _candidates(files, form, options, counted):
-            for candidate in block:
-                statistics.add(candidate)
+            statistics.add(block)
             if write is not None:
                 write(block)
+
     yield f"{', '.join(map(str, files))} as {form or recognise(files[0])}; lengths in {tokens} tokens"
     yield from table(statistics, known.get(published or "", ()))
     yield from (f"{count:,} {what}" for what, count in sorted(counted.items()) if count)
@@ -68,11 +69,13 @@ def _candidates(
     """The candidates of all files, some thousands at a time; reports on stderr how many were read."""
     began = reported = time.monotonic()
     read, block, seen = 0, list[LabelledCandidate](), dict[str, Path]()
+
     for path in files:
         for candidate in read_dataset(path, form, counted=counted, **options):
             if len(files) > 1 and seen.setdefault(candidate.question_id, path) != path:
                 first = seen[candidate.question_id]
                 raise JobError(f"{path}: question {candidate.question_id} is in {first} already", BAD_DATA)
+
             block.append(candidate)
             read += 1
             if len(block) == ROWS_PER_GROUP:

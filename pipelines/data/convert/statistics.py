@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 from answermill.schemas.labels import LabelledCandidate
 
@@ -62,7 +62,8 @@ class Tally:
 class DatasetStatistics:
     """Tallies of all questions, the answerable (they have a positive), and the clean (a positive and a negative).
 
-    `add` takes the candidates as `read_dataset` gives them, a question's one after the other. Only sums are kept.
+    `add` takes the candidates as `read_dataset` gives them, a question's one after the other, in as many calls as one likes.
+    Only sums are kept.
     """
 
     def __init__(self, tokens: Tokens = "spacy") -> None:
@@ -71,16 +72,20 @@ class DatasetStatistics:
         self._question = Tally()  # the one whose candidates come now
         self._question_id: str | None = None
 
-    def add(self, candidate: LabelledCandidate) -> None:
-        if candidate.question_id != self._question_id:
-            self._closed = {kept: self.over(kept) for kept in self._closed}
-            self._question = Tally(questions=1, question_tokens=self._length(candidate.question))
-            self._question_id = candidate.question_id
-        question = self._question
-        question.answerable |= candidate.label
-        question.candidates += 1
-        question.positives += candidate.label
-        question.candidate_tokens += self._length(candidate.text)
+    def add(self, candidates: Iterable[LabelledCandidate]) -> Self:
+        """Count the candidates; returns the statistics."""
+        for candidate in candidates:
+            if candidate.question_id != self._question_id:
+                self._closed = {kept: self.over(kept) for kept in self._closed}
+                self._question = Tally(questions=1, question_tokens=self._length(candidate.question))
+                self._question_id = candidate.question_id
+
+            question = self._question
+            question.answerable |= candidate.label
+            question.candidates += 1
+            question.positives += candidate.label
+            question.candidate_tokens += self._length(candidate.text)
+        return self
 
     def over(self, kept: Kept) -> Tally:
         """The sums over these questions so far."""
@@ -90,16 +95,9 @@ class DatasetStatistics:
         return self._closed[kept] + question
 
 
-def statistics_of(candidates: Iterable[LabelledCandidate], tokens: Tokens = "spacy") -> DatasetStatistics:
-    statistics = DatasetStatistics(tokens)
-    for candidate in candidates:
-        statistics.add(candidate)
-    return statistics
-
-
 @dataclass(frozen=True)
 class Published:
-    """What a paper prints of the questions of a split that it keeps; None if it does not say."""
+    """A paper's row of the questions of a split that it keeps; None if it does not say."""
 
     source: str
     kept: Kept

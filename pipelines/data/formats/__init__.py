@@ -17,7 +17,7 @@ from pyarrow import ArrowException
 from pyarrow.parquet import read_metadata
 
 from answermill.pipelines.data.formats import insuranceqa, natural_questions, parquet, squad, tabular, trecqa, yahooqa
-from answermill.pipelines.data.formats.format import Format, Head
+from answermill.pipelines.data.formats.format import FileHead, Format
 from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
@@ -63,7 +63,7 @@ def read_dataset(
 
 
 def row_count(files: Iterable[Path]) -> int | None:
-    """How many rows the files have, for progress; None if one of them says so only when it is read."""
+    """Number of rows in the files, for progress; None if one of them says so only when it is read."""
     try:
         return sum(int(read_metadata(file).num_rows) for file in files)
     except (ArrowException, OSError):
@@ -81,7 +81,7 @@ def recognise(path: Path) -> str | None:
 
     None if it is no data set that we know, or could be two. Natural Questions are taken for 'nq-la', never for 'nq-asnq'.
     """
-    head = Head.of(path)
+    head = FileHead.of(path)
     return next((each.name for each in FORMATS.values() if each.recognise(head)), None)
 
 

@@ -1,4 +1,4 @@
-"""What the package knows of a data-set format: its name, its reader, how it is recognised, and its options."""
+"""A data-set format as the package knows it: its name, its reader, how it is recognised, and its options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 @dataclass(frozen=True)
-class Head:
+class FileHead:
     """The beginning of a file, for formats to recognise their own."""
 
     path: Path
@@ -41,7 +41,7 @@ class Head:
     r"""The whole lines of `text` that are not blank, without \n or \r\n."""
 
     @classmethod
-    def of(cls, path: Path) -> Head:
+    def of(cls, path: Path) -> FileHead:
         """Reads no more than the first MiB. A file that is Parquet, missing or damaged has the head of an empty one."""
         if path.name.endswith(".parquet"):
             return cls(path, "", ())
@@ -73,7 +73,7 @@ class Head:
         return value if isinstance(value, dict) else {}
 
 
-def _never(head: Head) -> bool:
+def _never(head: FileHead) -> bool:
     return False
 
 
@@ -83,11 +83,11 @@ class Format(Generic[OptionsT]):
 
     name: str
     about: str
-    """What the files hold, in a line."""
+    """Content of the files, in a line."""
     read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]]
     """(file, counter of what is left out or decided, options) → the candidates, a question's one after the other."""
     options: type[OptionsT]
-    recognise: Callable[[Head], bool] = _never
+    recognise: Callable[[FileHead], bool] = _never
     """Whether a file that begins so has this format; a format without it must be asked for by name."""
 
     def parse_options(self, values: Mapping[str, Any]) -> OptionsT:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines
 from answermill.pipelines.errors import INPUT_MISSING, JobError
@@ -57,6 +57,7 @@ def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOpti
         words = _vocabulary(options.vocabulary or _beside(path, "vocabulary"))
         texts = _answers(options.answers or _beside(path, "answers.label.token_idx"), words)
         questions = _questions(path, words)
+
     for line, question_id, question, right, pool in questions:
         unique = dict.fromkeys(pool)
         counted["answers twice in a pool"] += len(pool) - len(unique)
@@ -68,7 +69,7 @@ def read_insuranceqa(path: Path, counted: Counter[str], options: InsuranceqaOpti
             yield Row(line, question_id, question, texts[answer_id], int(answer_id in right), answer_id, asked_at=line)
 
 
-def is_insuranceqa(head: Head) -> bool:
+def is_insuranceqa(head: FileHead) -> bool:
     if head.first_character == "{":
         return head.first_object.keys() >= _KEYS
     return bool(head.lines) and _is_question_line(head.lines[0])

@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from answermill.indexing.passages.sentences import Span
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.formats.splitters import Splitter, splitter_of
 from answermill.pipelines.data.inputs.text_lines import bad, json_lines
@@ -43,7 +43,7 @@ class NqAsnqOptions(NqLaOptions):
     )
 
 
-def is_natural_questions(head: Head) -> bool:
+def is_natural_questions(head: FileHead) -> bool:
     return head.first_object.keys() >= _KEYS
 
 
@@ -149,8 +149,10 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
     else:
         tokens = field(path, line, row, "document_text", str).split(" ")
         tags = [_TAG.fullmatch(token) is not None for token in tokens]
+
     long_answers = field(path, line, row, "long_answer_candidates", list)
     candidates = [_span(path, line, candidate, len(tokens)) for candidate in long_answers]
+
     long: set[int] = set()
     short: list[Span] = []
     annotations = field(path, line, row, "annotations", list)
@@ -163,6 +165,8 @@ def _page(path: Path, line: int, row: Mapping[str, Any], annotators: int) -> NqP
             gave += 1
             long.add(number)
             short += [_span(path, line, s, len(tokens)) for s in field(path, line, annotation, "short_answers", list)]
+
+    # An answer of too few annotators is none.
     answered = gave >= min(annotators, len(annotations))
     return NqPage(
         line=line,

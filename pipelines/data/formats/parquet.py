@@ -1,6 +1,5 @@
 """Parquet: `LabelledCandidate` rows, or the columns question_id, question, document_id, document_title, sentence_index,
-sentence, label (document_id and document_title may be null). The neighbours' columns, previous and next, and those of
-retrieval, bm25, dense, log_rank and place, may be missing."""
+sentence, label (document_id and document_title may be null). Optional columns of `LabelledCandidate` may be missing."""
 
 from __future__ import annotations
 
@@ -13,23 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.schemas.labels import LabelledCandidate
+from answermill.schemas.labels import OPTIONAL, RETRIEVAL, LabelledCandidate
 
-NEIGHBOURS = ("previous", "next")
-RETRIEVAL = ("bm25", "dense", "log_rank", "place")
-OPTIONAL = (*NEIGHBOURS, *RETRIEVAL)
 OURS = tuple(name for name in LabelledCandidate.schema().names if name not in OPTIONAL)
 SHARED = ("question_id", "question", "document_id", "document_title", "sentence_index", "sentence", "label")
 _MAY_BE_NULL = {"document_id", "document_title", *OPTIONAL}
+_WHOLE = {name for name in RETRIEVAL if pa.types.is_integer(LabelledCandidate.schema().field(name).type)}
 _NUMBERS = {"question_id", "position", "sentence_index", "label", *RETRIEVAL}  # may be so; all others must be text
 
 
-def is_parquet(head: Head) -> bool:
+def is_parquet(head: FileHead) -> bool:
     """By the name and the columns."""
     try:
         return head.path.name.endswith(".parquet") and columns_of(pq.read_schema(head.path)) is not None
@@ -58,7 +55,7 @@ def read_parquet(path: Path, counted: Counter[str], options: Options) -> Iterato
 
 
 def columns_of(schema: pa.Schema) -> tuple[str, ...] | None:
-    """Which of the two sets of columns a file has."""
+    """The one of the two sets of columns that a file has; None if it has neither."""
     return next((names for names in (OURS, SHARED) if set(names) <= set(schema.names)), None)
 
 
@@ -66,20 +63,22 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     """(position, row) of row `number`, from 1."""
     if empty := [name for name, value in cells.items() if value is None and name not in _MAY_BE_NULL]:
         raise bad(path, number, f"no {', '.join(empty)}")
+
     texts = ((name, value) for name, value in cells.items() if name not in _NUMBERS and value is not None)
     if wrong := [name for name, value in texts if not isinstance(value, str)]:
         raise bad(path, number, f"{wrong[0]} is {str(cells[wrong[0]])[:60]!r}; give text")
     for name in RETRIEVAL:
         if (value := cells.get(name)) is not None and not _is_number(name, value):
-            kind = "a whole number of at least 0" if name == "place" else "a finite number"
+            kind = "a whole number of at least 0" if name in _WHOLE else "a finite number"
             raise bad(path, number, f"{name} is {str(value)[:60]!r}; give {kind}, or null")
+
     if cells["label"] not in (0, 1):
         raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
     question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
     if "position" in cells:
         row = Row(number, question_id, question, cells["text"], label, cells["candidate_id"], cells["doc_id"], cells["title"])
-        optional: dict[str, Any] = {name: cells.get(name) for name in OPTIONAL}
-        return cells["position"], row._replace(**optional)
+        return cells["position"], row._replace(optional={name: cells.get(name) for name in OPTIONAL})
+
     position, doc_id, title = cells["sentence_index"], cells["document_id"] or "", cells["document_title"] or ""
     candidate_id = f"{doc_id}-{position}" if doc_id else str(position)
     return position, Row(number, question_id, question, cells["sentence"], label, candidate_id, doc_id, title)
@@ -87,9 +86,9 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
 
 def _is_number(name: str, value: Any) -> bool:
     """Whether it can be the value of that column of `RETRIEVAL`."""
-    if isinstance(value, bool) or not isinstance(value, int if name == "place" else (int, float)):
+    if isinstance(value, bool) or not isinstance(value, int if name in _WHOLE else (int, float)):
         return False
-    return value >= 0 if name == "place" else math.isfinite(value)
+    return value >= 0 if name in _WHOLE else math.isfinite(value)
 
 
 FORMAT = Format(

@@ -1,8 +1,8 @@
-"""What the readers share: rows, the fields of JSON objects, and the order that candidates must have."""
+"""Common ground of the readers: rows, the fields of JSON objects, and the order that candidates must have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,12 +25,7 @@ class Row(NamedTuple):
     doc_id: str = ""
     title: str = ""
     asked_at: int | str | None = None  # where the question's own record begins, in formats that have one
-    previous: str | None = None
-    next: str | None = None
-    bm25: float | None = None
-    dense: float | None = None
-    log_rank: float | None = None
-    place: int | None = None
+    optional: Mapping[str, Any] = {}  # columns of `labels.OPTIONAL`
 
 
 def field(path: Path, where: int | str, row: Any, name: str, kind: type[T]) -> T:
@@ -50,6 +45,7 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
     question_id, question, asked_at, position = None, "", None, 0
     ids: set[str] = set()
     for row in rows:
+        # A new question, or the next candidate of the same.
         if row.question_id != question_id or row.asked_at != asked_at:
             if row.question_id in began_at:
                 raise bad(path, row.where, f"question {row.question_id!r} comes again; it began at {began_at[row.question_id]}")
@@ -59,6 +55,7 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             began_at[question_id] = row.where
         elif row.question != question:
             raise bad(path, row.where, f"question {question_id!r} has another text than at {began_at[row.question_id]}")
+
         candidate_id = row.candidate_id
         if candidate_id is None:
             candidate_id = str(position)
@@ -66,9 +63,9 @@ def in_order(path: Path, rows: Iterable[Row]) -> Iterator[LabelledCandidate]:
             raise bad(path, row.where, f"candidate {candidate_id!r} is twice in question {question_id!r}")
         else:
             ids.add(candidate_id)
-        candidate = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
-        retrieval = row.bm25, row.dense, row.log_rank, row.place
-        yield LabelledCandidate(*candidate, row.previous, row.next, *retrieval)
+
+        columns = question_id, question, candidate_id, row.doc_id, row.title, position, row.text, row.label
+        yield LabelledCandidate(*columns, **row.optional)
         position += 1
     if not began_at:
         raise JobError(f"{path}: no candidate in it", BAD_DATA)

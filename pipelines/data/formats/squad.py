@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from answermill.indexing.passages.sentences import Span
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.formats.splitters import Splitter, splitter_of
 from answermill.pipelines.data.inputs.text_lines import bad, lines, parse_json
@@ -31,7 +31,7 @@ class SquadOptions(Options):
     )
 
 
-def is_squad(head: Head) -> bool:
+def is_squad(head: FileHead) -> bool:
     return head.first_character == "{" and all(re.search(rf'"{key}"\s*:', head.text) for key in _KEYS)
 
 
@@ -51,6 +51,7 @@ def read_squad(path: Path, counted: Counter[str], options: SquadOptions) -> Iter
             for n, asked in enumerate(field(path, place, paragraph, "qas", list)):
                 where = f"{place}.qas[{n}]"
                 question_id, question = (field(path, where, asked, name, str) for name in ("id", "question"))
+
                 answers = [] if asked.get("is_impossible") else _answers(path, where, context, asked)
                 positive = positive_sentence(spans, answers)
                 counted["answered across sentences"] += any(spans[_holding(spans, s)][1] < e for s, e in answers)

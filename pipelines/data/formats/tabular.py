@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options, OptionsT
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 
 WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
 _BINARY = {"0": 0, "1": 1}
-_ASNQ = {"1": 0, "2": 0, "3": 0, "4": 1}
+_CLASSES = {"1": 0, "2": 0, "3": 0, "4": 1}  # of ASNQ
 _TAB = "\t"
 _UNNAMED = ("question", "text", "label")  # the cells of a table without a header
 _COLUMNS = {  # what a header may call a field, without case and '_'
@@ -51,7 +52,7 @@ def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator
     line, header = next(filled, (1, ""))
     if tuple(header.split("\t")) != WIKIQA_COLUMNS:
         raise bad(path, line, f"not WikiQA's header {', '.join(WIKIQA_COLUMNS)}: {header[:80]!r}")
-    yield from _parse_rows(path, "wikiqa", filled, names_of(header) or (), _BINARY)
+    yield from _parse_rows(path, filled, _Table("wikiqa", names_of(header) or (), _BINARY))
 
 
 def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
@@ -65,7 +66,7 @@ def read_tsv(path: Path, counted: Counter[str], options: Options) -> Iterator[Ro
         if first.count(_TAB) + 1 != len(names):
             raise bad(path, line, f"{first.count(_TAB) + 1} cells and no header; without one there must be 3 or 4")
         filled = _filled_lines(path)
-    yield from _parse_rows(path, "tsv", filled, names, _BINARY)
+    yield from _parse_rows(path, filled, _Table("tsv", names, _BINARY))
 
 
 def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterator[Row]:
@@ -79,7 +80,7 @@ def read_asnq(path: Path, counted: Counter[str], options: AsnqOptions) -> Iterat
     if selected is None and options.split is not None:
         raise JobError(f"{path}: split {options.split!r} is given, but no list of questions", USAGE)
     seen: set[str] = set()
-    for row in _parse_rows(path, "asnq", _filled_lines(path), _UNNAMED, _ASNQ, counted, selected):
+    for row in _parse_rows(path, _filled_lines(path), _Table("asnq", _UNNAMED, _CLASSES), counted, selected):
         if selected is not None:
             seen.add(row.question)
         yield row
@@ -102,6 +103,7 @@ def listed(path: Path, split: str | None = None) -> set[str]:
                 selected.add(text)
         if not selected and splits:
             raise JobError(f"{path}: no question of split {split!r}; it has {', '.join(sorted(map(str, splits)))}", BAD_DATA)
+
     if not selected:
         raise JobError(f"{path}: no question in it", BAD_DATA)
     return selected
@@ -124,7 +126,7 @@ def table_format(head: Sequence[str]) -> str | None:
         return "wikiqa"
     if names_of(head[0]) is not None:
         return "tsv"
-    rows = [cells for cells in (text.split(_TAB) for text in head) if len(cells) == 3 and cells[2] in _BINARY | _ASNQ]
+    rows = [cells for cells in (text.split(_TAB) for text in head) if len(cells) == 3 and cells[2] in _BINARY | _CLASSES]
     if len(rows) * 10 < len(head) * 9 or sum(" " in question and " " in text for question, text, _ in rows) * 2 < len(rows):
         return None
     labels = {cells[2] for cells in rows}
@@ -137,21 +139,32 @@ def _filled_lines(path: Path) -> Iterator[tuple[int, str]]:
     return ((line, text) for line, text in lines(path) if text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The meaning of a table's cells."""
+
+    form: str
+    """Beginning of the ids of questions that have none."""
+    names: Sequence[str | None]
+    """Field of each cell."""
+    labels: Mapping[str, int]
+    """Cell of the label → label."""
+
+
 def _parse_rows(
     path: Path,
-    form: str,
     filled: Iterable[tuple[int, str]],
-    names: Sequence[str | None],
-    labels: Mapping[str, int],
+    table: _Table,
     counted: Counter[str] | None = None,
     selected: Container[str] | None = None,
 ) -> Iterator[Row]:
-    """The rows of a table whose cells are the fields `names`. Classes are counted in `counted`, if there is one; `selected`
-    holds the questions to keep."""
+    """The rows of a table. Classes are counted in `counted`, if there is one; `selected` holds the questions to keep."""
+    names, labels = table.names, table.labels
     question_cell, text_cell, label_cell = map(names.index, _UNNAMED)
     id_cell = names.index("question_id") if "question_id" in names else None
     others = [(name, cell) for cell, name in enumerate(names) if name in ("doc_id", "title", "candidate_id")]
     number, previous, question_id = -1, None, ""
+
     for line, row in filled:
         cells = row.split(_TAB)
         if len(cells) != len(names):
@@ -159,12 +172,15 @@ def _parse_rows(
         label = labels.get(cells[label_cell])
         if label is None:
             raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {', '.join(labels)}")
+
+        # Without a column of ids the number of the question in the file makes it, those that are left out included.
         question = cells[question_cell]
         if id_cell is not None:
             question_id = cells[id_cell]
         elif question != previous:
             number, previous = number + 1, question
-            question_id = f"{form}-{number:05d}"
+            question_id = f"{table.form}-{number:05d}"
+
         if selected is not None and question not in selected:
             if counted is not None:
                 counted["rows of questions not listed"] += 1
@@ -175,28 +191,17 @@ def _parse_rows(
         yield Row(line, question_id, question, cells[text_cell], label, **more)
 
 
-def _recogniser(name: str) -> Callable[[Head], bool]:
-    return lambda head: head.first_character not in ("", "{", "<") and table_format(head.lines) == name
+def _tabular(
+    name: str, about: str, read: Callable[[Path, Counter[str], OptionsT], Iterator[Row]], options: type[OptionsT]
+) -> Format[OptionsT]:
+    """The format, which `table_format` recognises."""
+
+    def recognise(head: FileHead) -> bool:
+        return head.first_character not in ("", "{", "<") and table_format(head.lines) == name
+
+    return Format(name, about, read, options, recognise)
 
 
-WIKIQA = Format(
-    name="wikiqa",
-    about="WikiQA's own TSV with its header; sentences of a Wikipedia summary",
-    read=read_wikiqa,
-    recognise=_recogniser("wikiqa"),
-    options=Options,
-)
-ASNQ = Format(
-    name="asnq",
-    about="ASNQ: question, sentence, class 1-4 between tabs; 4 is positive",
-    read=read_asnq,
-    recognise=_recogniser("asnq"),
-    options=AsnqOptions,
-)
-TSV = Format(
-    name="tsv",
-    about="question, sentence, label 0/1 between tabs, or any columns that a header names",
-    read=read_tsv,
-    recognise=_recogniser("tsv"),
-    options=Options,
-)
+WIKIQA = _tabular("wikiqa", "WikiQA's own TSV with its header; sentences of a Wikipedia summary", read_wikiqa, Options)
+ASNQ = _tabular("asnq", "ASNQ: question, sentence, class 1-4 between tabs; 4 is positive", read_asnq, AsnqOptions)
+TSV = _tabular("tsv", "question, sentence, label 0/1 between tabs, or any columns that a header names", read_tsv, Options)

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.text_lines import bad, lines
 
@@ -26,7 +26,7 @@ PAIRS = re.compile(r"<QApairs id=(['\"])(?P<id>[^'\"]+)\1>")
 _BLOCKS = ("question", "positive", "negative")
 
 
-def is_trecqa(head: Head) -> bool:
+def is_trecqa(head: FileHead) -> bool:
     return PAIRS.match(head.text.lstrip()) is not None
 
 
@@ -35,6 +35,7 @@ def read_trecqa(path: Path, counted: Counter[str], options: Options) -> Iterator
     numbered = ((line, text.strip(" ")) for line, text in lines(path))
     question_id = question = None
     line = asked_at = candidates = 0
+
     for line, text in numbered:
         if opening := PAIRS.fullmatch(text):
             if question_id is not None:

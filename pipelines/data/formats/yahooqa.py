@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import FileHead, Format, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.text_lines import bad, lines, open_bytes, parse_json
 from answermill.pipelines.errors import USAGE, JobError
@@ -28,7 +28,7 @@ class YahooqaOptions(Options):
     split: str | None = Field(None, description="the split to read of a file that has several: train, dev or test")
 
 
-def is_yahooqa(head: Head) -> bool:
+def is_yahooqa(head: FileHead) -> bool:
     return _HEAD.match(head.text.lstrip()) is not None
 
 
@@ -41,15 +41,19 @@ def read_yahooqa(path: Path, counted: Counter[str], options: YahooqaOptions) -> 
     with open_bytes(path) as file:
         if file.read(1) == b"\x80":
             raise bad(path, 1, "a pickle, which runs code when it is opened; write it as JSON: `answermill dataset --help`")
+
     read = parse_json(path, _text(path))
     if not isinstance(read, dict):
         raise bad(path, 1, "not a JSON object {question: [[answer, label], ...]}")
+
+    # The names of splits could be questions, whose values are lists.
     if read and read.keys() <= set(SPLITS) and all(isinstance(each, dict) for each in read.values()):
         if split not in read:
             raise JobError(f"{path}: give split, one of {', '.join(read)}" + (f", not {split!r}" if split else ""), USAGE)
         read = read[split]
     elif split is not None:
         raise JobError(f"{path}: split {split!r} is given, but the file has one alone", USAGE)
+
     for n, (question, answers) in enumerate(read.items()):
         where = f"question {n}"
         if not isinstance(answers, list) or not answers:

@@ -35,6 +35,7 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
     rows = 0
     for table, names in _tables(path):
         line, question_id, sentence_id, text, label = (table[name].combine_chunks() for name in GIVEN_LABEL.names)
+
         missing = pc.or_(pc.or_(pc.is_null(question_id), pc.is_null(label)), pc.and_(pc.is_null(sentence_id), pc.is_null(text)))
         wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
         if (row := wrong.index(True).as_py()) >= 0:
@@ -42,6 +43,7 @@ def label_batches(path: Path) -> Iterator[pa.RecordBatch]:
             if missing[row].as_py():
                 problem = f"needs question_id, sentence_id or sentence, and label; it has {', '.join(names(row))}"
             raise JobError(f"{path}:{line[row]}: {problem}", BAD_DATA)
+
         question_id = _valid(path, "question_id", line, question_id, id_of)
         sentence_id = _valid(path, "sentence_id", line, sentence_id, id_of)
         text = _valid(path, "sentence", line, text, text_of)

@@ -28,13 +28,13 @@ def collected_labels(run: Path) -> Path:
 
 @dataclass(frozen=True)
 class LabelSource:
-    """Where a job's labels come from."""
+    """The source of a job's labels."""
 
     path: Path
     name: str
-    """What rejects and errors call it."""
+    """Name in rejects and errors."""
     collected: Folder[ResolvedLabel] | None = None
-    """What `collect` wrote; None if `path` is a file of the user's."""
+    """Folder that `collect` wrote; None if `path` is a file of the user's."""
 
     @classmethod
     def of(cls, job: Job, run: Path) -> LabelSource:

@@ -15,7 +15,7 @@ from answermill.pipelines.errors import BAD_DATA, JobError
 
 ROWS = 8_192  # in memory at a time
 DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What Arrow raises about a damaged file; the last about a column's name. See `raise_unless_damage`."""
+"""Errors that Arrow raises about a damaged file; the last about a column's name. See `raise_unless_damage`."""
 
 
 def parquet_batches(
@@ -31,6 +31,8 @@ def parquet_batches(
     except DAMAGE as e:
         raise_unless_damage(e)
         raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
+
+    # Group by group, so that an error names the group.
     with file:
         columns = list(choose(schema))
         first = 1

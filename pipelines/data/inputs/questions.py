@@ -42,11 +42,13 @@ def choose(file: Path, settings: Retrieve) -> QuestionChoice:
     least, most = settings.question_words
     if least > most:
         raise JobError(f"retrieve.question_words = [{least}, {most}]: the first number must not exceed the second", SETTINGS)
+
     rows = read_given_questions(file)
     refuse = _refusal(settings, file)
     reasons = [refuse(row) for row in rows]
     accepted = {row.question.question_id for row, reason in zip(rows, reasons, strict=True) if reason is None}
     sampled = sample(accepted, settings.max_questions, settings.question_seed)
+
     asked, rejects = [], []
     for row, reason in zip(rows, reasons, strict=True):
         if reason is None and row.question.question_id in sampled:

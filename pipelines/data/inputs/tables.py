@@ -25,7 +25,7 @@ from answermill.schemas.labels import LabelledPassage
 
 QUESTION_ID = ("question_id", "_id", "id", "query_id")
 _OTHER_IDS = frozenset(("qid", "questionid", "queryid", "topic", "topicid"))
-"""What others call it, without hyphens: a first line of these is a header that we do not read, not a question."""
+"""Other names of it, without hyphens: a first line of these is a header that we do not read, not a question."""
 QUESTION_TEXT = ("text", "question", "query")
 ANSWERS = ("answers", "answer")
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
@@ -58,10 +58,12 @@ def read_given_questions(path: Path) -> list[GivenQuestion]:
         text = first_cell(row, QUESTION_TEXT)
         if text is None:
             raise bad(path, line, f"no question; give one of the columns {', '.join(QUESTION_TEXT)}")
+
         own_id = first_cell(row, QUESTION_ID)
         question_id = str(line) if own_id is None else id_of(path, line, "question id", own_id)
         if question_id in line_of:
             raise bad(path, line, f"question id {question_id!r} is in line {line_of[question_id]} already")
+
         line_of[question_id] = line
         question = Question(question_id, text_of(path, line, "question", text))
         questions.append(GivenQuestion(line, question, _score(path, line, row.get("well_formed"))))
@@ -95,7 +97,7 @@ def id_of(path: Path, line: int, name: str, value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    """What a value is, in words."""
+    """Kind of a value, in words."""
     kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object", bytes: "no text"}
     return kinds.get(type(value), f"a {type(value).__name__}")
 
@@ -162,10 +164,12 @@ def read_answers(path: Path) -> dict[str, list[str]]:
         own_id = first_cell(row, QUESTION_ID)
         if own_id is None:
             raise bad(path, line, f"no question id; give one of the columns {', '.join(QUESTION_ID)}")
+
         cell = first_cell(row, ANSWERS)
         if isinstance(cell, str) and cell.lstrip().startswith("["):
             with suppress(ValueError):  # a list in a TSV's cell; a text may begin so too
                 cell = json.loads(cell)
+
         strings = [] if cell is None else [cell] if isinstance(cell, str) else cell
         if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
             raise bad(path, line, f"answers {str(cell)[:60]!r}; give a text or a list of texts")
@@ -205,6 +209,8 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
         if not text:
             continue
         cells = text.split("\t")
+
+        # The first filled line is the header, if it names a column that is known.
         if not names:
             known = {*QUESTION_ID, *QUESTION_TEXT, "sentence_id", "sentence", "label"}
             if known & {cell.strip().lower() for cell in cells}:
@@ -216,6 +222,7 @@ def _tab_rows(path: Path, header: tuple[str, ...]) -> Iterator[tuple[int, Mappin
             if len(cells) != len(names):
                 columns = f"; without one it must have the columns {', '.join(header)}" if header else ""
                 raise bad(path, line, f"no header line{columns}")
+
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}")
         yield line, dict(zip(names, cells, strict=True))

@@ -43,17 +43,8 @@ class SplitCounts:
             else:
                 correct = sum(self.annotated.get((each, "positive"), 0) for each in splits)
                 qa = correct + sum(self.annotated.get((each, "negative"), 0) for each in splits)
-            numbers = (
-                self.total(splits, "questions"),
-                self.documents[name],
-                qp,
-                positive,
-                qp - positive,
-                qa,
-                correct,
-                qa - correct,
-            )
-            yield name, *(f"{number:,}" for number in numbers)
+            pairs = (qp, positive, qp - positive, qa, correct, qa - correct)
+            yield name, *(f"{n:,}" for n in (self.total(splits, "questions"), self.documents[name], *pairs))
 
     def total(self, splits: Sequence[Split], what: str) -> int:
         return sum(self.counts.get((each, what), 0) for each in splits)
@@ -68,7 +59,7 @@ class SplitCounts:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a set comes from: the manifests of a run, and what `answermill collect` found of agreement."""
+    """Origin of a set: the manifests of a run, and what `answermill collect` found of agreement."""
 
     documents: Manifest
     questions: Manifest | None
@@ -78,12 +69,12 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What the publisher says of the set."""
+    """The publisher's words for the set."""
 
     name: str
     licence: str
     sources: tuple[str, ...] = ()
-    """What went in, each with its licence, as it is to be read."""
+    """Sources, each with its licence, as it is to be read."""
 
     def text(
         self, forms: Sequence[str], statistics: SplitCounts, summary: Mapping[str, Any], origin: Origin | None, digest: str
@@ -163,9 +154,10 @@ def _table_note(statistics: SplitCounts) -> str:
 
 
 def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) -> Iterator[str]:
-    """How the set was made, a line each."""
+    """Lines on the making of the set."""
     split = "a given file" if summary.get("shares") is None else " / ".join(f"{share:g}" for share in summary["shares"])
     apart = "no document stands" if summary.get("documents_apart", True) else "documents may stand"
+
     if origin:
         settings, counts = origin.documents.settings, origin.documents.counts
         kept = f"; {settings['domains']:,} domains" if settings.get("domains") else ""
@@ -181,6 +173,7 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
             yield f"- Questions: {asked.rows:,} of {read:,} asked; up to {depth} passages for each from each index"
         if origin.tasks:
             yield f"- Judged sentences were chosen so: {_flat(origin.tasks.settings)}; tasks: {_flat(origin.tasks.counts)}"
+
     yield (
         f"- Passages: windows of at most {summary.get('max_tokens')} tokens, group `{summary.get('group')}`, the judged "
         f"sentence in places 1 to {summary.get('places')}; up to {summary.get('negatives')} retrieved passages for a question"
@@ -189,6 +182,7 @@ def _provenance(summary: Mapping[str, Any], origin: Origin | None, digest: str) 
         f"- Splits by question: {split}, seed {summary.get('seed')}; questions whose words have a Jaccard similarity of "
         f"{summary.get('similar', 1)} or more stand together; {apart} in two splits"
     )
+
     left_out = {name: n for name, n in summary.items() if "left_out" in name and n}
     yield f"- Left out: {_flat(left_out) or 'nothing'}"
     yield f"- `passages.json` of the passages has the SHA-256 `{digest}`"
@@ -205,12 +199,14 @@ def _agreement(agreed: Mapping[str, Any]) -> Iterator[str]:
                 else f"undefined ({figure.get('undefined')})"
             )
             yield f"- {_spaced(name)}: {value}" + (f" ({basis})" if basis else "")
+
     if isinstance(people := agreed.get("annotators"), Mapping):
         yield f"- annotators: {len(people):,}"
         controls = [person.get("controls") or {} for person in people.values() if isinstance(person, Mapping)]
         right, shown = (sum(each.get(key) or 0 for each in controls) for key in ("right", "of"))
         if shown:
             yield f"- controls, whose label is known: {right:,} of {shown:,} judged right"
+
     if isinstance(counts := agreed.get("counts"), Mapping):
         yield f"- counts: {_flat(counts)}"
 

@@ -14,7 +14,7 @@ from answermill.pipelines.data.publish.passage_set import CutDocument
 from answermill.schemas.corpus import Document
 
 WindowStart: TypeAlias = tuple[str, str]
-"""Where a window begins: (doc_id, sentence_id)."""
+"""First sentence of a window: (doc_id, sentence_id)."""
 ReadDocuments: TypeAlias = Callable[[Set[str]], Iterable[Document]]
 """doc_ids → these documents, and perhaps others."""
 
@@ -33,12 +33,14 @@ def cut(documents: Iterable[Document], sentence_tokens: int) -> dict[str, CutDoc
 def window_ends(
     documents: Mapping[str, CutDocument], labelled: Mapping[str, Set[int]], places: int, max_tokens: int
 ) -> dict[str, list[int]]:
-    """Of each document with labelled sentences (doc_id → numbers): [n] the end of the window that begins with sentence n.
+    """doc_id → [n]: the end of the window that begins with sentence n, of documents with labelled sentences (by number).
 
     Only windows that hold a labelled sentence in places 1 to `places` have a meaningful end: see `SentenceLine.lasts`.
     """
     if not labelled:
         return {}
+
+    # The sentences of these documents, one after the other.
     chosen = [(*documents[doc_id], numbers) for doc_id, numbers in labelled.items()]
     sentences = [sentence for _, inside, _ in chosen for sentence in inside]
     sizes = np.array([len(inside) for _, inside, _ in chosen], np.int64)
@@ -50,6 +52,7 @@ def window_ends(
         least_tokens(pa.array([sentence.text for sentence in sentences], pa.string())),
         [document.text for document, _, _ in chosen],
     )
+
     numbers_of_all = [first + n for first, (_, _, numbers) in zip(begin, chosen, strict=True) for n in sorted(numbers)]
     ends = line.lasts(np.array(numbers_of_all, np.int64), places, Splitter(max_tokens)) - np.repeat(begin, sizes)
     return {doc_id: part.tolist() for doc_id, part in zip(labelled, np.split(ends, begin[1:]), strict=True)}

@@ -23,7 +23,7 @@ from answermill.pipelines.runs.parquet_folder import whole_file
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
 Rows: TypeAlias = Sequence[LabelledPassage]
-"""Of one question: its windows, then what was only retrieved."""
+"""Rows of one question: its windows, then what was only retrieved."""
 Take: TypeAlias = Callable[[Split, Rows], None]
 
 
@@ -167,8 +167,8 @@ def trec(out: Path, name: str) -> Iterator[Take]:
             question = _plain(rows[0].question_id)
             writers[split, "topics.tsv"](f"{question}\t{_line(rows[0].question)}\n")
             passages = ((row.passage_id, row.label) for row in judged(rows))
-            of_sentences = ((each.candidate_id, each.label) for each in sentences(judged(rows)))
-            for kind, labels in (("passages.qrels", passages), ("sentences.qrels", of_sentences)):
+            candidates = ((each.candidate_id, each.label) for each in sentences(judged(rows)))
+            for kind, labels in (("passages.qrels", passages), ("sentences.qrels", candidates)):
                 writers[split, kind]("".join(f"{question} 0 {_plain(each)} {label}\n" for each, label in labels))
 
         yield take

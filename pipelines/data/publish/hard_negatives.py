@@ -7,17 +7,17 @@ that. (Where they begin still could: a negative begins as a retrieved passage do
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from itertools import chain, islice
 from typing import NamedTuple, TypeAlias
 
 from answermill.indexing.labels.windows import SentenceRun, passage
 from answermill.pipelines.data.publish.cut_documents import ReadDocuments, WindowStart, cut, read_only, windows_at
+from answermill.pipelines.data.publish.left_out import Reason
 from answermill.pipelines.data.publish.passage_set import CutDocument, PassageRules, QuestionPassages
-from answermill.pipelines.data.publish.split_plan import Key
-from answermill.pipelines.data.splits import CLAIMS, Split
+from answermill.pipelines.data.publish.question_splits import QuestionSplits
 from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.schemas.corpus import Passage, Sentence
+from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import Hit
 
 ReadHits: TypeAlias = Callable[[Set[str]], Iterable[Hit]]
@@ -25,85 +25,67 @@ ReadHits: TypeAlias = Callable[[Set[str]], Iterable[Hit]]
 _DOCUMENTS_AT_ONCE = 1_000  # held in memory, cut into sentences
 
 
-class Retrieved(NamedTuple):
-    """A passage that was retrieved for a question."""
+class RetrievedPassage(NamedTuple):
+    """A passage that was retrieved for a question; sorts by rank."""
 
     rank: int
     passage_id: str
     start: WindowStart | None
     """Its first sentence; None if no sentence begins in it, as may be with passages of `passages = "dpr"`."""
-    correct: str | None
-    """Why it may hold a correct sentence, as the counts name it; None if it does not."""
+    refusal: Reason | None
+    """Why its own sentences are no negative."""
 
 
 def choose(
     questions: Mapping[str, QuestionPassages],
     documents: Mapping[str, CutDocument],
     hits: ReadHits,
-    owner: dict[Key, Split] | None,
+    splits: QuestionSplits,
     rules: PassageRules,
-    counts: Counter[str],
-) -> dict[str, list[WindowStart]]:
-    """question_id → where its hard negatives begin, best first; counts what is left out.
+) -> tuple[dict[str, list[WindowStart]], Counter[Reason]]:
+    """question_id → where its hard negatives begin, best first; and why others are left out.
 
-    The document of a negative belongs to the split that takes it first, if documents have an `owner`. `documents` are those
-    with labels: in no other can a window hold a correct sentence, or be one of the question's own.
+    The document of a negative belongs to the split that takes it first. `documents` are those with labels: in no other can a
+    window hold a correct sentence, or be one of the question's own.
     """
     retrieved = _retrieved(questions, hits)
-    own = {
-        each.start
-        for q, ranked in retrieved.items()
-        for each in ranked
-        if each.start is not None and each.start[0] in questions[q].windows
-    }
-    runs: Mapping[WindowStart, SentenceRun] = dict(windows_at(own, documents, rules.max_tokens))
-    chosen: dict[str, list[WindowStart]] = {q: [] for q in questions}
+    starts = {(q, each.start) for q, ranked in retrieved.items() for each in ranked if each.start is not None}
+    labelled = {start for q, start in starts if start[0] in questions[q].windows}
+    runs: Mapping[WindowStart, SentenceRun] = dict(windows_at(labelled, documents, rules.max_tokens))
 
-    def refusal(question: QuestionPassages, each: Retrieved) -> str | None:
-        if each.correct:
-            return each.correct
-        if each.start is None:
-            return "without_sentence"
-        doc_id, run = each.start[0], runs.get(each.start)
-        if run and (reason := correct_in(question, documents[doc_id][1][slice(*run)])):
+    def refusal(q: str, start: WindowStart) -> Reason | None:
+        doc_id, run = start[0], runs.get(start)
+        if run and (reason := questions[q].refusal(documents[doc_id][1][slice(*run)])):
             return reason
-        if run in question.windows.get(doc_id, ()):
-            return "same_as_window"
-        if owner is not None and owner.setdefault(("document", doc_id), question.split) != question.split:
-            return "document_of_another_split"
-        return None
+        if run in questions[q].windows.get(doc_id, ()):
+            return Reason.SAME_AS_WINDOW
+        return Reason.DOCUMENT_OF_ANOTHER_SPLIT if splits.is_elsewhere(q, doc_id) else None
 
-    for name in CLAIMS:
-        for q, question in questions.items():
-            if question.split != name:
-                continue
-            for each in sorted(retrieved[q], key=lambda each: (each.rank, each.passage_id)):
-                if len(chosen[q]) == rules.negatives:
-                    break
-                if reason := refusal(question, each):
-                    counts[f"retrieved_left_out_{reason}"] += 1
-                elif each.start is not None:
-                    chosen[q].append(each.start)
-            counts["questions_short_of_negatives"] += len(chosen[q]) < rules.negatives
-    return chosen
-
-
-def correct_in(question: QuestionPassages, sentences: Sequence[Sentence]) -> str | None:
-    """Why these sentences are no negative of the question, as the counts name it; None if they are one."""
-    if any(sentence.sentence_id in question.correct for sentence in sentences):
-        return "correct"
-    return "looks_correct" if question.looks_correct(sentences) else None
+    chosen: dict[str, list[WindowStart]] = {q: [] for q in questions}
+    left_out: Counter[Reason] = Counter()
+    for q in splits.by_claim(questions):
+        for each in sorted(retrieved[q], key=lambda each: (each.rank, each.passage_id)):
+            if len(chosen[q]) == rules.negatives:
+                break
+            if each.start is None:
+                left_out[each.refusal or Reason.WITHOUT_SENTENCE] += 1
+            elif reason := each.refusal or refusal(q, each.start):
+                left_out[reason] += 1
+            else:
+                chosen[q].append(each.start)
+                splits.claim(q, [each.start[0]])
+    return chosen, left_out
 
 
-def _retrieved(questions: Mapping[str, QuestionPassages], hits: ReadHits) -> dict[str, list[Retrieved]]:
-    """question_id → what was retrieved for it, in any order."""
-    retrieved: dict[str, list[Retrieved]] = {q: [] for q in questions}
+def _retrieved(questions: Mapping[str, QuestionPassages], hits: ReadHits) -> dict[str, list[RetrievedPassage]]:
+    """question_id → the passages retrieved for it, in any order."""
+    retrieved: dict[str, list[RetrievedPassage]] = {q: [] for q in questions}
     for hit in hits(questions.keys()):
         if (question := questions.get(hit.question_id)) is not None:
             sentences = hit.passage.sentences
             start = (hit.passage.doc_id, sentences[0].sentence_id) if sentences else None
-            correct = correct_in(question, sentences)
-            retrieved[hit.question_id].append(Retrieved(hit.rank, hit.passage.passage_id, start, correct))
+            shown = RetrievedPassage(hit.rank, hit.passage.passage_id, start, question.refusal(sentences))
+            retrieved[hit.question_id].append(shown)
     return retrieved
 
 

@@ -32,9 +32,9 @@ from answermill.schemas.labels import LabelledPassage
 
 CARD = "README.md"
 COUNTED = ("questions", "passages", "positives")
+"""Counts of each split in passages.json, beside others."""
 MADE_OF = {"labels": "labels/sentences", "documents": "documents", "questions": "questions"}
 """Key of `inputs` in passages.json → the folder of the run."""
-"""What passages.json counts of each split, beside other things."""
 AGAIN = "`answermill passages RUN --out OTHER` writes the data again, into another folder"
 
 
@@ -44,7 +44,7 @@ class Counting:
 
     counts: Counter[tuple[Split, str]] = field(default_factory=Counter)
     split_of: dict[str, Split] = field(default_factory=dict)
-    """Of each question."""
+    """question_id → its split."""
     _documents: dict[Split, set[str]] = field(default_factory=lambda: {name: set() for name in SPLITS})
     _text: tuple[Split | None, str] = (None, "")
 
@@ -55,6 +55,7 @@ class Counting:
             raise JobError(f"question {question!r} is in {split} and in {self.split_of[question]}, or twice", BAD_DATA)
         self.split_of[question] = split
         self._documents[split].update(row.doc_id for row in rows)
+
         windows, candidates = judged(rows), sentences(judged(rows))
         counts = {
             "questions": 1,
@@ -96,6 +97,7 @@ def publish(
     if run is not None:
         _check_run(run, summary, data)
         origin = origin_of(run)
+
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
     with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
@@ -106,6 +108,7 @@ def publish(
                 take(split, rows)
             done += 1
         _check(counting, summary, data)
+
     annotated = _annotated(run, counting.split_of) if run is not None else None
     statistics = counting.statistics(annotated)
     write_text(out / CARD, card.text(list(dict.fromkeys(forms)), statistics, summary, origin, sha256(data / SUMMARY)))
@@ -169,7 +172,7 @@ def _check_run(run: Path, summary: Mapping[str, Any], data: Path) -> None:
 
 
 def origin_of(run: Path) -> Origin:
-    """Where the data of a run come from, by its manifests. Raises JobError (66) if it is no run."""
+    """Origin of the data of a run, by its manifests. Raises JobError (66) if it is no run."""
     recover_folder(run / "collected")
     manifests = {name: read_manifest(run / name) for name in ("documents", "questions", "tasks")}
     ingested = manifests["documents"]

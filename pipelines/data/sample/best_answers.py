@@ -1,4 +1,4 @@
-"""What the sample command ends with: some answers of its run, to be read by people."""
+"""Last lines of the sample command: some answers of its run, to be read by people."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def column(ranked: RankedList, name: str) -> Floats:
     what the set says. Raises ValueError for a candidate without a stage's score.
     """
     if name in RETRIEVAL:
-        said = [getattr(candidate.retrieval, name, None) for candidate in ranked.candidates]
+        said = [(candidate.retrieval or {}).get(name) for candidate in ranked.candidates]
         hits = (RETRIEVAL[name](candidate.hit) for candidate in ranked.candidates)
         scores = said if any(score is not None for score in said) else list(hits)
         lowest = min((score for score in scores if score is not None), default=0.0)
@@ -115,7 +115,7 @@ def retrieval_columns(ranked: RankedList) -> dict[str, list[float | None]]:
     part = RankedList(ranked.question, tuple(ranked.candidates[n] for n in places))
     columns: dict[str, list[float | None]] = {}
     for name in RETRIEVED:
-        columns[name] = [None if c.retrieval is None else getattr(c.retrieval, name) for c in ranked.candidates]
+        columns[name] = [(c.retrieval or {}).get(name) for c in ranked.candidates]
         if any(RETRIEVAL[name](candidate.hit) is not None for candidate in part.candidates):
             z = standardised(column(part, name), np.zeros(len(places), np.int64))
             for n, value in zip(places, z.tolist(), strict=True):

@@ -77,11 +77,11 @@ def _positions(candidates: Sequence[Candidate]) -> Column:
     passages = {id(candidate.hit.passage): candidate.hit.passage for candidate in candidates}
     places = {key: {s.sentence_id: n for n, s in enumerate(passage.sentences)} for key, passage in passages.items()}
 
-    def place(candidate: Candidate) -> int | None:
+    def place(candidate: Candidate) -> float | None:
         if candidate.sentence is None:
             return 0
         if candidate.retrieval is not None:
-            return candidate.retrieval.place
+            return candidate.retrieval["place"]
         return places[id(candidate.hit.passage)][candidate.sentence.sentence_id]
 
     return [None if (n := place(candidate)) is None else -log(1 + n) for candidate in candidates]

@@ -1,4 +1,4 @@
-"""What training lists of sentences are made of: the rules for them, and the parts that a list is drawn from."""
+"""Parts of training lists of sentences: the rules for them, and the sentences that a list is drawn from."""
 
 from __future__ import annotations
 
@@ -8,50 +8,49 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from answermill.pipelines.data.publish.split_plan import check_split
+from answermill.pipelines.data.publish.question_splits import SplitRules, adds_up
 from answermill.pipelines.errors import USAGE, JobError
 
 Kind = Literal["passage", "document", "retrieved", "random"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""Where a wrong sentence is from: a passage with a right one; the rest of that document; other documents, among the best
+"""Origins of a wrong sentence: a passage with a right one; the rest of that document; other documents, among the best
 retrieved; a random passage."""
 FILLERS: tuple[Kind, ...] = ("retrieved", "document", "passage", "random")
-"""Which kinds make up for those that have too few sentences, in this order."""
+"""Kinds that make up for those that have too few sentences, in this order."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListRules:
-    """Which wrong sentences stand in a list beside the right ones, and how questions are divided into splits."""
+@dataclass(frozen=True)
+class ListRules(SplitRules):
+    """Rules for the wrong sentences that stand in a list beside the right ones, and for the splits."""
 
     negatives: int = 20
-    """Of a question."""
+    """Wrong sentences of a question."""
     negative_shares: tuple[float, ...] = (0.2, 0.25, 0.45, 0.1)
-    """Of them, in the order of KINDS."""
+    """Shares of these, in the order of KINDS."""
     depth: int = 50
     """Sentences of other documents, the best first, that those of the kind 'retrieved' are drawn from."""
     by: str | None = None
     """Stage whose scores say which are the best; None = the rank of their passage."""
-    shares: tuple[float, ...] = (0.8, 0.1, 0.1)
-    """Shares of the questions, in the order of SPLITS."""
-    seed: int = 0
-    similar: float = 0.8
-    documents_apart: bool = True
 
     def __post_init__(self) -> None:
         for name in ("negatives", "depth"):
             if (value := getattr(self, name)) < 1:
                 raise JobError(f"--{name} {value}: give at least 1", USAGE)
         shares = self.negative_shares
-        if len(shares) != len(KINDS) or not all(share >= 0 for share in shares) or abs(sum(shares) - 1) > 1e-6:
+        if len(shares) != len(KINDS) or not adds_up(shares):
             raise JobError(
                 f"--shares {' '.join(f'{share:g}' for share in shares)}: give shares of {', '.join(KINDS)} that add up to 1, "
                 "e.g. 0.2 0.25 0.45 0.1",
                 USAGE,
             )
-        check_split(self)
+        super().__post_init__()
 
     def quotas(self) -> dict[Kind, int]:
-        """Kind → its number of negatives: the shares, rounded so that they add up (largest remainders)."""
+        """Kind → its number of negatives: the shares, rounded so that they add up (largest remainders).
+
+        >>> ListRules(negatives=8).quotas()
+        {'passage': 2, 'document': 2, 'retrieved': 3, 'random': 1}
+        """
         exact = [share * self.negatives for share in self.negative_shares]
         # In millionths, so that 0.45 · 20 is 9.
         remainders = [(round((value - math.floor(value + 1e-9)) * 1e6), -n) for n, value in enumerate(exact)]
@@ -80,7 +79,7 @@ class RetrievedSentence(NamedTuple):
     """Sorts them as retrieved: by the passage's rank, then in reading order."""
 
 
-class Place(NamedTuple):
+class PlacedSentence(NamedTuple):
     """A sentence in its passage."""
 
     sentence_id: str

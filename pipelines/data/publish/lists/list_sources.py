@@ -1,4 +1,4 @@
-"""What lists of sentences are drawn from: what was retrieved for each question, and the sentences of passages."""
+"""Sources of lists of sentences: what was retrieved for each question, and the sentences of passages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import hashlib
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from answermill.pipelines.data.publish.lists.list_rules import Place, RetrievedSentence
+from answermill.pipelines.data.publish.lists.list_rules import PlacedSentence, RetrievedSentence
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import Hit, ScoredCandidate
@@ -17,6 +17,15 @@ ReadRanking: TypeAlias = Callable[[Set[str]], Iterable[RetrievedSentence]]
 """question_ids → what was retrieved for these questions, and perhaps for others; a sentence may come twice."""
 ReadPassages: TypeAlias = Callable[[Set[str]], Iterable[Passage]]
 """doc_ids → all passages of these documents, and perhaps of others."""
+
+
+class Sources(NamedTuple):
+    """Readers of a run."""
+
+    ranking: ReadRanking
+    passages: ReadPassages
+    passage_ids: Iterable[tuple[str, str]]
+    """(passage_id, doc_id) of all passages; read if random sentences are drawn."""
 
 
 def by_rank(hits: Iterable[Hit]) -> Iterator[RetrievedSentence]:
@@ -41,6 +50,8 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
             scored += stage in names
             passed = names.index(stage) + 1 if stage in names else len(names)
             last, at_exit = row.fused_score, 0
+
+            # The score that ranks it is the last that it got, at the exit where it left.
             if passed:
                 gone = row.stages[passed - 1]
                 last, at_exit = gone.score, gone.exit or 0 if gone.rank is None else 0
@@ -53,45 +64,26 @@ def by_stage(rows: Iterable[ScoredCandidate], stage: str) -> Iterator[RetrievedS
         )
 
 
-class Retrieved:
-    """What was retrieved for the questions: all of their own documents, and the first `depth` sentences of others."""
+def first_retrieved(
+    ranking: Iterable[RetrievedSentence], own: Mapping[str, Set[str]], depth: int
+) -> dict[str, dict[str, RetrievedSentence]]:
+    """question_id → sentence_id → where it was retrieved, at its best: all sentences of the question's `own` documents, then
+    the first `depth` of others, the best first."""
+    inside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
+    outside: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
 
-    def __init__(self, ranking: Iterable[RetrievedSentence], own: Mapping[str, Collection[str]], depth: int) -> None:
-        """`own`: question_id → the documents that have a right sentence; what is of no such question is passed over."""
-        self._depth = depth
-        self._own: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
-        self._others: dict[str, dict[str, RetrievedSentence]] = {q: {} for q in own}
-        for each in ranking:
-            if each.question_id in own:
-                kind = self._own if each.doc_id in own[each.question_id] else self._others
-                best = kind[each.question_id]
-                known = best.get(each.sentence_id)
-                if known is None or each.goodness < known.goodness:
-                    best[each.sentence_id] = each
-                if kind is self._others and len(best) >= 8 * depth:
-                    self._others[each.question_id] = self._first(best)
-        self._others = {q: self._first(best) for q, best in self._others.items()}
-
-    def _first(self, best: Mapping[str, RetrievedSentence]) -> dict[str, RetrievedSentence]:
-        chosen = heapq.nsmallest(self._depth, best.values(), key=lambda each: (each.goodness, each.sentence_id))
+    def first(best: Mapping[str, RetrievedSentence]) -> dict[str, RetrievedSentence]:
+        chosen = heapq.nsmallest(depth, best.values(), key=lambda each: (each.goodness, each.sentence_id))
         return {each.sentence_id: each for each in chosen}
 
-    def own(self, question_id: str) -> Mapping[str, RetrievedSentence]:
-        """sentence_id → where it was retrieved, of documents with a right sentence."""
-        return self._own[question_id]
-
-    def others(self, question_id: str) -> Mapping[str, RetrievedSentence]:
-        """The same of other documents, the best first."""
-        return self._others[question_id]
-
-    def places(self) -> set[tuple[str, str]]:
-        """(sentence_id, passage_id) of all that is kept."""
-        kept = (best for kind in (self._own, self._others) for best in kind.values())
-        return {(each.sentence_id, each.passage_id) for best in kept for each in best.values()}
-
-    def documents(self) -> set[str]:
-        """The other documents of all questions."""
-        return {each.doc_id for best in self._others.values() for each in best.values()}
+    for each in ranking:
+        q, name = each.question_id, each.sentence_id
+        if q in own:
+            best = (inside if each.doc_id in own[q] else outside)[q]
+            best[name] = min(best.get(name, each), each, key=lambda either: either.goodness)
+            if len(outside[q]) >= 8 * depth:  # so that memory holds few of each question
+                outside[q] = first(outside[q])
+    return {q: inside[q] | first(outside[q]) for q in own}
 
 
 class Sentences:
@@ -104,11 +96,11 @@ class Sentences:
         some: Collection[tuple[str, str]],
         anywhere: Collection[str] = (),
     ) -> None:
-        """Of the documents `whole` all sentences; else those that are, as (sentence_id, passage_id), in `some`; and apart from
-        these those of the passages `anywhere`."""
-        anything: dict[str, Place] = {}
-        first: dict[str, tuple[int, Place]] = {}
-        self._exact: dict[tuple[str, str], Place] = {}
+        """Keep all sentences of the documents `whole`; of others those that are in `some`, as (sentence_id, passage_id); and
+        besides those of the passages `anywhere`."""
+        anything: dict[str, PlacedSentence] = {}
+        first: dict[str, tuple[int, PlacedSentence]] = {}
+        self._exact: dict[tuple[str, str], PlacedSentence] = {}
         self._passages: dict[str, list[tuple[str, ...]]] = defaultdict(list)
         for passage in passages:
             for place in places(passage):
@@ -118,28 +110,28 @@ class Sentences:
                     anything[place.sentence_id] = min(anything.get(place.sentence_id, place), place)
                 if passage.doc_id in whole:
                     first[place.sentence_id] = min(first.get(place.sentence_id, (passage.start, place)), (passage.start, place))
+
             if passage.doc_id in whole:
                 self._passages[passage.doc_id].append(tuple(s.sentence_id for s in passage.sentences))
         self._first = {sentence_id: place for sentence_id, (_, place) in first.items()}
-        self.anywhere: Sequence[Place] = sorted(anything.values())
+        self.anywhere: Sequence[PlacedSentence] = sorted(anything.values())
         """The sentences of the passages `anywhere`, each once."""
 
-    def get(self, sentence_id: str, passage_id: str | None = None) -> Place | None:
+    def get(self, sentence_id: str, passage_id: str | None = None) -> PlacedSentence | None:
         """The sentence in that passage; else in the first of its document's that holds it."""
-        exact = self._exact.get((sentence_id, passage_id)) if passage_id is not None else None
-        return exact or self._first.get(sentence_id)
+        return self._exact.get((sentence_id, passage_id or "")) or self._first.get(sentence_id)
 
     def passages(self, doc_id: str) -> Sequence[tuple[str, ...]]:
         """The sentences of each passage of a whole document."""
         return self._passages.get(doc_id, ())
 
 
-def places(passage: Passage) -> Iterator[Place]:
+def places(passage: Passage) -> Iterator[PlacedSentence]:
     """The sentences of a passage."""
     texts = ["", *(sentence.text for sentence in passage.sentences), ""]
     for n, s in enumerate(passage.sentences):
         where = s.sentence_id, passage.doc_id, passage.passage_id, s.start
-        yield Place(*where, passage.title, s.text, texts[n], texts[n + 2], n)
+        yield PlacedSentence(*where, passage.title, s.text, texts[n], texts[n + 2], n)
 
 
 def drawn_passages(ids: Iterable[tuple[str, str]], number: int, seed: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What retrieval says of the sentences of a list, for models that learn from it: the values that they get when they serve."""
+"""Retrieval's scores of the sentences of a list, for models that learn from them: the values that they get when they serve."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def with_scores(lists: TrainingLists, hits: Iterable[Hit]) -> TrainingLists:
     A score is standardised over all sentences that were retrieved for the question, whether they are in its list or not. Rows
     that were not retrieved have none, and are counted.
     """
-    of_question = {rows[0].question_id: {row.candidate_id for row in rows} for _, rows in lists.lists}
+    listed = {rows[0].question_id: {row.candidate_id for row in rows} for _, rows in lists.lists}
     scores: dict[str, dict[str, Scores]] = {}
     for (question_id, text), group in groupby(hits, key=lambda hit: (hit.question_id, hit.question)):
-        if question_id in of_question:
+        if question_id in listed:
             passages = tuple(Candidate(hit, None, hit.rank - 1) for hit in group)
             known = retrieved_scores(to_sentences(RankedList(Question(question_id, text), passages)))
-            scores[question_id] = {name: known[name] for name in of_question[question_id] & known.keys()}
+            scores[question_id] = {name: known[name] for name in listed[question_id] & known.keys()}
     counts = lists.counts.copy()
     scored = []
     for split, rows in lists.lists:
-        of_list: Mapping[str, Scores] = scores.get(rows[0].question_id, {})
-        counts["rows_without_retrieval_scores"] += sum(row.candidate_id not in of_list for row in rows)
-        scored.append((split, [replace(row, **of_list.get(row.candidate_id, {})) for row in rows]))
+        own: Mapping[str, Scores] = scores.get(rows[0].question_id, {})
+        counts["rows_without_retrieval_scores"] += sum(row.candidate_id not in own for row in rows)
+        scored.append((split, [replace(row, **own.get(row.candidate_id, {})) for row in rows]))
     return TrainingLists(scored, counts)
 
 

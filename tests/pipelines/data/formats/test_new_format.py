@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from pydantic import Field
-from answermill.pipelines.data.formats.format import Format, Head, Options
+from answermill.pipelines.data.formats.format import Format, FileHead, Options
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.text_lines import bad, lines
 

@@ -9,7 +9,8 @@ import pytest
 from answermill.pipelines.data.formats import read_dataset
 from answermill.pipelines.data.formats.parquet import SHARED
 from answermill.pipelines.errors import BAD_DATA, JobError
-from answermill.schemas.labels import LabelledCandidate
+from answermill.ranking.lists import ranked_list
+from answermill.schemas.labels import OPTIONAL, RETRIEVAL, LabelledCandidate
 
 OURS = [
     LabelledCandidate("7", "Who?", "a@0", "a", "A", 0, "One.", 0),
@@ -48,6 +49,19 @@ def test_what_is_known_of_retrieval_comes_back_and_its_columns_may_be_missing(tm
     assert list(read_dataset(tmp_path / "c.parquet")) == known
     pq.write_table(table.drop_columns(["bm25", "dense", "log_rank", "place"]), tmp_path / "old.parquet")
     assert list(read_dataset(tmp_path / "old.parquet")) == OURS
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_an_optional_column_needs_no_more_than_its_declaration_to_reach_the_rerankers(tmp_path, name):
+    value = "Two." if pa.types.is_string(LabelledCandidate.schema().field(name).type) else 3
+    known = replace(OURS[0], **{name: value})
+    pq.write_table(LabelledCandidate.table([known]), tmp_path / "c.parquet")
+    assert list(read_dataset(tmp_path / "c.parquet")) == [known] != OURS[:1]
+    (candidate,) = ranked_list([known]).candidates
+    if name in RETRIEVAL:
+        assert candidate.retrieval == {**dict.fromkeys(RETRIEVAL), name: value}
+    else:
+        assert value in [sentence.text for sentence in candidate.hit.passage.sentences]
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,14 @@ import pytest
 from answermill.__main__ import main
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.formats import by_question, read_dataset
-from answermill.pipelines.data.publish.lists.list_files import Named, write_lists
-from answermill.pipelines.data.publish.lists.list_rules import KINDS, ListRules
-from answermill.pipelines.data.publish.lists.list_sources import Retrieved, by_rank, by_stage
+from answermill.pipelines.data.publish.left_out import Reason
+from answermill.pipelines.data.publish.lists.list_drawing import Verdict, draw
+from answermill.pipelines.data.publish.lists.list_files import Attribution, write_lists
+from answermill.pipelines.data.publish.lists.list_rules import KINDS, Kind, ListRules, PlacedSentence
+from answermill.pipelines.data.publish.lists.list_sources import Sources, by_rank, by_stage, first_retrieved
 from answermill.pipelines.data.publish.lists.retrieval_scores import with_scores
 from answermill.pipelines.data.publish.lists.training_lists import TrainingLists, build
+from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -33,7 +36,7 @@ from answermill.schemas.record import Record
 from tests.made_steps import Rows, made_step, report
 from tests.pipelines.data.publish.test_training_passages import SPLITTER, World
 
-NAMED = Named("A made set", "CC0")
+NAMED = Attribution("A made set", "CC0")
 
 
 class Lists(World):
@@ -45,10 +48,11 @@ class Lists(World):
         self.texts = {s.sentence_id: s.text for p in self.passages for s in p.sentences}
         self.labels = [replace(label, text=self.texts[label.sentence_id]) for label in self.labels]
 
-    def draw(self, rules: ListRules | None = None, passages: Sequence[Passage] | None = None, **more) -> TrainingLists:
+    def draw(self, rules: ListRules | None = None, passages=None, splits=None, answers=None) -> TrainingLists:
         passages = self.passages if passages is None else passages
         ids = [(p.passage_id, p.doc_id) for p in passages]
-        return build(self.labels, self.questions, lambda _: by_rank(self.hits), lambda _: passages, ids, rules, **more)
+        sources = Sources(lambda _: by_rank(self.hits), lambda _: passages, ids)
+        return build(LabelledQuestions(self.labels, self.questions, splits), sources, rules, answers)
 
     def right(self, q: str) -> set[str]:
         return {label.sentence_id for label in self.labels if label.question_id == q and label.label}
@@ -250,6 +254,28 @@ def test_what_people_judged_wrong_is_drawn_first() -> None:
         check_accounts(lists)
 
 
+def test_every_candidate_has_one_fate() -> None:
+    def verdicts(kind: str, *reasons: Reason | None) -> Iterator[Verdict]:
+        for n, reason in enumerate(reasons):
+            yield PlacedSentence(f"{kind}@{n}", kind, f"{kind}#0", n, "", f"{kind} {n}", "", "", n), reason
+
+    sources: dict[Kind, Iterator[Verdict]] = {
+        "passage": verdicts("passage", None, Reason.ANSWER_STRING, None, None),
+        "document": verdicts("document", None, None),
+        "retrieved": verdicts("retrieved", Reason.ANSWER_STRING, None, None, Reason.RIGHT_FOR_A_NEAR_QUESTION),
+        "random": verdicts("random", *[None] * 9),
+    }
+    drawn = draw(sources, {"passage": 2, "document": 3, "retrieved": 1, "random": 1}, {"document 0"})
+    chosen = [(place.sentence_id, kind) for place, kind in drawn.wrong]
+    assert chosen[:2] == [("passage@0", "passage"), ("passage@2", "passage")] and len(chosen) == 7
+    assert chosen[2:] == [(f"{kind}@{n}", kind) for kind, n in [*NEXT, ("retrieved", 2), ("passage", 3)]]
+    assert drawn.left_out.total() == 4 + 2 + 4 - sum(kind != "random" for _, kind in chosen)
+    assert drawn.left_out[Reason.SAME_TEXT] == 1 and "document" in drawn.documents and (drawn.instead, drawn.missing) == (2, 0)
+
+
+NEXT: list[tuple[Kind, int]] = [("document", 1), ("retrieved", 1), ("random", 0)]
+
+
 def scored(sentence: str, position: int, **stages: float) -> ScoredCandidate:
     scores = tuple(StageScore(name, score, 1) for name, score in stages.items())
     where = ("q", "Who?", "sentence", sentence, "d#0", "d", "", "", 0, 1, "text", None, "dropped", None, position, 1, 0.5)
@@ -289,7 +315,7 @@ def test_a_sentence_of_two_passages_is_where_the_better_one_is() -> None:
     second = joined("far", [(far.sentences[2].sentence_id, far.sentences[2].text), ("far@9", "A last one.")], 1)
     hits = [replace(world.hits[0], rank=rank, passage=passage) for rank, passage in ((5, far), (4, second))]
     for ranking in (hits, hits[::-1]):
-        kept = Retrieved(by_rank(ranking), {"q": {"own"}}, 3).others("q")
+        kept = first_retrieved(by_rank(ranking), {"q": {"own"}}, 3)["q"]
         assert list(kept) == ["far@2", "far@9", "far@0"]
         assert (kept["far@2"].passage_id, kept["far@2"].position) == ("far#1", (4, 0))
 
@@ -305,7 +331,8 @@ def test_labels_without_a_right_sentence_make_no_list() -> None:
     world.labels = [replace(world.labels[0], label=0)]
     for ranking in (by_rank(world.hits), by_stage([], "cascade")):
         with pytest.raises(JobError, match=r"no label can be used: .*question_without_answer") as e:
-            build(world.labels, world.questions, lambda _, ranking=ranking: ranking, lambda _: world.passages, (), NO_RANDOM)
+            sources = Sources(lambda _, ranking=ranking: ranking, lambda _: world.passages, ())
+            build(LabelledQuestions(world.labels, world.questions), sources, NO_RANDOM)
         assert e.value.code == BAD_DATA
 
 

@@ -17,6 +17,7 @@ from answermill.indexing.labels.windows import last_that_fits
 from answermill.indexing.passages.passages import Splitter
 from answermill.indexing.passages.text import fold
 from answermill.pipelines.data.publish.passage_set import PassageRules
+from answermill.pipelines.data.publish.question_splits import LabelledQuestions
 from answermill.pipelines.data.publish.training_passages import build, ingest_settings
 from answermill.pipelines.data.splits import SPLITS, Split
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
@@ -51,7 +52,8 @@ class World:
             self.hits += [Hit(q, text, n, 1 / n, None, None, None, None, p) for n, p in enumerate(retrieved, 1)]
 
     def build(self, rules: PassageRules | None = None, splits: Mapping[str, Split] | None = None):
-        return build(self.labels, self.questions, lambda ids: self.documents, lambda ids: self.hits, rules, splits)
+        labelled = LabelledQuestions(self.labels, self.questions, splits)
+        return build(labelled, lambda ids: self.documents, lambda ids: self.hits, rules)
 
 
 def document(number: int, sentences: int) -> Document:
@@ -210,7 +212,7 @@ def test_what_may_be_correct_is_no_negative_though_nobody_judged_it() -> None:
         for q, text in questions.items()
         for n, passage in enumerate(passages[:4], 1)
     ]
-    built = build(labels, questions, lambda ids: texts, lambda ids: hits, PassageRules(shares=(1, 0, 0)))
+    built = build(LabelledQuestions(labels, questions), lambda ids: texts, lambda ids: hits, PassageRules(shares=(1, 0, 0)))
     rows = by_split(built)["train"]
     assert [(row.question_id, row.doc_id, row.label) for row in rows] == [
         ("a", "d0", 1),
@@ -232,7 +234,7 @@ def test_negatives_are_windows_that_begin_with_the_first_retrieved_without_a_cor
 
     def built_with(negatives: int):
         rules = PassageRules(negatives=negatives, shares=(1, 0, 0))
-        return build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: [other, *hits], rules)
+        return build(LabelledQuestions(labels, {"q": "Why?"}), lambda ids: texts, lambda ids: [other, *hits], rules)
 
     rows = by_split(built_with(1))["train"]
     second, end = passages[0].sentences[1].start, len(texts[0].text)
@@ -271,7 +273,9 @@ def test_a_document_is_read_once() -> None:
         asked.append(set(ids))
         return [each for each in world.documents if each.doc_id in ids]
 
-    built = build(world.labels, world.questions, documents, lambda ids: world.hits, PassageRules(documents_apart=False))
+    built = build(
+        LabelledQuestions(world.labels, world.questions), documents, lambda ids: world.hits, PassageRules(documents_apart=False)
+    )
     for_labels, for_negatives = asked
     retrieved = {row.doc_id for _, rows in built.rows() for row in rows if row.source == "retrieved"}
     assert retrieved & for_labels and retrieved - for_labels == for_negatives
@@ -287,7 +291,9 @@ def test_documents_are_not_asked_for_again_where_all_negatives_are_in_those_read
 
     labelled = {label.doc_id for label in world.labels if label.label}
     hits = [hit for hit in world.hits if hit.passage.doc_id in labelled]
-    built = build(world.labels, world.questions, documents, lambda ids: hits, PassageRules(documents_apart=False))
+    built = build(
+        LabelledQuestions(world.labels, world.questions), documents, lambda ids: hits, PassageRules(documents_apart=False)
+    )
     assert any(row.source == "retrieved" for _, rows in built.rows() for row in rows)
     assert len(asked) == 1 and labelled <= asked[0]
 
@@ -298,7 +304,12 @@ def test_a_passage_whose_window_reaches_a_correct_sentence_is_no_negative() -> N
     assert [len(cut.sentences) for cut in passages] == [1] * 8
     labels = [SentenceLabel("q", passages[2].sentences[0].sentence_id, "d00", "", 1)]
     hits = [Hit("q", "Why?", n, 1.0, None, None, None, None, p) for n, p in enumerate(passages, 1)]
-    built = build(labels, {"q": "Why?"}, lambda ids: texts, lambda ids: hits, PassageRules(negatives=3, shares=(1, 0, 0)))
+    built = build(
+        LabelledQuestions(labels, {"q": "Why?"}),
+        lambda ids: texts,
+        lambda ids: hits,
+        PassageRules(negatives=3, shares=(1, 0, 0)),
+    )
     rows = [row for row in by_split(built)["train"] if row.source == "retrieved"]
     assert [(row.doc_id, begin_of(row)[2]) for row in rows] == [(p.doc_id, p.start) for p in (passages[3], *passages[4:6])]
     assert built.counts["retrieved_left_out_correct"] == 3
@@ -323,7 +334,7 @@ def test_test_takes_its_negatives_first() -> None:
     hits = [Hit(f"q{n}", "", 1 + i, 1.0, None, None, None, None, passages[i]) for n in range(3) for i in range(4)]
     splits: dict[str, Split] = {"q0": "train", "q1": "dev", "q2": "test"}
     questions = {f"q{n}": f"{n}?" for n in range(3)}
-    built = build(labels, questions, lambda ids: texts, lambda ids: hits, PassageRules(), splits)
+    built = build(LabelledQuestions(labels, questions, splits), lambda ids: texts, lambda ids: hits)
     rows_by_split = by_split(built)
     negatives = {name: [row.doc_id for row in rows if row.source == "retrieved"] for name, rows in rows_by_split.items()}
     assert negatives == {"train": [], "dev": [], "test": ["d03"]}

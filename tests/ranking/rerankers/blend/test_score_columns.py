@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL, WeightedSum, column, known_names, standardised
 from answermill.schemas.corpus import Passage, Question
-from answermill.schemas.ranked import Candidate, Hit, RankedList, Retrieval, StageScore
+from answermill.schemas.ranked import Candidate, Hit, RankedList, StageScore
 
 QUESTION = Question("q1", "Which?")
 Indexes = tuple[float | None, float | None]
@@ -46,7 +46,7 @@ def test_what_an_index_did_not_return_is_like_the_worst_that_it_did() -> None:
 def test_a_data_set_s_candidates_have_what_the_set_says_of_their_retrieval() -> None:
     """Its hits stand for no search: their ranks are places in the set's list."""
     ranked = listed((None, None), (None, None), (None, None))
-    said = (Retrieval(-1.0, None, -0.5), Retrieval(2.0, None, 1.5), Retrieval(None, None, -1.0, 3))
+    said = ({"bm25": -1.0, "log_rank": -0.5}, {"bm25": 2.0, "log_rank": 1.5}, {"log_rank": -1.0, "place": 3})
     ranked = replace(
         ranked, candidates=tuple(replace(c, retrieval=each) for c, each in zip(ranked.candidates, said, strict=True))
     )

@@ -1,0 +1,65 @@
+"""Training data as files: train.parquet, dev.parquet, test.parquet and, written last, a summary of rules, counts and inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from answermill.files.atomic_files import sha256, write_text
+from answermill.pipelines.data.splits import SPLITS, Split
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
+from answermill.pipelines.runs.parquet_folder import Folder, whole_file
+from answermill.pipelines.runs.watch.progress import progress
+from answermill.schemas.record import Record
+
+R = TypeVar("R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class SetFiles(Generic[R]):
+    """The files of a set in a folder."""
+
+    out: Path
+    name: str
+    """Name of the summary, without .json."""
+    record: type[R]
+    tally: Callable[[Sequence[R]], Mapping[str, int]]
+    """A question's rows → their counts, all 0 without rows."""
+
+    @property
+    def summary(self) -> Path:
+        return self.out / f"{self.name}.json"
+
+    def check_new(self) -> None:
+        """Raises JobError (73) if the set is written already."""
+        if self.summary.exists():
+            raise JobError(f"{self.out} is written already; name another --out", OUTPUT_EXISTS)
+
+    def write_splits(self, questions: Iterable[tuple[Split, Sequence[R]]], number: int) -> dict[str, int]:
+        """Write the rows of `number` questions, each with its split; returns '<split>_<what>' → count."""
+        counts = {f"{split}_{what}": 0 for split in SPLITS for what in ("questions", *self.tally([]))}
+        done = 0
+        with ExitStack() as files, progress(self.name, number, lambda: done, what="questions"):
+            writers = {split: files.enter_context(whole_file(self.out / f"{split}.parquet", self.record)) for split in SPLITS}
+            for split, rows in questions:
+                writers[split](rows)
+                for what, n in {"questions": 1, **self.tally(rows)}.items():
+                    counts[f"{split}_{what}"] += n
+                done += 1
+        return counts
+
+    def write_summary(self, content: Mapping[str, Any]) -> str:
+        """Write the summary; returns its text."""
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        write_text(self.summary, text)
+        return text
+
+
+def digests(folders: Mapping[str, Folder[Any] | None], files: Mapping[str, Path | None]) -> dict[str, str]:
+    """Digests of the inputs, by name; those that are None are left out."""
+    known = {name: folder.digest() for name, folder in folders.items() if folder is not None}
+    return known | {name: sha256(file) for name, file in files.items() if file is not None}
