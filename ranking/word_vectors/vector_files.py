@@ -201,9 +201,7 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == b"PK\x03\x04":
-        raise VectorsUnreadable(
-            f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz"
-        )
+        raise VectorsUnreadable(f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz")
     zipped = magic.startswith(b"\x1f\x8b")
     with _opened(path, zipped) as file:
         first, ahead = file.readline(_LONGEST_LINE).split(), file.read(4 * _MAX_DIMENSION)

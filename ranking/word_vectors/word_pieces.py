@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -93,24 +92,14 @@ class WordPieces:
 
 
 def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3) -> tuple[WordPieces, Vectors]:
-    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d].
+    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d]:
+    zeros for a word that the tokenizer has no pieces for.
 
     Raises ValueError if the model has fewer directions.
     """
     tokenizer, table, plain = read_pieces(folder)
     pieces = WordPieces(*_numbers(tokenizer, words), _directions(table[plain], folder, dimension, dropped))
     return pieces, pieces.vectors(table)
-
-
-@lru_cache(maxsize=2)
-def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
-    """Words → vectors by the model in a folder; zeros for a word that its tokenizer has no pieces for.
-
-    Raises ValueError if the model has fewer directions.
-    """
-    tokenizer, table, plain = read_pieces(folder)
-    pieces = _directions(table[plain], folder, dimension, dropped).of_pieces(table)
-    return lambda words: _means(*_numbers(tokenizer, words), pieces)
 
 
 def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dropped: int) -> Directions:

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive, encode_words
 from answermill.ranking.word_vectors.vector_files import VectorsUnreadable, read
-from answermill.ranking.word_vectors.word_pieces import WordPieces, read_pieces, word_encoder, word_pieces
+from answermill.ranking.word_vectors.word_pieces import Encode, WordPieces, read_pieces, word_pieces
 
 THREE = {"sea": [1.0, 2.0, 3.0], "sky": [-0.5, 0.25, 1e-3], "sun": [4.0, 5.0, 6.0]}
 
@@ -367,6 +367,10 @@ def folder() -> Path:
 VOCABULARY = ("king", "queen", "cabbage", "ocean", "sea", "1990", "zyzzogeton", "running", "run")
 
 
+def word_encoder(folder: Path) -> Encode:
+    return lambda words: word_pieces(words, folder)[1]
+
+
 @pytest.fixture(scope="module")
 def derived(folder: Path) -> Embeddings:
     return encode_words(VOCABULARY, word_encoder(folder))
@@ -402,7 +406,6 @@ def test_the_number_of_threads_that_blas_has_changes_no_bit(folder: Path) -> Non
     words = sorted(piece for piece in read_pieces(folder)[0].get_vocab() if piece.isalpha())
     vectors = []
     for threads in (1, 2):
-        word_encoder.cache_clear()
         with threadpool_limits(threads, "blas"):
             vectors.append(word_encoder(folder)(words))
     assert len(words) > 20_000 and vectors[0].tobytes() == vectors[1].tobytes()
@@ -413,14 +416,14 @@ def test_words_that_the_tokenizer_has_no_pieces_for_stay_unknown(folder: Path) -
 
 
 def test_to_drop_directions_is_to_leave_out_the_first_numbers(folder: Path) -> None:
-    every, kept = (word_encoder(folder, dimension, dropped)(VOCABULARY) for dimension, dropped in ((10, 0), (7, 3)))
+    every, kept = (word_pieces(VOCABULARY, folder, dimension, dropped)[1] for dimension, dropped in ((10, 0), (7, 3)))
     np.testing.assert_allclose(every[:, 3:], kept, atol=1e-6)
     assert every[:, 0].var() > every[:, 9].var()
 
 
 def test_more_directions_than_the_model_has_are_refused(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"382 directions .* pieces of 384 numbers"):
-        word_encoder(folder, dimension=382)
+        word_pieces([], folder, dimension=382)
 
 
 def a_transformer(folder: Path, seed: int = 0) -> Path:
