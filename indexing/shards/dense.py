@@ -15,6 +15,7 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -51,6 +52,16 @@ class Transformer(Protocol):
 
 LoadTransformer = Callable[[Path, int, str, Precision], Transformer]
 """(folder, tokens after which a text is cut, 'cpu' or 'cuda', precision) → the transformer. Raises ValueError if it cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """How the transformers of an encoder are loaded."""
+
+    max_tokens: int = 256
+    """Where a text is cut, at most what the model takes."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    precision: Precision = "fp32"
 
 
 class ModelMissing(RuntimeError):
@@ -155,18 +166,14 @@ def load_encoder(
     load: LoadTransformer,
     name: str = DEFAULT,
     question_name: str | None = None,
-    *,
+    options: EncoderOptions = EncoderOptions(),
     beside: Path | None = None,
-    max_tokens: int = 256,
-    device: Literal["cpu", "cuda"] = "cpu",
-    precision: Precision = "fp32",
 ) -> Encoder:
     """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's transformer.
 
-    `beside`: as `find_model`'s. `max_tokens` is where a text is cut, at most what the model takes. Raises ModelMissing if a
-    model cannot be had or is of a kind that is not supported.
+    `beside`: as `find_model`'s. Raises ModelMissing if a model cannot be had or is of a kind that is not supported.
     """
-    passages = Tower(find_model(name, beside), load, max_tokens, device, precision)
+    passages = Tower(find_model(name, beside), load, options)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
         raise ModelMissing(
             f"{passages.folder}: its weights are not those of {DEFAULT}. "
@@ -178,15 +185,15 @@ def load_encoder(
                 f"{name} encodes passages only; DPR encodes questions by another model: name that as index.question_encoder"
             )
         return Encoder(name, passages, passages)
-    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, max_tokens, device, precision))
+    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, options))
 
 
 class Tower:
     """One side of an encoder: a transformer, with the pooling and the prompts that its folder asks for."""
 
-    def __init__(self, folder: Path, load: LoadTransformer, max_tokens: int, device: str, precision: Precision) -> None:
+    def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
         """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files are damaged."""
-        self.folder, self.precision = folder, precision
+        self.folder, self.precision = folder, options.precision
         config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
         self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
@@ -197,9 +204,9 @@ class Tower:
             pooling, self._normalise = "cls", False
         self._pooling = pooling
         self.prompts = {"query": "", "document": ""} | _prompts(folder)
-        limit = min(max_tokens, _longest(folder, config))
+        limit = min(options.max_tokens, _longest(folder, config))
         try:
-            self._transformer = load(folder, limit, device, precision)
+            self._transformer = load(folder, limit, options.device, options.precision)
         except ValueError as e:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
