@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import sha256
-from answermill.files.remote import Remote
-from answermill.files.store import publishing
+from answermill.files.store import publishing, store_of
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
@@ -149,7 +148,7 @@ def build(
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken)
-    kept = None if isinstance(folder, Remote) else step.work / "blocks"
+    kept = step.work / "blocks" if store_of(folder).is_local else None
     with publishing(folder, SHARD_FILE) as new:
         built = build_shard(rows, new, settings, kept, on_block)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
