@@ -42,6 +42,7 @@ def check_sums(folder: Path) -> None:
         return
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         raise ModelDamaged(f"{sums} is damaged ({e}); copy the model's folder again, or train it again") from e
+
     for name, digest in digests:
         file = folder / name
         if not file.is_file():
@@ -118,9 +119,11 @@ def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
 
     if reason := code_in(folder):
         raise ValueError(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
+
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info
     if hasattr(model, "named_parameters"):
         check_weights(dict(model.named_parameters()), folder)

@@ -134,12 +134,15 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
     else:
         inside = _NEXT.search(stream.ahead)
         wrong = f"Content-Length {length}: the file ends after {ahead} bytes"
+
     if inside:
         stream.drop(inside.start() + 1)
         return None, f"Content-Length {length}: the next record starts after {inside.start() + 1} bytes"
+
     if length > ahead >= MAX_BODY:
         dropped = stream.drop(length)
         return None, "" if dropped == length else f"Content-Length {length}: the file ends after {dropped} bytes"
+
     stream.drop(min(length, ahead))
     if not stream.fault:
         _to_next_record(stream)

@@ -97,6 +97,7 @@ class GivenLabels:
         earlier one.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+
         labels = with_id = largest = 0
         with pa.ipc.new_file(self.folder / "given.arrow", GIVEN_LABEL) as file:
             for batch in batches:
@@ -104,11 +105,13 @@ class GivenLabels:
                 labels += batch.num_rows
                 with_id += batch.num_rows - batch.column("sentence_id").null_count
                 largest = max(largest, pc.max(batch.column("number")).as_py() or 0)
+
         checks = _Checks([], [])
         self.ids.write(self._labels_with_id(), with_id, checks.settle_ids)
         self.texts.write(self._labels_by_text(), labels - with_id, checks.settle_texts)
         if checks.contradictions:
             raise min(checks.contradictions, key=lambda contradiction: contradiction.number)
+
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *checks.repeats], axis=1)
         np.save(self.folder / REPEATED, pairs[:, np.argsort(pairs[0])], allow_pickle=False)
         return labels, largest
@@ -196,12 +199,14 @@ class _Checks:
         if not len(group):
             return np.zeros(0, bool)
         number, label = rows["number"].to_numpy(), rows["label"].to_numpy()
+
         leaders = np.flatnonzero(np.diff(group, prepend=-1))
         leader = np.repeat(leaders, np.diff(np.append(leaders, len(group))))  # [rows]: the first row of its group
         contradicting = np.flatnonzero(label != label[leader])
         if len(contradicting):
             row = contradicting[number[contradicting].argmin()]
             self.contradictions.append(Contradiction(int(number[row]), int(label[row]), int(number[leader[row]])))
+
         _, firsts, pair = np.unique(group * (text.max() + 2) + text, return_index=True, return_inverse=True)
         first = firsts[pair]  # [rows]: the first row of its group and text
         repeats: NDArray[np.bool_] = first != np.arange(len(group))
@@ -226,12 +231,14 @@ def _tally(rows: pa.Table, group: Ints) -> pa.Table:
     leaders = np.flatnonzero(np.diff(group, prepend=-1))
     label_by_text, number_by_text = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)
     label_by_text[group[by_text]], number_by_text[group[by_text]] = label[by_text], number[by_text]
+
     columns: dict[str, NDArray[Any]] = {"given": label_by_text, "number": number_by_text}
     for value, name in ((1, "one"), (0, "zero")):
         votes = np.flatnonzero(label == value)[::-1]  # backwards, so that the first is written last
         columns[f"{name}s"] = np.bincount(group[votes], minlength=len(leaders))
         columns[f"first_{name}"] = np.zeros(len(leaders), np.int64)
         columns[f"first_{name}"][group[votes]] = number[votes]
+
     table = rows.select(["key", "hash", "question_id"]).take(pa.array(leaders))
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values))

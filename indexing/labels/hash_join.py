@@ -49,17 +49,21 @@ class Buckets:
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob(f"{self.name}-*.arrow*"):
             old.unlink()
+
         paths = [self.folder / f"{self.name}-{n:03d}-of-{count:03d}.arrow" for n in range(count)]
         writers: list[Any] = []
+
         for batch in batches:
             key_hashes = hashes(batch.column("key"))
             buckets = _buckets(key_hashes, count)
             order = np.argsort(buckets, kind="stable")
             edges = np.searchsorted(buckets[order], np.arange(count + 1))
+
             by_bucket = batch.append_column("hash", pa.array(key_hashes)).take(pa.array(order))
             writers = writers or [pa.ipc.new_file(f"{path}.unsettled", by_bucket.schema) for path in paths]
             for n in map(int, np.flatnonzero(np.diff(edges))):
                 writers[n].write_batch(by_bucket.slice(edges[n], edges[n + 1] - edges[n]))
+
         for writer in writers:
             writer.close()
         for n in range(len(writers)):

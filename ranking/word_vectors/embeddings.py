@@ -119,6 +119,7 @@ class Embeddings:
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
             raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
+
         model = find(source.model)
         if sha256(model / "model.safetensors") != source.sha256:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")

@@ -182,6 +182,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
             if raw.startswith(b"/c/") and not raw.startswith(b"/c/en/"):
                 report.other_languages += 1
                 continue
+
             key = raw.removeprefix(b"/c/en/")
             report.multiword += b"_" in key.strip(b"_")
             try:
@@ -192,6 +193,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
             yield text, numbers
     except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise VectorsUnreadable(f"{path}: broken or cut off after entry {report.entries:,}: {e}") from e
+
     if not report.entries:
         raise VectorsUnreadable(f"{path}: holds no word")
 
@@ -203,14 +205,18 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
     if magic == b"PK\x03\x04":
         raise VectorsUnreadable(f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz")
     zipped = magic.startswith(b"\x1f\x8b")
+
     with _opened(path, zipped) as file:
         first, ahead = file.readline(_LONGEST_LINE).split(), file.read(4 * _MAX_DIMENSION)
     if not first:
         raise VectorsUnreadable(f"{path}: it is empty, or its first line is")
+
     header = len(first) == 2 and all(cell.isdigit() for cell in first)
     count, report.dimension = (int(first[0]), int(first[1])) if header else (0, len(first) - 1)
     if not 0 < report.dimension <= _MAX_DIMENSION:
         raise VectorsUnreadable(f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read")
+
+    # Both forms may have such a header; what follows the first word tells them apart.
     sample = ahead.partition(b" ")[2][: 2 * report.dimension]  # of text's first word: a number and a space are 2 bytes
     is_text = sum(byte in _NUMBER for byte in sample) >= 0.75 * len(sample)  # a cell may be broken
     with _opened(path, zipped) as file:
@@ -220,6 +226,7 @@ def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
             yield from _text(file, report, 2 if header else 1)
         else:
             yield from _binary(file, report, count)
+
     if report.entries < count:
         raise VectorsUnreadable(
             f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut off"

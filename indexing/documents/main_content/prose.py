@@ -109,6 +109,7 @@ def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
     parents, names = elements.parents, elements.names
     shares = _shares(blocks, elements)
     main = 0
+
     if shares[0]:
         largest = [0] * len(parents)  # child with most prose; 0 if none has any
         for n in range(1, len(parents)):
@@ -118,6 +119,7 @@ def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
             main = largest[main]
         while names[main] in _PARTS:
             main = parents[main]
+
     inside = [False] * len(parents)
     inside[main] = True
     for n in range(main + 1, len(parents)):
