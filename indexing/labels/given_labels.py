@@ -215,7 +215,13 @@ class _Checks:
 
 
 def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question."""
+    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question.
+
+    >>> rows = pa.table({"hash": [9, 9, 4], "key": ["b", "b", "a"], "question_id": ["q", "q", "q"], "number": [2, 1, 3]})
+    >>> rows, group = _grouped(rows)
+    >>> rows["number"].to_pylist(), group.tolist()
+    ([3, 1, 2], [0, 1, 1])
+    """
     rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("hash", "key", "question_id", "number")]))
     rows = rows.combine_chunks()
     changes = np.zeros(max(len(rows) - 1, 0), bool)

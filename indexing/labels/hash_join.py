@@ -32,6 +32,17 @@ def hashes(strings: pa.Array) -> NDArray[np.uint64]:
     return np.fromiter(map(xxh3_64_intdigest, contents), np.uint64, len(contents))
 
 
+def consecutive(starts: Ints, lengths: Ints) -> Ints:
+    """Consecutive numbers from each start, end to end.
+
+    >>> consecutive(np.array([5, 9]), np.array([2, 3])).tolist()
+    [5, 6, 9, 10, 11]
+    """
+    before = np.cumsum(lengths) - lengths  # numbers that stand before each run
+    numbers: Ints = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class Buckets:
     """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the keys whose hash begins with the bits of n."""
@@ -112,7 +123,11 @@ def _settle_file(path: Path, settle: Callable[[pa.Table], pa.Table]) -> None:
 
 
 def _buckets(key_hashes: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
-    """The bucket of each hash: its first bits, as many as number `count` buckets, a power of 2."""
+    """The bucket of each hash: its first bits, as many as number `count` buckets, a power of 2.
+
+    >>> _buckets(np.array([0, 1 << 62, 3 << 62], np.uint64), 4).tolist()
+    [0, 1, 3]
+    """
     bits = count.bit_length() - 1
     return key_hashes >> np.uint64(64 - bits) if bits else np.zeros_like(key_hashes)
 
@@ -123,7 +138,6 @@ def _join_file(keys: pa.Array, key_hashes: NDArray[np.uint64], places: Ints, tab
     first = np.searchsorted(row_hashes, key_hashes[places], "left")
     matches = np.searchsorted(row_hashes, key_hashes[places], "right") - first
     place = np.repeat(places, matches)
-    row = np.arange(matches.sum()) - np.repeat(np.cumsum(matches) - matches, matches) + np.repeat(first, matches)
-    rows = table.take(pa.array(row))
+    rows = table.take(pa.array(consecutive(first, matches)))
     same = pc.equal(rows["key"], keys.take(pa.array(place)))
     return place[same.to_numpy()], rows.filter(same).drop_columns(["key", "hash"])

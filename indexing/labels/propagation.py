@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from answermill.indexing.labels.given_labels import GivenLabels
-from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.hash_join import Ints, consecutive
 from answermill.indexing.labels.label_lookup import NONE, labels_by_id, labels_by_text
 from answermill.indexing.labels.sentence_table import SentenceTable, codes, differs
 from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
@@ -72,7 +72,7 @@ class LabelledSentences:
 
         # Each row, as often as its sentence occurs: places first .. first + many - 1 of `order`.
         first, many = starts[self.sentence[rows]], np.diff(starts)[self.sentence[rows]]
-        occurrence = order[np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())]
+        occurrence = order[consecutive(first, many)]
         row = np.repeat(rows, many)
 
         by_passage = np.lexsort((occurrence, self.question[row], sentences.occurrence_passage[occurrence]))
@@ -176,7 +176,11 @@ def label_sentences(sentences: SentenceTable, given_labels: GivenLabels) -> Labe
 
 
 def _order(document: Ints, question: Ints, name: pa.Array) -> NDArray[np.uint64]:
-    """The places of rows, sorted by document, question and name."""
+    """The places of rows, sorted by document, question and name.
+
+    >>> _order(np.array([1, 0, 0]), np.array([0, 1, 0]), pa.array(["a", "b", "c"])).tolist()
+    [2, 1, 0]
+    """
     keys = pa.table({"document": document, "question": question, "name": name})
     order: NDArray[np.uint64] = pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names]).to_numpy()
     return order

@@ -86,7 +86,12 @@ class SentenceTable:
 
 
 def codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
-    """The different strings, ascending, and the place of each string among them."""
+    """The different strings, ascending, and the place of each string among them.
+
+    >>> strings, places = codes(pa.array(["sky", "sea", "sky"]))
+    >>> strings.to_pylist(), places.tolist()
+    (['sea', 'sky'], [1, 0, 1])
+    """
     coded = strings.dictionary_encode()
     order = pc.sort_indices(coded.dictionary).to_numpy()
     rank = np.empty(len(order), np.int64)
@@ -95,7 +100,11 @@ def codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
 
 
 def differs(*columns: Ints) -> NDArray[np.bool_]:
-    """[rows]: whether a row differs from the one before it; the first row does."""
+    """[rows]: whether a row differs from the one before it; the first row does.
+
+    >>> differs(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [True, False, True, True]
+    """
     differs = np.zeros(max(len(columns[0]) - 1, 0), bool)
     for values in columns:
         differs |= np.diff(values) != 0

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.hash_join import Ints, consecutive
 from answermill.indexing.labels.propagation import LabelledSentences
 from answermill.indexing.passages.passages import Splitter
 from answermill.schemas.corpus import Document, Passage, Sentence
@@ -36,6 +36,9 @@ def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[
 
     `last` maps the first sentence of a window to the sentence after its last: `last_that_fits`, or a look-up in
     `SentenceLine.lasts`.
+
+    >>> windows(3, {1: 3, 2: 5, 3: 6}.__getitem__, places=3)
+    [(3, 6), (2, 5)]
     """
     firsts = range(labelled, max(labelled - places, -1), -1)
     runs = ((first, last(first)) for first in firsts)
@@ -55,6 +58,9 @@ def choose(runs: Sequence[SentenceRun], labelled: int, group: Group, key: str) -
 
     'all' windows; the one in whose 'center' the sentence is, or the first of those nearest to that; or a 'random' one, which
     depends on `key` alone, not on any order.
+
+    >>> choose([(3, 6), (2, 5), (1, 4)], 3, "center", "")
+    [(2, 5)]
     """
     if group == "all":
         return list(runs)
@@ -157,6 +163,12 @@ def choose_many(
 
     `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the key of `choose`.
     By place, then in the order of `windows`.
+
+    Sentences 0 to 2 are of one document, 3 is of another, and windows have at most two sentences:
+
+    >>> place, first = choose_many(np.array([1, 3]), np.array([0, 0, 0, 1]), np.array([2, 3, 3, 4]), "all", 2, str)
+    >>> place.tolist(), first.tolist()
+    ([0, 0, 1], [1, 0, 3])
     """
     firsts = labelled[:, None] - np.arange(places)  # [labelled, places]
     inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]  # in the same document
@@ -179,7 +191,11 @@ _WORD = r"[^\s\x0b\x1c-\x1f\x{85}\p{Z}]+"
 
 
 def least_tokens(texts: pa.Array) -> Ints:
-    """[texts]: the number of words between white space; spaCy makes at least one token of each."""
+    """[texts]: the number of words between white space; spaCy makes at least one token of each.
+
+    >>> least_tokens(pa.array(["It ended.", ""])).tolist()
+    [2, 0]
+    """
     words: Ints = pc.count_substring_regex(texts, _WORD).to_numpy().astype(np.int64)
     return words
 
@@ -208,7 +224,7 @@ def window_labels(
     span = pc.binary_join_element_wise(start.cast(pa.string()), end.cast(pa.string()), "-")
 
     edges = np.concatenate([[0], np.cumsum(last - first)])  # window n holds the entries edges[n] .. edges[n + 1] - 1
-    inside = np.arange(edges[-1]) - np.repeat(edges[:-1] - first, last - first)
+    inside = consecutive(first, last - first)
 
     columns = [
         labelled.questions.take(pa.array(question)),

@@ -151,7 +151,11 @@ RULES = (
 
 
 def sentence_spans(text: str) -> Iterator[Span]:
-    """The sentences of a text, not cut to any length."""
+    """The sentences of a text, not cut to any length.
+
+    >>> list(sentence_spans("Dr. Smith came. He left."))
+    [(0, 15), (16, 24)]
+    """
     start = 0
     for end in _ends(text):
         if (span := stripped(text, start, end)) is not None:

@@ -242,13 +242,21 @@ def _fixed(rows: Bytes, width: int) -> pa.Array:
 
 
 def _bytes(column: pa.Array, width: int) -> Bytes:
-    """`_fixed` read backwards, without a copy."""
+    """`_fixed` read backwards, without a copy.
+
+    >>> _bytes(_fixed(np.array([[1, 2], [3, 4]], np.uint8), 2)[1:], 2).tolist()
+    [[3, 4]]
+    """
     rows: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
     return rows[column.offset :]
 
 
 def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
     """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told apart by the rest:
-    at worst one of them is not found."""
+    at worst one of them is not found.
+
+    >>> _key(np.array([[0] * 7 + [1] + [0] * 8], np.uint8)).tolist()
+    [1]
+    """
     keys: npt.NDArray[np.uint64] = np.ascontiguousarray(hashes[:, :8]).view(">u8").ravel().astype(np.uint64)
     return keys

@@ -122,7 +122,12 @@ def _numbers(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[npt.NDArray[np
 
 
 def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], pieces: Vectors) -> Vectors:
-    """The mean vector of each word's pieces [words, d]."""
+    """The mean vector of each word's pieces [words, d].
+
+    >>> pieces = np.array([[1, 3], [5, 7]], np.float32)
+    >>> _means(np.array([2, 0, 1], np.int32), np.array([0, 1, 1], np.int32), pieces).tolist()
+    [[3.0, 5.0], [0.0, 0.0], [5.0, 7.0]]
+    """
     vectors = np.zeros((len(lengths), pieces.shape[1]), np.float32)
     starts = lengths.cumsum() - lengths
     for length in np.unique(lengths[lengths > 0]):  # words of as many pieces at once: a call of numpy's for each takes longer
