@@ -128,7 +128,7 @@ class WrongShape(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """How a file was when it was written: bytes, and 64 hex digits."""
+    """Size and digest of a file when it was written: bytes, and 64 hex digits."""
 
     size: int
     sha256: str
@@ -143,7 +143,7 @@ def read_json(file: Path, shape: type[T]) -> T:
 
 
 def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
-    """As `read_json`, for the content that the file was read to have."""
+    """The value of a content that the file was read to have, as `read_json` gives it."""
     form: Any = shape
     try:
         value: T = _adapter(form).validate_json(content, strict=True)
@@ -161,7 +161,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
-    """What became of the files since they were listed: a clause for each that is missing or other, beginning with its path.
+    """Changes to the files since they were listed: a clause for each that is missing or other, beginning with its path.
 
     Sizes are compared and, with `checksums`, every byte.
     """

@@ -26,7 +26,7 @@ class Cache:
 
     @property
     def folder(self) -> Path:
-        """In the temporary folder, which TMPDIR names. Raises PermissionError if another user has it."""
+        """The folder of all copies, within the one that TMPDIR names. Raises PermissionError if another user has it."""
         folder = Path(tempfile.gettempdir()) / f"answermill-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 P = TypeVar("P")
 T = TypeVar("T")
 REQUESTS = 16
-"""To a store, at the same time."""
+"""Requests to a store at the same time."""
 PATIENCE_S, SLOWEST = 120, 1_000_000
 """Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store that takes the
 request and never says that it may go on."""

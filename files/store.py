@@ -67,7 +67,7 @@ class Store(Protocol):
         ...
 
     def stated(self) -> Information | None:
-        """What a web server said of the file, which need not be asked again; None of a file of a store or a disk."""
+        """A web server's description of the file, which need not be asked again; None for a file of a store or a disk."""
         ...
 
     def remember(self, said: Information) -> None:
@@ -145,7 +145,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def requests_to(path: Path) -> int:
-    """How many files below `path` are best asked for at the same time."""
+    """The number of files below `path` that are best asked for at the same time."""
     return store_of(path).at_once
 
 

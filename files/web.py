@@ -161,5 +161,5 @@ def _check(response: BaseHTTPResponse) -> None:
 
 
 def _tag(response: BaseHTTPResponse) -> str:
-    """What is another for another content."""
+    """A text that is another for another content."""
     return response.headers.get("ETag") or response.headers.get("Last-Modified") or ""

@@ -47,7 +47,7 @@ class StageScore(Record):
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a labelled data set says of a sentence's retrieval, in place of the hit: `LabelledCandidate`'s columns; None = it
+    """A sentence's retrieval as a labelled data set states it, in place of the hit: `LabelledCandidate`'s columns; None = it
     does not say."""
 
     bm25: float | None = None

@@ -42,7 +42,7 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
 def _group_pages(
     file: pq.ParquetFile, group: int, columns: Sequence[str], name: str, first: int, rows: int
 ) -> Iterator[RawPage | Rejected]:
-    """As `parquet_pages`, of one row group, which begins with row `first` and has `rows` by the footer."""
+    """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by the footer."""
     row = first
     problem = "it has fewer rows than the footer counts"
     try:

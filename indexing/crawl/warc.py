@@ -27,7 +27,7 @@ _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 
 
 def warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """As `read_pages`, of a file that is known to be WARC; `compressed` by gzip or not."""
+    """Pages as of `read_pages`, from a file that is known to be WARC; `compressed` by gzip or not."""
     stream = ByteStream(path, compressed, b"WARC/")
     try:
         while True:

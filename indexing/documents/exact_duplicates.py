@@ -33,7 +33,7 @@ def id_keys(doc_ids: Iterable[str]) -> Keys:
 
 
 def losers(units: Sequence[tuple[int, Keys]]) -> dict[int, npt.NDArray[np.int64]]:
-    """For each unit, the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower number.
+    """Unit → the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower number.
 
     A unit is (its number in the order of the input files, the keys of its documents in reading order). Units may come
     in any order, but each once.

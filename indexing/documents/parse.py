@@ -36,7 +36,7 @@ _UNREADABLE = 0.01  # share of replacement characters and NULs from which a deco
 
 @dataclass(frozen=True)
 class DocumentRules:
-    """Which pages become documents."""
+    """Rules by which pages become documents."""
 
     language: str = "en"  # ISO 639-1 code; '' keeps every language
     language_confidence: float = 0.0  # the least

@@ -72,12 +72,12 @@ class GivenLabels:
 
     @property
     def ids(self) -> Buckets:
-        """By sentence id: number, question_id, label, text (folded, or null)."""
+        """Labels by sentence id: number, question_id, label, text (folded, or null)."""
         return Buckets(self.folder, "ids")
 
     @property
     def texts(self) -> Buckets:
-        """By folded text, one row for each question that has labels of the text.
+        """Labels by folded text, one row for each question that has labels of the text.
 
         `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how many labels of
         the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`: the number of the first label
@@ -192,7 +192,7 @@ class _Checks:
         return _tally(rows.filter(pa.array(unique)), group[unique])
 
     def _firsts(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
-        """Which rows are the first of their group and text.
+        """[rows]: whether a row is the first of its group and text.
 
         Notes the others as repeats, and those that contradict the first row of their group.
         """

@@ -56,10 +56,10 @@ LoadTransformer = Callable[[Path, int, str, Precision], Transformer]
 
 @dataclass(frozen=True, slots=True)
 class EncoderOptions:
-    """How the transformers of an encoder are loaded."""
+    """Options with which the transformers of an encoder are loaded."""
 
     max_tokens: int = 256
-    """Where a text is cut, at most what the model takes."""
+    """Tokens after which a text is cut; at most what the model takes."""
     device: Literal["cpu", "cuda"] = "cpu"
     precision: Precision = "fp32"
 
@@ -270,7 +270,7 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
 
 
 def _prompts(folder: Path) -> dict[str, str]:
-    """What the model wants before a question ('query') and before a passage ('document'), if its folder says so."""
+    """Prompts that the model wants before a question ('query') and before a passage ('document'), if its folder has some."""
     path = folder / "config_sentence_transformers.json"
     prompts = _json(path).get("prompts") or {} if path.is_file() else {}
     by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}

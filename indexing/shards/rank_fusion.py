@@ -24,7 +24,7 @@ class Best:
 
     @classmethod
     def of(cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]) -> Best:
-        """What one shard found."""
+        """The passages that one shard found."""
         encoded = np.array([passage_id.encode() for passage_id in ids], dtype=np.bytes_)
         return cls(np.full(len(rows), shard, np.int32), rows, encoded, scores)
 

@@ -60,17 +60,17 @@ class EncodedTexts(Protocol):
 
 
 class CodeMaker(Protocol):
-    """What makes codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
+    """A maker of codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
 
     model: str
     width: int
     form: str
     """'bits', a row a token; else what one row a text holds, such as 'fp16'."""
     precision: str
-    """Of its arithmetic on this machine; '' where there is but one."""
+    """Precision of its arithmetic on this machine; '' where there is but one."""
 
     def texts(self, passage: Passage) -> Iterable[Parts]:
-        """What it encodes of each of a passage's sentences."""
+        """The texts that it encodes, one for each of a passage's sentences."""
         ...
 
     def encode(self, texts: Sequence[Parts]) -> EncodedTexts: ...
@@ -78,7 +78,7 @@ class CodeMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CodesName:
-    """Which codes a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
+    """The codes that a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
 
     format: int
     model: str
@@ -97,7 +97,7 @@ class CodeWriter:
         self._folder = folder_of(shard, encoder.model)
         self._folder.mkdir(parents=True)
         self.seconds = 0.0
-        """That `add_passages` has taken."""
+        """Time that `add_passages` has taken."""
         self._schema = pa.schema([pa.field("bits", pa.binary(encoder.width // 8), nullable=False)])
         self._writer = pa.ipc.new_file(self._folder / BITS, self._schema)
         self._known: set[bytes] = set()
@@ -226,7 +226,7 @@ class SentenceCodes:
 
 
 def text_hash(text: Parts) -> bytes:
-    """What a text is known by: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
+    """The key of a text: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
     ('a', 'b') are two texts."""
     first, *others = (hashlib.sha256(part.encode("utf-8")).digest() for part in text)
     return (hashlib.sha256(b"".join([first, *others])).digest() if others else first)[:_HASH]

@@ -101,7 +101,7 @@ class Shard:
         return [passages[place] for place in places.tolist()]
 
     def passage_table(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """As `passages`, but a table of the rows, which ascend."""
+        """The passages of these rows, which ascend, as a table."""
         groups = rows // ROWS_PER_GROUP
         tables = [
             self._parquet.read_row_group(group, use_threads=False).take(

@@ -35,7 +35,7 @@ BLOCK = ROWS_PER_GROUP
 
 
 class PassageEncoder(Protocol):
-    """What a shard needs of the dense encoder, and what it keeps of it."""
+    """The dense encoder, as far as a shard needs it and keeps its description."""
 
     name: str
     dimension: int
@@ -51,7 +51,7 @@ class PassageEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """How a shard is built."""
+    """Contents of a shard, and the means to build it."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -68,7 +68,7 @@ class ShardSettings:
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """What was built: passages, bytes on disk, and the seconds that each index took."""
+    """The size of what was built: passages, bytes on disk, and the seconds that each index took."""
 
     passages: int
     bytes: int
@@ -76,7 +76,7 @@ class ShardReport:
     seconds_dense: float
     codes: tuple[CodesName, ...]
     seconds_codes: tuple[float, ...]
-    """Of each of `codes`."""
+    """Seconds of each of `codes`."""
 
 
 def build_shard(

@@ -32,7 +32,7 @@ class VectorsUnreadable(ValueError):
 
 @dataclass
 class FileReport:
-    """What a file of vectors holds and what was skipped, filled while the file is read."""
+    """Contents of a file of vectors, and what was skipped in it; filled while the file is read."""
 
     path: Path
     form: str = "text"

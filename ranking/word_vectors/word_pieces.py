@@ -39,12 +39,12 @@ _TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directions:
-    """What is kept of a model's input embeddings."""
+    """The part of a model's input embeddings that is kept."""
 
     mean: npt.NDArray[np.float64]  # [hidden]
     kept: npt.NDArray[np.float64]  # [hidden, d]
 
-    def of_pieces(self, table: npt.NDArray[np.float64]) -> Vectors:
+    def reduced(self, table: npt.NDArray[np.float64]) -> Vectors:
         """[pieces, hidden] → [pieces, d]"""
         with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
             return ((table - self.mean) @ self.kept).astype(np.float32)
@@ -70,10 +70,10 @@ class WordPieces:
             raise ValueError(
                 f"the pieces of words are not those of a table of {len(table):,} pieces of {table.shape[1]} numbers"
             )
-        return _means(self.lengths, self.numbers, self.directions.of_pieces(table))
+        return _means(self.lengths, self.numbers, self.directions.reduced(table))
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> WordPieces:
-        """Those of the chosen words [words]."""
+        """The pieces of the chosen words [words]."""
         return replace(self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)])
 
     def save(self, file: Path) -> None:
@@ -103,7 +103,7 @@ def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, droppe
 
 
 def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dropped: int) -> Directions:
-    """Of the embeddings of the pieces that text is made of [pieces, hidden]."""
+    """Directions of the embeddings of the pieces that text is made of [pieces, hidden]."""
     if min(table.shape) < dimension + dropped:
         raise ValueError(
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(table):,} pieces of "
@@ -117,7 +117,7 @@ def _numbers(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[npt.NDArray[np
     """(how many pieces each word has, the pieces' numbers); a word that is not all pieces has none."""
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
     cut = (word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False))
-    numbers = [of_word if unknown.isdisjoint(of_word) else [] for of_word in cut]
+    numbers = [pieces if unknown.isdisjoint(pieces) else [] for pieces in cut]
     return np.fromiter(map(len, numbers), np.int32, len(numbers)), np.fromiter(chain.from_iterable(numbers), np.int32)
 
 

@@ -42,7 +42,7 @@ class Block:
     size: int
     """UTF-8 bytes of the text: a sentence of a language that writes words as one letter has about as many as in English."""
     linked: int
-    """Those of them in links, about."""
+    """Bytes of the text in links, about."""
 
 
 @dataclass(slots=True)
