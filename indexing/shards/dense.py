@@ -22,6 +22,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from answermill.files.copies import digest_of
 from answermill.files.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
 from answermill.files.remote import as_path, scheme_of
 from answermill.files.store import fetch_tree
@@ -218,12 +219,12 @@ class Tower:
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
 
         self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
-        self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
+        self.weights_sha256 = digest_of(*sorted(folder.glob("*.safetensors")))
 
         # All that decides a vector: an index is searched only with the same.
         decisive = [
             self.weights_sha256,
-            _sha256([path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]),
+            digest_of(*(path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file())),
             self.prompts,
             "pooler" if self.is_dpr else self._pooling,
             self._normalise,
@@ -296,13 +297,3 @@ def _json(path: Path, kind: type = dict) -> Any:
     if not isinstance(value, kind):
         raise ModelMissing(f"{path}: not what a model's folder has there; copy it again, or give another model")
     return value
-
-
-def _sha256(paths: Sequence[Path]) -> str:
-    """64 hex digits of the files' bytes, one after the other."""
-    hashed = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                hashed.update(block)
-    return hashed.hexdigest()
