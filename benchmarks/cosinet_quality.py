@@ -108,8 +108,18 @@ def load(folder: Path, data: str) -> tuple[Questions, Dev, dict[str, Dev]]:
             if vectors == "minilm":
                 _embeddings[data, vectors] = derive(words, find_model(name), name)
             elif data == "wikiqa":
-                _embeddings[data, vectors] = read(folder / name, words)[0]
+                _embeddings[data, vectors] = read_archive(folder / name, words)
     return _data[data]
+
+
+def read_archive(path: Path, words: Mapping[str, int]) -> Embeddings:
+    """The vectors of an .npz of `words` and `vectors`, which is written in word2vec's binary form to be read."""
+    with np.load(path, allow_pickle=False) as archive, tempfile.NamedTemporaryFile() as file:
+        names, vectors = archive["words"].tolist(), archive["vectors"].astype("<f4")
+        file.write(f"{len(names)} {vectors.shape[1]}\n".encode())
+        file.writelines(f"{name} ".encode() + row.tobytes() for name, row in zip(names, vectors, strict=True))
+        file.flush()
+        return read(Path(file.name), words)[0]
 
 
 def one(folder: Path, run: Run) -> tuple[Run, dict[str, float]]:

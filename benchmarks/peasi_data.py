@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.indexing.labels.windows import Group, SentenceRun, choose, passage, windows
 from answermill.indexing.passages.text import holds
 from answermill.pipelines.data.publish.cut_documents import cut, window_ends

@@ -1,5 +1,4 @@
-"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/embeddings.py`,
-`word_encoder`), chosen on dev sets alone.
+"""How word vectors are derived from the bundled MiniLM (`ranking/word_vectors/word_pieces.py`), chosen on dev sets alone.
 
 Candidates are ranked by relatedness alone: the mean of r_i over the question's words (Cosinet §4.1.1), where equal words
 match with 1. Nothing is trained. MAP in percent, protocol `answerable`, on WikiQA dev and SQuAD-sent dev, and the mean of the
@@ -33,7 +32,7 @@ from answermill.ranking.rerankers.cosinet.table_lookup import Relatedness
 from answermill.ranking.training.list_models import vocabulary
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors.embeddings import Embeddings, encode_words
-from answermill.ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_encoder
+from answermill.ranking.word_vectors.word_pieces import Vectors, all_but_the_top, read_pieces, word_pieces
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList
 from benchmarks.harness import arguments, finish, say, shrink
@@ -75,7 +74,8 @@ def ways(words: Sequence[str]) -> Iterator[tuple[str, Embeddings]]:
 
     yield "input_raw", encode_words(pieces, by_word(pieces, np.stack([table[numbers].mean(0) for numbers in pieces.values()])))
     for dropped in DROPPED:
-        yield f"input_{dropped}", encode_words(pieces, word_encoder(folder, DIMENSION, dropped))
+        vectors = word_pieces(list(pieces), folder, DIMENSION, dropped)[1]
+        yield f"input_{dropped}", encode_words(pieces, by_word(pieces, vectors))
 
     ends = tokenizer.cls_token_id, tokenizer.sep_token_id
     layers = outputs(model, list(pieces.values()), ends)  # [layers, words, hidden]

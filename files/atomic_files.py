@@ -2,7 +2,7 @@
 
 A file is written under a temporary name beside its own, `.NAME.<random>.tmp`, brought to the disk (fsync), renamed, and then
 its folder, which holds the name, is brought to the disk as well. What a killed process leaves has such a temporary name.
-A file of an object store is put there whole (`storage/store.py`). What was written is read again with suspicion: JSON of a
+A file of an object store is put there whole (`store.py`). What was written is read again with suspicion: JSON of a
 known shape, and files by their size and SHA-256.
 """
 
@@ -20,8 +20,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from answermill.files.remote import Remote
-from answermill.files.store import creating, put
+from answermill.files.store import creating, put, store_of
 from answermill.files.store import sha256 as sha256
 from answermill.files.store import sync as sync
 
@@ -67,7 +66,7 @@ def whole_text(file: Path) -> Iterator[Callable[[str], object]]:
 
 def _is_stream(file: Path) -> bool:
     """Whether the name stands for a device, a pipe or a descriptor: a file in its place would take it from all."""
-    if isinstance(file, Remote):
+    if not store_of(file).is_local:
         return False
     descriptors = Path("/proc")
     if descriptors in file.parent.resolve().parents or (file.is_symlink() and descriptors in file.readlink().parents):
@@ -129,7 +128,7 @@ class WrongShape(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """How a file was when it was written: bytes, and 64 hex digits."""
+    """Size and digest of a file when it was written: bytes, and 64 hex digits."""
 
     size: int
     sha256: str
@@ -144,7 +143,7 @@ def read_json(file: Path, shape: type[T]) -> T:
 
 
 def parse_json(file: Path, content: bytes, shape: type[T]) -> T:
-    """As `read_json`, for the content that the file was read to have."""
+    """The value of a content that the file was read to have, as `read_json` gives it."""
     form: Any = shape
     try:
         value: T = _adapter(form).validate_json(content, strict=True)
@@ -162,7 +161,7 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
 
 
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
-    """What became of the files since they were listed: a clause for each that is missing or other, beginning with its path.
+    """Changes to the files since they were listed: a clause for each that is missing or other, beginning with its path.
 
     Sizes are compared and, with `checksums`, every byte.
     """

@@ -1,4 +1,4 @@
-"""What is checked of a model folder when it is loaded: that its files are those that were written, its weights numbers, and
+"""Checks of a model folder when it is loaded: that its files are those that were written, its weights numbers, and
 that it needs no code of its own. transformers loads a folder by `load_pretrained` only.
 
 A checkpoint of ours has `sha256.json` beside its files, written last, with the SHA-256 of each. A folder without it, such as
@@ -42,6 +42,7 @@ def check_sums(folder: Path) -> None:
         return
     except (AttributeError, KeyError, TypeError, ValueError) as e:
         raise ModelDamaged(f"{sums} is damaged ({e}); copy the model's folder again, or train it again") from e
+
     for name, digest in digests:
         file = folder / name
         if not file.is_file():
@@ -64,7 +65,7 @@ def check_weights(weights: Mapping[str, Any], file: Path) -> None:
 
 
 def code_in(folder: Path) -> str | None:
-    """What of a folder in Hugging Face's format is Python code of its own, which is never run here; None if nothing is needed.
+    """The Python code that a folder in Hugging Face's format needs, and that is never run here; None if it needs none.
 
     A folder may name code (auto_map) for a model that transformers knows as well: then transformers' own is used.
     """
@@ -110,7 +111,7 @@ def json_table(file: Path) -> Mapping[str, Any]:
 
 
 def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
-    """What transformers' class `kind` loads from a folder: without the network, and without code of the folder.
+    """Load a folder by transformers' class `kind`: without the network, and without code of the folder.
 
     Raises ValueError if it needs such code, ModelDamaged if a weight is no number, and what transformers raises.
     """
@@ -118,9 +119,11 @@ def load_pretrained(kind: str, folder: Path, **options: Any) -> Any:
 
     if reason := code_in(folder):
         raise ValueError(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
+
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     loaded = getattr(transformers, kind).from_pretrained(folder, local_files_only=True, trust_remote_code=False, **options)
+
     model = loaded[0] if isinstance(loaded, tuple) else loaded  # a pair with output_loading_info
     if hasattr(model, "named_parameters"):
         check_weights(dict(model.named_parameters()), folder)

@@ -25,14 +25,14 @@ EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 WEB = ("https", "http")
 """Schemes of URLs that are only read."""
 WEB_REQUESTS = 4
-"""To a web server, of one process, at the same time."""
+"""Requests of one process to a web server at the same time."""
 _OPTIONS = {"s3": {"config_kwargs": {"retries": {"mode": "standard"}}}}
 """Amazon's client asks three times, or AWS_MAX_ATTEMPTS, with growing pauses, and waits 15 seconds for each answer."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/+")  # `Path` makes one slash of two
 Information = dict[str, Any]
-"""What a store says of an object or a folder: fsspec's "type" and "size", and what the store adds."""
+"""A store's description of an object or a folder: fsspec's "type" and "size", and what the store adds."""
 _listings: list[tuple[Path, dict[Path, Information]]] = []
-"""Of the `listed` blocks that the process is in, for all of its threads."""
+"""Listings of the `listed` blocks that the process is in, for all of its threads."""
 
 
 class NotHere(TypeError):
@@ -68,7 +68,7 @@ def as_path(written: str | Path) -> Path:
 
 
 class Status(NamedTuple):
-    """What `Remote.stat` tells of an object, by the names of `os.stat_result`."""
+    """Size and version of an object, by the names of `os.stat_result`."""
 
     st_size: int
     st_mtime_ns: int
@@ -147,7 +147,7 @@ class Remote(PosixPath):
         return Status(information["size"], int(self.version(), 16))
 
     def information(self) -> Information | None:
-        """What the store says of the object, or of the folder; None if there is neither."""
+        """The store's description of the object, or of the folder; None if there is neither."""
         for folder, entries in _listings:
             if folder == self or folder in self.parents:
                 return entries.get(self)
@@ -244,8 +244,8 @@ def name_from(path: Path, folder: Path) -> str:
 
 @contextmanager
 def listed(folder: Path) -> Iterator[None]:
-    """In the block, what is asked of files and folders below `folder` is answered from one listing of it: are they there, and
-    how big. On a disk nothing is listed."""
+    """Answer in the block from one listing what is asked of files and folders below `folder`: whether they are there, and how
+    big. On a disk nothing is listed."""
     if not isinstance(folder, Remote):
         yield
         return

@@ -30,7 +30,7 @@ def write_sealed(file: Path, values: Mapping[str, Any], replace: bool = True, in
 
 
 def read_sealed(file: Path, shape: type[T]) -> T:
-    """As `atomic_files.read_json`; raises WrongShape too if a byte is not as it was written."""
+    """The content, as `atomic_files.read_json` gives it; raises WrongShape too if a byte is not as it was written."""
     content = file.read_bytes()
     value = parse_json(file, content, shape)
     text, last, _ = content.rpartition(_LAST)

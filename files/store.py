@@ -1,115 +1,107 @@
 """Whole files to and from their places, on a disk or in an object store; the only way in which this program writes.
 
-What is written is created under another name, on a disk beside its place, for a store in a folder of this machine, and gets
-its name whole: nothing is ever streamed to a name that others read. What must not be overwritten is put with `replace=False`,
-and of several that do so at once one wins. What is read from a store is read from a copy on this machine, whose SHA-256 is
-compared once, when it comes.
+A file is created under another name, on a disk beside its place, for a store in a folder of this machine, and gets its name
+whole: nothing is ever streamed to a name that others read. What must not be overwritten is put with `replace=False`, and of
+several that do so at once one wins. What is read from a store is read from a copy on this machine, whose SHA-256 is compared
+once, when it comes.
+
+Where the rest of the program must know which kind of place a path is of, it asks `store_of(path)` a question by its name, and
+never for the class of the path.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import os
-import shutil
-import tempfile
-import time
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from answermill.files.remote import WEB_REQUESTS, Remote
-from answermill.files.store_errors import errors_of
+from answermill.files.copies import CACHE as CACHE
+from answermill.files.copies import digest_of
+from answermill.files.copies import is_alive as is_alive
+from answermill.files.disk_store import DiskStore
+from answermill.files.disk_store import sync as sync
+from answermill.files.object_store import REQUESTS as REQUESTS
+from answermill.files.object_store import Changed as Changed
+from answermill.files.object_store import ObjectStore, WebServer
+from answermill.files.object_store import each as each
+from answermill.files.remote import Remote
 
-P = TypeVar("P")
-T = TypeVar("T")
-REQUESTS = 16
-"""To a store, at the same time."""
-PATIENCE_S, SLOWEST = 120, 1_000_000
-"""Seconds, and bytes a second, in which a file must be put: Amazon's client would wait for ever for a store that takes the
-request and never says that it may go on."""
-IN_USE_S = 600
-"""Seconds for which a copy stays at least after it was asked for: who asked for it opens it meanwhile."""
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
-
-class Changed(OSError):
-    """A file is not the one that was written."""
-
-
-@dataclass
-class Cache:
-    """The copies of objects on this machine, which all its processes share: those that were used last, as many as `limit` bytes
-    hold, and what is in use."""
-
-    limit: int = 20_000_000_000
-
-    @property
-    def folder(self) -> Path:
-        """In the temporary folder, which TMPDIR names. Raises PermissionError if another user has it."""
-        folder = Path(tempfile.gettempdir()) / f"answermill-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if folder.stat().st_uid != os.getuid():
-            raise PermissionError(f"{folder} is another user's; set TMPDIR to a folder of yours")
-        return folder
-
-    def entry(self, path: Path | str, version: str) -> Path:
-        """The folder for copies of this version of an object or folder, which is used now."""
-        entry = self.folder / hashlib.sha256(f"{path}\n{version}".encode()).hexdigest()[:32]
-        entry.mkdir(exist_ok=True)
-        os.utime(entry)
-        return entry
-
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[Path]:
-        """A new folder, which is gone when the block ends."""
-        folder = self.folder / f"new-{os.getpid()}-{uuid.uuid4().hex}"
-        folder.mkdir()
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def shrink(self) -> None:
-        """Delete copies that were not used for longest until `limit` holds the others; and what killed processes left."""
-        entries = []
-        for entry in self.folder.iterdir():
-            if entry.name.startswith("new-"):
-                if not is_alive(int(entry.name.split("-")[1])):
-                    shutil.rmtree(entry, ignore_errors=True)
-                continue
-            with contextlib.suppress(FileNotFoundError):  # another process is shrinking as well
-                size = sum(file.stat().st_size for file in entry.rglob("*") if file.is_file())
-                entries.append((entry.stat().st_mtime, size, entry))
-        total = sum(size for _, size, _ in entries)
-        for used, size, entry in sorted(entries):
-            if total <= self.limit or used > time.time() - IN_USE_S:
-                break
-            shutil.rmtree(entry, ignore_errors=True)
-            total -= size
+    from answermill.files.remote import Information
 
 
-CACHE = Cache()
+class Store(Protocol):
+    """A path, and the answers of its place: a disk, an object store, or a web server."""
+
+    is_local: ClassVar[bool]
+    """Whether files are opened where they are; those of other places are fetched first."""
+    has_locks: ClassVar[bool]
+    """Whether a lock keeps a run folder for one command. Without locks another command may be at work in it, and what no
+    manifest names may be that command's: nobody sweeps before the manifests are there."""
+    has_half_written: ClassVar[bool]
+    """Whether a killed process leaves files and folders under temporary names."""
+    is_quick: ClassVar[bool]
+    """Whether small files may be written and listed every second; elsewhere each is a request, and costs."""
+    is_listed: ClassVar[bool]
+    """Whether the place says which files are in a folder."""
+    at_once: ClassVar[int]
+    """Files that are best asked for at the same time."""
+
+    def check(self) -> None:
+        """Raises an OSError if the place cannot be reached or refuses us; NotHere if it is only read."""
+
+    def creating(self) -> AbstractContextManager[Path]: ...
+    def put(self, new: Path, replace: bool) -> None: ...
+    def publishing(self, last: str) -> AbstractContextManager[Path]: ...
+    def fetch(self, digest: str | None) -> Path: ...
+    def fetch_tree(self, files: Mapping[str, str] | None) -> Path: ...
+    def read_range(self, start: int, end: int) -> bytes: ...
+    def blocks(self, size: int) -> Iterator[bytes]: ...
+    def remove_tree(self) -> None: ...
+
+    def known(self) -> Path:
+        """The path of a file; a store's knows what the store says of it now. Raises FileNotFoundError if there is no file."""
+        ...
+
+    def stated(self) -> Information | None:
+        """A web server's description of the file, which need not be asked again; None for a file of a store or a disk."""
+        ...
+
+    def remember(self, said: Information) -> None:
+        """Take what was `stated` on another machine for what the server says."""
+        ...
+
+    def version(self) -> str:
+        """Hex digits that are others for another content of the file."""
+        ...
+
+    def files(self) -> Iterator[Path]:
+        """Every file below the folder, of folders that are links too."""
+        ...
+
+    def matches(self) -> Iterator[Path]:
+        """The files and folders that the path is a pattern of; it is absolute."""
+        ...
+
+    def parquet(self) -> ds.Dataset:
+        """The file, to be read in part."""
+        ...
 
 
-@contextlib.contextmanager
-def creating(path: Path) -> Iterator[Path]:
+def store_of(path: Path) -> Store:
+    """The one place where a path is asked for its class."""
+    if not isinstance(path, Remote):
+        return DiskStore(path)
+    return WebServer(path) if path.is_web else ObjectStore(path)
+
+
+def creating(path: Path) -> AbstractContextManager[Path]:
     """A path on this machine at which a file or folder can be created, to be `put` to `path` in the block; what is still there
     when it ends is deleted. On a disk it is beside `path`, so that it only has to be renamed."""
-    if isinstance(path, Remote):
-        with CACHE.scratch() as folder:
-            yield folder / path.name
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield temporary
-    finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary, ignore_errors=True)
-        temporary.unlink(missing_ok=True)
+    return store_of(path).creating()
 
 
 def is_temporary(name: str) -> bool:
@@ -121,49 +113,22 @@ def put(new: Path, path: Path, replace: bool = True) -> bool:
     """Give a finished file of this machine, from `creating`, its place: whole, or not at all. With `replace` False a file that
     is there stays, and the result is False."""
     try:
-        if isinstance(path, Remote):
-            limit = PATIENCE_S + new.stat().st_size / SLOWEST
-            with errors_of(path):
-                path.filesystem.put_file(str(new), path.key, mode="overwrite" if replace else "create", timeout=limit)
-            return True
-        sync(new)
-        if replace:
-            new.replace(path)
-        else:
-            os.link(new, path)  # unlike a renaming it fails if the file exists
-        sync(path.parent)
+        store_of(path).put(new, replace)
     except FileExistsError:
         return False
     return True
 
 
-def put_tree(new: Path, path: Remote, last: str) -> None:
-    """Put the files of a finished folder of this machine to a store, at the end the one named `last`, which lists them."""
-    files = [file for file in sorted(new.rglob("*")) if file.is_file() and file != new / last]
-    for _ in each(lambda file: put(file, path / file.relative_to(new)), files, at_once=REQUESTS):
-        pass
-    put(new / last, path / last)
-
-
-@contextlib.contextmanager
-def publishing(folder: Path, last: str) -> Iterator[Path]:
-    """Where to create a folder that belongs at `folder`: there, or for a store on this machine, and it is put there when the
-    block ends well, the file `last` at the end."""
-    if not isinstance(folder, Remote):
-        yield folder
-        return
-    with CACHE.scratch() as scratch:
-        yield scratch / folder.name
-        put_tree(scratch / folder.name, folder, last)
+def publishing(folder: Path, last: str) -> AbstractContextManager[Path]:
+    """A path at which to create a folder that belongs at `folder`: there, or for a store on this machine, and it is put there
+    when the block ends well, the file `last` at the end."""
+    return store_of(folder).publishing(last)
 
 
 def fetch(path: Path, digest: str | None = None) -> Path:
     """The file itself, or, of a store, this machine's copy of it; with a digest that whose SHA-256 this is, without one the
     present one. Raises FileNotFoundError, Changed, and OSError if the store cannot be read."""
-    if not isinstance(path, Remote):
-        return path
-    path = path.known() if digest is None else path
-    return _copy(path, CACHE.entry(path, digest or path.version()) / path.name, digest)
+    return store_of(path).fetch(digest)
 
 
 def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
@@ -171,108 +136,30 @@ def fetch_tree(path: Path, files: Mapping[str, str] | None = None) -> Path:
 
     Files that are named must be those of a folder whose files never change. Raises as `fetch`.
     """
-    if not isinstance(path, Remote):
-        return path
-    present = [] if files is not None else path.files()
-    if files is None and not present:
-        raise FileNotFoundError(f"{path}: no such folder")
-    versions = "".join(f"{file} {file.version()}\n" for file in present)
-    entry = CACHE.entry(path, versions) / path.name
-    wanted = [(name, digest) for name, digest in files.items()] if files is not None else []
-    wanted += [(file.relative_to(path).as_posix(), "") for file in present]
-    for _ in each(lambda file: _copy(path / file[0], entry / file[0], file[1] or None), wanted, at_once=REQUESTS):
-        pass
-    return entry
-
-
-def _copy(path: Remote, copy: Path, digest: str | None) -> Path:
-    """The copy, brought here unless it was before."""
-    if copy.is_file():
-        return copy
-    with CACHE.scratch() as folder:
-        new = folder / path.name
-        with errors_of(path):
-            path.filesystem.get_file(path.key, str(new))
-        if digest is not None and sha256(new) != digest:
-            raise Changed(f"{path} was changed since it was written (SHA-256)")
-        if digest is None and (size := new.stat().st_size) != path.stat().st_size:
-            raise Changed(f"{path} has {size:,} bytes, it had {path.stat().st_size:,} when it was looked up")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        new.replace(copy)
-    CACHE.shrink()
-    return copy
+    return store_of(path).fetch_tree(files)
 
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder, if it is there."""
-    if not isinstance(folder, Remote):
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    with errors_of(folder), contextlib.suppress(FileNotFoundError):
-        folder.filesystem.rm(folder.key, recursive=True)
-
-
-def each(work: Callable[[P], T], items: Iterable[P], at_once: int) -> Iterator[T]:
-    """What `work` makes of each item, in their order, several at a time."""
-    if at_once == 1:
-        yield from map(work, items)
-        return
-    with ThreadPoolExecutor(at_once) as pool:
-        yield from pool.map(work, items)
+    store_of(folder).remove_tree()
 
 
 def requests_to(path: Path) -> int:
-    """How many files below `path` are best asked for at the same time."""
-    if not isinstance(path, Remote):
-        return 1
-    return WEB_REQUESTS if path.is_web else REQUESTS
+    """The number of files below `path` that are best asked for at the same time."""
+    return store_of(path).at_once
 
 
 def read_range(path: Path, start: int, end: int) -> bytes:
     """The bytes of a file from `start` up to, and without, `end`; fewer where it ends before. Raises FileNotFoundError, Refused
     where asking again is vain, and OSError."""
-    if isinstance(path, Remote):
-        with errors_of(path):
-            content: bytes = path.filesystem.cat_file(path.key, start=start, end=end)
-        return content
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read(end - start)
+    return store_of(path).read_range(start, end)
 
 
 def sha256(file: Path) -> str:
     """The digest of a file's content, 64 hex digits."""
-    with fetch(file).open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return digest_of(fetch(file))
 
 
 def blocks_of(file: Path, size: int = 1 << 20) -> Iterator[bytes]:
     """The content of a file as it is now; of a store it is read there, whatever copy is here."""
-    with contextlib.ExitStack() as stack:
-        if isinstance(file, Remote):
-            stack.enter_context(errors_of(file))
-            opened = stack.enter_context(file.filesystem.open(file.key, "rb", cache_type="none", block_size=size))
-        else:
-            opened = stack.enter_context(file.open("rb"))
-        while block := opened.read(size):
-            yield block
-
-
-def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def is_alive(process: int) -> bool:
-    """Whether there is a process of this id on this machine."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return store_of(file).blocks(size)

@@ -1,4 +1,4 @@
-"""What goes wrong in a store or server, as OSErrors that say which file it was about."""
+"""Errors of stores and servers, as OSErrors that say which file it was about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 class Refused(OSError):
-    """What a store or server will answer again in the same way: there is nothing to wait for."""
+    """An answer that a store or server will repeat: there is nothing to wait for."""
 
 
 @contextmanager

@@ -51,12 +51,14 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
             backoff_max=LONGEST_PAUSE_S,
             retry_after_max=LONGEST_RETRY_AFTER_S,
         )
+
         settings: dict[str, Any] = {
             "maxsize": WEB_REQUESTS,
             "block": True,
             "timeout": Timeout(connect=TIMEOUT_S, read=TIMEOUT_S),
             "headers": {"User-Agent": user_agent(), "Accept-Encoding": "identity"},
         }
+
         proxy = getproxies().get(scheme) if not proxy_bypass(host) else None
         self._pool = ProxyManager(proxy, **settings) if proxy else PoolManager(**settings)
 
@@ -96,6 +98,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
             before = out.tell()
             first = start + before
             ranged = {"Range": f"bytes={first}-{'' if end is None else end - 1}"} if first or end is not None else {}
+
             with self._asked("GET", path, ranged) as response:
                 if tag not in (None, _tag(response)):
                     raise OSError("the file was changed while it was read")
@@ -105,6 +108,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
                         raise Refused(f"the server ignores Range and answers {response.status} with the whole file")
                     before = out.seek(0)
                     out.truncate()
+
                 try:
                     for block in response.stream(BLOCK, decode_content=False):
                         out.write(block)
@@ -112,6 +116,7 @@ class WebFiles(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
                 except HTTPError as e:
                     retry = self._retry if out.tell() >= before + PROGRESS else retry
                     retry = retry.increment("GET", path, error=e)
+
             retry.sleep()
 
     @contextmanager
@@ -156,5 +161,5 @@ def _check(response: BaseHTTPResponse) -> None:
 
 
 def _tag(response: BaseHTTPResponse) -> str:
-    """What is another for another content."""
+    """A text that is another for another content."""
     return response.headers.get("ETag") or response.headers.get("Last-Modified") or ""

@@ -1,4 +1,4 @@
-"""What an evaluation says of each question."""
+"""The records of an evaluation, one for each question."""
 
 from __future__ import annotations
 

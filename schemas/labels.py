@@ -10,7 +10,7 @@ import pyarrow as pa
 from answermill.schemas.record import Record, column, many, record
 
 WRONG = "label 0: "
-"""How the detail of a refused label begins that calls its sentence wrong."""
+"""The start of the detail of a refused label that calls its sentence wrong."""
 
 
 @record
@@ -104,7 +104,7 @@ class WindowLabel(Record):
 
 @record
 class LabelConflict(Record):
-    """What duplicates contradict: one text, one question, and labels that say both 1 and 0, of a sentence or in a passage.
+    """Contradicting duplicates: one text, one question, and labels that say both 1 and 0, of a sentence or in a passage.
 
     Of a sentence, its label by id holds; else what most labels of its text say; else, in a tie, it has none. A passage
     whose sentences of one text have different labels by id is positive, as it holds a correct one.

@@ -51,7 +51,7 @@ def record(cls: type[R]) -> type[R]:
 
 
 class Record:
-    """What every record can do. Rows are instances; batches are Arrow."""
+    """The common ground of all records. Rows are instances; batches are Arrow."""
 
     __slots__ = ()
     _fields: ClassVar[tuple[tuple[str, type[Record] | None, bool], ...]]

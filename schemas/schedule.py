@@ -1,4 +1,4 @@
-"""What `answermill tune` finds: a dev set's scores at every exit of a cascade, and what each drop schedule makes of them."""
+"""Findings of `answermill tune`: a dev set's scores at every exit of a cascade, and what drop schedules make of them."""
 
 from __future__ import annotations
 

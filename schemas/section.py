@@ -1,4 +1,4 @@
-"""What a section of a job or training file is: a strict, frozen pydantic model whose fields say what they mean."""
+"""The section of a job or training file: a strict, frozen pydantic model whose fields say what they mean."""
 
 from __future__ import annotations
 

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from answermill.indexing.crawl.gzip_stream import GZIP, inflated_head
 from answermill.indexing.documents.domains import domain_of
-from tools.sample_web.build import SOURCES
+from tools.sample_web import build
 
-SAMPLE = SOURCES / "web.warc.gz"
+SAMPLE = build.SAMPLE / "web.warc.gz"
 INDEX = pa.schema(
     [
         ("url", pa.string()),

@@ -82,6 +82,7 @@ class ByteStream:
         self._inflater = None
         overlap = b""
         self._file.seek(offset)
+
         while more := self._file.read(CHUNK):
             block = overlap + more
             begin = offset - len(overlap)
@@ -92,6 +93,8 @@ class ByteStream:
                     self._offset, self._input = begin + place, b""
                     return
                 place = block.find(GZIP, place + 1)
+
+            # A member's first bytes may lie in two blocks.
             overlap = block[-2:]
             offset += len(more)
             self._file.seek(offset)
@@ -121,16 +124,19 @@ class ByteStream:
         while True:
             if not self._input:
                 self._input = self._file.read(CHUNK)
+
             if self._inflater is None:
                 if not self._input:
                     return False
                 self._open_member()
                 if self._inflater is None:
                     continue
+
             try:
                 chunk = self._inflater.decompress(self._input, CHUNK)
             except _IsalError as e:
                 raise Fault(f"gzip member at byte {self._members[-1][1]}: {e}") from e
+
             rest = self._inflater.unused_data if self._inflater.eof else self._inflater.unconsumed_tail
             read = bool(self._input)
             self._offset += len(self._input) - len(rest)
@@ -139,6 +145,7 @@ class ByteStream:
                 self._inflater = None
             elif not read and not chunk:
                 raise Fault(f"gzip member at byte {self._members[-1][1]} is truncated")
+
             if chunk:
                 self.ahead += chunk
                 return True

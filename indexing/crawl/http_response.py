@@ -38,15 +38,19 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         end = BLANK_LINE.search(block)
         if end is None:
             return place.rejected("broken_record", "HTTP header without an end")
+
         http = header_fields(block[: end.start()].partition(b"\n")[2])
         content_type = http.get("content-type", "")
         declared_kind = _kind(content_type, b"")
         if declared_kind and declared_kind not in _HTML and declared_kind != "text/plain":
             return place.rejected("not_html", declared_kind)
+
         decoded = _decoded(block[end.end() :], http)
         if isinstance(decoded, tuple):
             return place.rejected(*decoded)
         body = decoded
+
+    # A record that is no response has no HTTP header: its own type counts.
     if len(body) > MAX_BODY:
         return place.rejected("too_large", f"{len(body)} bytes; at most {MAX_BODY}")
     if declared := _CHARSET.search(content_type):
@@ -54,6 +58,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
     kind = _kind(content_type, body)
     if kind not in _HTML and kind != "text/plain":
         return place.rejected("not_html", kind or "empty")
+
     return RawPage(
         source_file=place.file,
         source_offset=place.offset,
@@ -88,6 +93,8 @@ def _decoded(body: bytes, http: Mapping[str, str]) -> bytes | tuple[str, str]:
             body = _unchunked(body)
         except ValueError as e:
             return "bad_encoding", f"chunked: {e}"
+
+    # The encoding that was applied last is the first to be undone.
     encodings = [e.strip().lower() for e in http.get("content-encoding", "").split(",")]
     for encoding in reversed([e for e in encodings if e not in ("", "identity")]):
         try:

@@ -62,6 +62,7 @@ def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | R
     compressed = head.startswith(GZIP) or damaged
     if compressed:
         head = inflated_head(head)
+
     suffix = suffix_of(path)
     for magic, kind in _UNSUPPORTED.items():
         if head.startswith(magic):
@@ -69,6 +70,7 @@ def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | R
             return iter([Place(name, 0).rejected("unsupported_format", detail)])
     if not compressed and not head:
         return iter(())
+
     if head.startswith(b"PAR1") or suffix == ".parquet":
         return parquet_pages(path, name)
     if head.startswith(b"WARC/") or suffix in (".warc", ".wet", ".wat"):
@@ -79,6 +81,7 @@ def _pages(path: Path, name: str, skipped: Counter[str]) -> Iterator[RawPage | R
     if suffix == ".tsv" and text.startswith(b"id\ttext"):
         columns = text.split(b"\n", 1)[0].decode("utf-8", "replace").strip().split("\t")
         return line_pages(path, compressed, name, lambda line: tsv_row(columns, line), header=True)
+
     if not head and inflates(path):
         return iter(())
     raise ValueError(

@@ -26,12 +26,14 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
         _raise_unless_damage(e)
         yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
         return
+
     with file:
         first = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             yield from _group_pages(file, group, columns, name, first, rows)
             first += rows
+
         if first != file.metadata.num_rows:
             detail = f"the footer counts {file.metadata.num_rows} rows, its row groups have {first}"
             yield Place(name, first).rejected("broken_record", detail)
@@ -40,7 +42,7 @@ def parquet_pages(path: Path, name: str) -> Iterator[RawPage | Rejected]:
 def _group_pages(
     file: pq.ParquetFile, group: int, columns: Sequence[str], name: str, first: int, rows: int
 ) -> Iterator[RawPage | Rejected]:
-    """As `parquet_pages`, of one row group, which begins with row `first` and has `rows` by the footer."""
+    """Pages and rejects of one row group, as `parquet_pages`; it begins with row `first` and has `rows` by the footer."""
     row = first
     problem = "it has fewer rows than the footer counts"
     try:
@@ -52,6 +54,8 @@ def _group_pages(
     except _DAMAGE as e:
         _raise_unless_damage(e)
         problem = str(e)
+
+    # What the footer promised and the group does not hold is counted, row by row.
     lost = first + rows - row
     detail = f"row group {group} cannot be read from row {row} on: {problem}"[:300]
     if lost > _MOST_LOST:

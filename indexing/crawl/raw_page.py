@@ -32,7 +32,7 @@ class RawPage:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page is, for its RawPage or Rejected; as much as is known."""
+    """The place of a page, for its RawPage or Rejected; as much as is known."""
 
     file: str
     offset: int

@@ -29,7 +29,7 @@ FAILURES = (NOT_FETCHED, NO_RECORD, OTHER_RECORD)
 
 @dataclass(frozen=True, slots=True)
 class WantedRecord:
-    """What an index says of a record: `file` is its WARC file as documents name it, `path` where that is read."""
+    """A record as an index describes it: `file` is its WARC file as documents name it, `path` where that is read."""
 
     file: str
     path: str
@@ -98,7 +98,7 @@ def record_pages(
 
 
 def _placed(record: WantedRecord, start: int, page: RawPage | Rejected | None) -> RawPage | Rejected:
-    """What was read of a record, with its place in the crawl."""
+    """The page or reject that was read of a record, with its place in the crawl."""
     if page is None:
         return record.rejected(NO_RECORD, f"{record.length} bytes there hold no record of a page")
     offset = record.offset + page.source_offset - start
@@ -108,7 +108,7 @@ def _placed(record: WantedRecord, start: int, page: RawPage | Rejected | None) -
 
 
 def _key(url: str) -> tuple[str, str, str]:
-    """What is the same in all ways to write a URL that crawls and their indexes use."""
+    """A URL without the differences between the ways in which crawls and their indexes write it."""
     try:
         parts = urlsplit(url.strip())
         host = (parts.hostname or "").encode("idna").decode()

@@ -25,6 +25,7 @@ def line_pages(
         while True:
             place = Place(name, stream.position)
             line, size = _line(stream)
+
             if stream.fault and (size == 0 or stream.position > stream.fault_position):
                 yield place.rejected("broken_record", stream.fault)
                 stream.resume()
@@ -84,10 +85,12 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
     doc_id = next((_string(row[c]) for c in _ID if row.get(c) is not None), "")
     text = next((row[c] for c in _TEXT if isinstance(row.get(c), str)), None)
     url = _string(row.get("url"))
+
     if text is None:
         return Place(place.file, place.offset, doc_id, url).rejected("missing_text", f"none of {', '.join(_TEXT)}")
     if len(text) > MAX_BODY:
         return Place(place.file, place.offset, doc_id, url).rejected("too_large", f"{len(text)} characters")
+
     return RawPage(
         source_file=place.file,
         source_offset=place.offset,

@@ -27,7 +27,7 @@ _NEXT = re.compile(rb"\nWARC/\d+\.\d+[ \t]*\r?\n")
 
 
 def warc_pages(path: Path, compressed: bool, name: str, skipped: Counter[str]) -> Iterator[RawPage | Rejected]:
-    """As `read_pages`, of a file that is known to be WARC; `compressed` by gzip or not."""
+    """Pages as of `read_pages`, from a file that is known to be WARC; `compressed` by gzip or not."""
     stream = ByteStream(path, compressed, b"WARC/")
     try:
         while True:
@@ -134,12 +134,15 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
     else:
         inside = _NEXT.search(stream.ahead)
         wrong = f"Content-Length {length}: the file ends after {ahead} bytes"
+
     if inside:
         stream.drop(inside.start() + 1)
         return None, f"Content-Length {length}: the next record starts after {inside.start() + 1} bytes"
+
     if length > ahead >= MAX_BODY:
         dropped = stream.drop(length)
         return None, "" if dropped == length else f"Content-Length {length}: the file ends after {dropped} bytes"
+
     stream.drop(min(length, ahead))
     if not stream.fault:
         _to_next_record(stream)

@@ -61,7 +61,12 @@ def paragraphs_of(pages: Iterable[tuple[str, str]]) -> tuple[Paragraphs, Hashes,
 
 
 def totals(keys: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
-    """The different keys in their order, and the sum of each one's counts."""
+    """The different keys in their order, and the sum of each one's counts.
+
+    >>> keys, sums = totals(np.array([7, 3, 7], np.uint64), np.array([1, 2, 3]))
+    >>> keys.tolist(), sums.tolist()
+    ([3, 7], [2, 4])
+    """
     each, place = np.unique(keys, return_inverse=True)
     sums = np.zeros(len(each), np.int64)
     np.add.at(sums, place, counts)
@@ -69,7 +74,11 @@ def totals(keys: Hashes, counts: Counts) -> tuple[Hashes, Counts]:
 
 
 def looked_up(wanted: Hashes, keys: Hashes, numbers: Counts) -> Counts:
-    """The number of each wanted key; 0 where it is none of the `keys`, which are in their order."""
+    """The number of each wanted key; 0 where it is none of the `keys`, which are in their order.
+
+    >>> looked_up(np.array([3, 5], np.uint64), np.array([3, 7], np.uint64), np.array([2, 4])).tolist()
+    [2, 0]
+    """
     if not len(keys):
         return np.zeros(len(wanted), np.int64)
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)

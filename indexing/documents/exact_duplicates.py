@@ -33,10 +33,14 @@ def id_keys(doc_ids: Iterable[str]) -> Keys:
 
 
 def losers(units: Sequence[tuple[int, Keys]]) -> dict[int, npt.NDArray[np.int64]]:
-    """For each unit, the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower number.
+    """Unit → the rows (from 0, ascending) whose key an earlier row holds: of this unit or one of a lower number.
 
     A unit is (its number in the order of the input files, the keys of its documents in reading order). Units may come
     in any order, but each once.
+
+    >>> keys = np.array([[1, 0], [2, 0]], np.uint64)
+    >>> {number: rows.tolist() for number, rows in losers([(1, keys), (0, keys[1:])]).items()}
+    {0: [], 1: [1]}
     """
     ordered = sorted(units, key=lambda unit: unit[0])
     numbers = [number for number, _ in ordered]

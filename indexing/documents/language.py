@@ -43,7 +43,7 @@ def detected(text: str) -> Language:
 
 
 def second_look(text: str) -> Language:
-    """By the start of the text's longest lines."""
+    """The language of the start of the text's longest lines."""
     code, probability = _identifier().classify(_longest_lines(text))
     return Language(str(code), round(float(probability), 4))  # so that the last bits of a processor do not matter
 

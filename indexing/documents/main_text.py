@@ -127,12 +127,14 @@ def serve(deadline_s: float, memory_gb: float, by: ExtractorName, comments: bool
     memory = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
     pages, answers = sys.stdin.buffer, sys.stdout.buffer
     while True:
         try:
             html = _take(pages, _size(pages)).decode("utf-8")
         except EOFError:
             return
+
         signal.setitimer(signal.ITIMER_PROF, deadline_s)
         try:
             title, text = title_and_text(html)

@@ -66,6 +66,10 @@ def near_pairs(
     """(document, the one that stays for it) of those that are near in one band, whose hashes are `band` [documents].
 
     In the order of their ranks, each is compared with those that stay before it; the first that is near stays for it.
+
+    >>> rows = np.array([[1, 2], [1, 2], [7, 8]], np.uint8)
+    >>> list(near_pairs([(1, "b"), (1, "a"), (1, "c")], np.array([5, 5, 5], np.uint64), rows, 0.8))
+    [(0, 1)]
     """
     order = sorted(range(len(ranks)), key=lambda n: ranks[n])
     hashes = band[order]
@@ -90,7 +94,11 @@ def _near(members: Sequence[int], ranks: Sequence[Rank], rows: Signatures, simil
 
 
 def _jaccard(equal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The similarity, estimated from the share of equal bytes; one byte in 256 is equal by chance."""
+    """The similarity, estimated from the share of equal bytes; one byte in 256 is equal by chance.
+
+    >>> _jaccard(np.array([1 / 256, 1.0])).tolist()
+    [0.0, 1.0]
+    """
     return (equal - 1 / 256) / (1 - 1 / 256)
 
 
@@ -98,6 +106,9 @@ def kept(pairs: Iterable[tuple[Rank, Rank]]) -> Mapping[Rank, Rank]:
     """Each document that goes → the one that is kept for it, from pairs (goes, stays) of all bands.
 
     One that stays in one band may go in another: what was to stay for others then hands them on, to a smaller rank each time.
+
+    >>> kept([((1, "c"), (1, "b")), ((1, "b"), (1, "a"))])
+    {(1, 'b'): (1, 'a'), (1, 'c'): (1, 'a')}
     """
     stays: dict[Rank, Rank] = {}
     for goes, smaller in pairs:

@@ -36,7 +36,7 @@ _UNREADABLE = 0.01  # share of replacement characters and NULs from which a deco
 
 @dataclass(frozen=True)
 class DocumentRules:
-    """Which pages become documents."""
+    """Rules by which pages become documents."""
 
     language: str = "en"  # ISO 639-1 code; '' keeps every language
     language_confidence: float = 0.0  # the least
@@ -53,17 +53,21 @@ class DocumentRules:
 def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document | Rejected:
     """The document that a page holds, or why it is refused; a page of another domain is refused before it is decoded."""
     page = replace(page, url=visible(page.url), doc_id=visible(page.doc_id), source_record=visible(page.source_record))
+
+    # The cheapest refusals come first: a page of another domain is not even decoded.
     domain = domain_of(page.url)
     if rules.domains is not None and domain not in rules.domains:
         return _rejected(page, "domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
     if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
         return _rejected(page, "blocked", f"{entry!r} is on the block list")
+
     is_html = page.text is None and page.content_type != "text/plain"
     title, text = page.title, page.text
     if text is None:
         text = decode(page.body, page.charset, page.content_type)
         if text is None:
             return _rejected(page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
+
     if is_html and rules.refuse_noindex and (robots := noindex(text)):
         return _rejected(page, "noindex", robots)
     if is_html:
@@ -71,6 +75,8 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
             title, text = extractor.extract(text)
         except ExtractionFailed as e:
             return _rejected(page, e.reason, e.detail)
+
+    # Offsets are given into this text, so nothing changes it from here on.
     title, text = one_line(title), masked(normalise(text), rules.masks)
     if not text:
         return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
@@ -78,9 +84,11 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         return _rejected(page, "no_title", "neither <title> nor og:title nor <h1>")
     if len(text) > rules.max_characters:
         return _rejected(page, "too_long", f"{len(text)} characters; at most {rules.max_characters}")
+
     content = PageText(text)
     if content.word_count < rules.min_words:
         return _rejected(page, "too_short", f"{content.word_count} words; at least {rules.min_words}")
+
     language, confidence = language_of(text, page.language)
     content.language = language
     if rules.language and language != rules.language:
@@ -89,6 +97,7 @@ def parse(page: RawPage, rules: DocumentRules, extractor: Extractor) -> Document
         return _rejected(page, "language_unsure", f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}")
     if refused := refusal(content, rules.quality):
         return _rejected(page, *refused)
+
     return Document(
         doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
         url=page.url,
@@ -116,11 +125,13 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             return _readable(body[len(mark) :].decode(encoding, "replace"))
+
     if b"\x1b" not in body:  # ISO-2022-JP is ASCII with escapes
         try:
             return _readable(body.decode("utf-8")) or _guessed(body)
         except UnicodeDecodeError:
             pass
+
     declared = [charset]
     if content_type != "text/plain" and (meta := _META_CHARSET.search(body, 0, 4096)):
         declared.append((meta[1] or meta[2]).decode("ascii", "replace"))

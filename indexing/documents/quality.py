@@ -131,7 +131,7 @@ class PageText:
 
 
 Rule: TypeAlias = Callable[[PageText], str]
-"""What is wrong with a text, with the figure; '' if nothing is."""
+"""The fault of a text, with the figure; '' if it has none."""
 
 
 def _least(value: float, bound: float, what: str) -> str:

@@ -32,6 +32,7 @@ def _sentence_conflicts(labelled: LabelledSentences) -> Iterator[tuple[ConflictP
     sentences = labelled.sentences
     for row in map(int, np.flatnonzero((labelled.first_lines != 0).all(0))):
         sentence, question = int(labelled.sentence[row]), int(labelled.question[row])
+
         yield (
             (int(sentences.document[sentence]), question, "", sentence),
             LabelConflict(
@@ -56,23 +57,30 @@ def _passage_conflicts(labelled: LabelledSentences) -> Iterator[tuple[ConflictPl
     row, occurrence, edges = labelled.occurrences()
     if not len(row):
         return
+
+    # Only passages with both labels can have a conflict.
     begins, sizes, label = edges[:-1], np.diff(edges), labelled.label[row]
     is_mixed = np.minimum.reduceat(label, begins) != np.maximum.reduceat(label, begins)
     inside = np.flatnonzero(np.repeat(is_mixed, sizes))  # only passages with both labels can have a conflict
     group = np.repeat(np.arange(len(begins)), sizes)[inside]
+
+    # Occurrences of one text in one passage become neighbours.
     folded = fold_all(sentences.text.take(pa.array(sentences.occurrence_sentence[occurrence[inside]])))
     text = folded.dictionary_encode().indices.to_numpy()
     order = np.lexsort((text, group))
     group, text, inside = group[order], text[order], inside[order]
     changes = np.flatnonzero((np.diff(group) != 0) | (np.diff(text) != 0)) + 1
+
     for first, last in pairwise([0, *changes.tolist(), len(inside)] if len(inside) else []):
         same = np.sort(inside[first:last])  # occurrences of one text in one passage, in reading order
         if label[same].min() == label[same].max():
             continue
+
         numbers = sentences.occurrence_sentence[occurrence[same]]
         passage, question = int(sentences.occurrence_passage[occurrence[same[0]]]), int(labelled.question[row[same[0]]])
         passage_id = sentences.passage_id[passage].as_py()
         lines = labelled.line[row[same]]
+
         yield (
             (int(sentences.document_of_passage[passage]), question, passage_id, int(numbers[0])),
             LabelConflict(

@@ -72,12 +72,12 @@ class GivenLabels:
 
     @property
     def ids(self) -> Buckets:
-        """By sentence id: number, question_id, label, text (folded, or null)."""
+        """Labels by sentence id: number, question_id, label, text (folded, or null)."""
         return Buckets(self.folder, "ids")
 
     @property
     def texts(self) -> Buckets:
-        """By folded text, one row for each question that has labels of the text.
+        """Labels by folded text, one row for each question that has labels of the text.
 
         `given`: the label by text alone, or -1; `number`: that label's number, or 0. `ones`, `zeros`: how many labels of
         the text say 1 and 0, including those that `spread` added. `first_one`, `first_zero`: the number of the first label
@@ -97,6 +97,7 @@ class GivenLabels:
         earlier one.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+
         labels = with_id = largest = 0
         with pa.ipc.new_file(self.folder / "given.arrow", GIVEN_LABEL) as file:
             for batch in batches:
@@ -104,11 +105,13 @@ class GivenLabels:
                 labels += batch.num_rows
                 with_id += batch.num_rows - batch.column("sentence_id").null_count
                 largest = max(largest, pc.max(batch.column("number")).as_py() or 0)
+
         checks = _Checks([], [])
         self.ids.write(self._labels_with_id(), with_id, checks.settle_ids)
         self.texts.write(self._labels_by_text(), labels - with_id, checks.settle_texts)
         if checks.contradictions:
             raise min(checks.contradictions, key=lambda contradiction: contradiction.number)
+
         pairs = np.concatenate([np.zeros((2, 0), np.int64), *checks.repeats], axis=1)
         np.save(self.folder / REPEATED, pairs[:, np.argsort(pairs[0])], allow_pickle=False)
         return labels, largest
@@ -189,19 +192,21 @@ class _Checks:
         return _tally(rows.filter(pa.array(unique)), group[unique])
 
     def _firsts(self, rows: pa.Table, group: Ints, text: Ints) -> NDArray[np.bool_]:
-        """Which rows are the first of their group and text.
+        """[rows]: whether a row is the first of its group and text.
 
         Notes the others as repeats, and those that contradict the first row of their group.
         """
         if not len(group):
             return np.zeros(0, bool)
         number, label = rows["number"].to_numpy(), rows["label"].to_numpy()
+
         leaders = np.flatnonzero(np.diff(group, prepend=-1))
         leader = np.repeat(leaders, np.diff(np.append(leaders, len(group))))  # [rows]: the first row of its group
         contradicting = np.flatnonzero(label != label[leader])
         if len(contradicting):
             row = contradicting[number[contradicting].argmin()]
             self.contradictions.append(Contradiction(int(number[row]), int(label[row]), int(number[leader[row]])))
+
         _, firsts, pair = np.unique(group * (text.max() + 2) + text, return_index=True, return_inverse=True)
         first = firsts[pair]  # [rows]: the first row of its group and text
         repeats: NDArray[np.bool_] = first != np.arange(len(group))
@@ -210,7 +215,13 @@ class _Checks:
 
 
 def _grouped(rows: pa.Table) -> tuple[pa.Table, Ints]:
-    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question."""
+    """The rows sorted by key, question and number; and for each its group, from 0: one for each key and question.
+
+    >>> rows = pa.table({"hash": [9, 9, 4], "key": ["b", "b", "a"], "question_id": ["q", "q", "q"], "number": [2, 1, 3]})
+    >>> rows, group = _grouped(rows)
+    >>> rows["number"].to_pylist(), group.tolist()
+    ([3, 1, 2], [0, 1, 1])
+    """
     rows = rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("hash", "key", "question_id", "number")]))
     rows = rows.combine_chunks()
     changes = np.zeros(max(len(rows) - 1, 0), bool)
@@ -226,12 +237,14 @@ def _tally(rows: pa.Table, group: Ints) -> pa.Table:
     leaders = np.flatnonzero(np.diff(group, prepend=-1))
     label_by_text, number_by_text = np.full(len(leaders), -1, np.int8), np.zeros(len(leaders), np.int64)
     label_by_text[group[by_text]], number_by_text[group[by_text]] = label[by_text], number[by_text]
+
     columns: dict[str, NDArray[Any]] = {"given": label_by_text, "number": number_by_text}
     for value, name in ((1, "one"), (0, "zero")):
         votes = np.flatnonzero(label == value)[::-1]  # backwards, so that the first is written last
         columns[f"{name}s"] = np.bincount(group[votes], minlength=len(leaders))
         columns[f"first_{name}"] = np.zeros(len(leaders), np.int64)
         columns[f"first_{name}"][group[votes]] = number[votes]
+
     table = rows.select(["key", "hash", "question_id"]).take(pa.array(leaders))
     for name, values in columns.items():
         table = table.append_column(name, pa.array(values))

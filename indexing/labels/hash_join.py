@@ -32,6 +32,17 @@ def hashes(strings: pa.Array) -> NDArray[np.uint64]:
     return np.fromiter(map(xxh3_64_intdigest, contents), np.uint64, len(contents))
 
 
+def consecutive(starts: Ints, lengths: Ints) -> Ints:
+    """Consecutive numbers from each start, end to end.
+
+    >>> consecutive(np.array([5, 9]), np.array([2, 3])).tolist()
+    [5, 6, 9, 10, 11]
+    """
+    before = np.cumsum(lengths) - lengths  # numbers that stand before each run
+    numbers: Ints = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+    return numbers
+
+
 @dataclass(frozen=True, slots=True)
 class Buckets:
     """The files '<name>-<n>-of-<count>.arrow' of a folder; bucket n has the keys whose hash begins with the bits of n."""
@@ -49,17 +60,21 @@ class Buckets:
         self.folder.mkdir(parents=True, exist_ok=True)
         for old in self.folder.glob(f"{self.name}-*.arrow*"):
             old.unlink()
+
         paths = [self.folder / f"{self.name}-{n:03d}-of-{count:03d}.arrow" for n in range(count)]
         writers: list[Any] = []
+
         for batch in batches:
             key_hashes = hashes(batch.column("key"))
             buckets = _buckets(key_hashes, count)
             order = np.argsort(buckets, kind="stable")
             edges = np.searchsorted(buckets[order], np.arange(count + 1))
+
             by_bucket = batch.append_column("hash", pa.array(key_hashes)).take(pa.array(order))
             writers = writers or [pa.ipc.new_file(f"{path}.unsettled", by_bucket.schema) for path in paths]
             for n in map(int, np.flatnonzero(np.diff(edges))):
                 writers[n].write_batch(by_bucket.slice(edges[n], edges[n + 1] - edges[n]))
+
         for writer in writers:
             writer.close()
         for n in range(len(writers)):
@@ -108,7 +123,11 @@ def _settle_file(path: Path, settle: Callable[[pa.Table], pa.Table]) -> None:
 
 
 def _buckets(key_hashes: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
-    """The bucket of each hash: its first bits, as many as number `count` buckets, a power of 2."""
+    """The bucket of each hash: its first bits, as many as number `count` buckets, a power of 2.
+
+    >>> _buckets(np.array([0, 1 << 62, 3 << 62], np.uint64), 4).tolist()
+    [0, 1, 3]
+    """
     bits = count.bit_length() - 1
     return key_hashes >> np.uint64(64 - bits) if bits else np.zeros_like(key_hashes)
 
@@ -119,7 +138,6 @@ def _join_file(keys: pa.Array, key_hashes: NDArray[np.uint64], places: Ints, tab
     first = np.searchsorted(row_hashes, key_hashes[places], "left")
     matches = np.searchsorted(row_hashes, key_hashes[places], "right") - first
     place = np.repeat(places, matches)
-    row = np.arange(matches.sum()) - np.repeat(np.cumsum(matches) - matches, matches) + np.repeat(first, matches)
-    rows = table.take(pa.array(row))
+    rows = table.take(pa.array(consecutive(first, matches)))
     same = pc.equal(rows["key"], keys.take(pa.array(place)))
     return place[same.to_numpy()], rows.filter(same).drop_columns(["key", "hash"])

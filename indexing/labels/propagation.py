@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from answermill.indexing.labels.given_labels import GivenLabels
-from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.hash_join import Ints, consecutive
 from answermill.indexing.labels.label_lookup import NONE, labels_by_id, labels_by_text
 from answermill.indexing.labels.sentence_table import SentenceTable, codes, differs
 from answermill.schemas.labels import DocumentLabel, PassageLabel, SentenceLabel
@@ -69,9 +69,12 @@ class LabelledSentences:
         rows, sentences = self.decided(), self.sentences
         order = np.argsort(sentences.occurrence_sentence, kind="stable")  # occurrences, by sentence
         starts = np.searchsorted(sentences.occurrence_sentence[order], np.arange(len(sentences.document) + 1))
+
+        # Each row, as often as its sentence occurs: places first .. first + many - 1 of `order`.
         first, many = starts[self.sentence[rows]], np.diff(starts)[self.sentence[rows]]
-        occurrence = order[np.repeat(first - (np.cumsum(many) - many), many) + np.arange(many.sum())]
+        occurrence = order[consecutive(first, many)]
         row = np.repeat(rows, many)
+
         by_passage = np.lexsort((occurrence, self.question[row], sentences.occurrence_passage[occurrence]))
         row, occurrence = row[by_passage], occurrence[by_passage]
         begins = np.flatnonzero(differs(sentences.occurrence_passage[occurrence], self.question[row]))
@@ -98,10 +101,12 @@ class LabelledSentences:
         row, occurrence, edges = self.occurrences()
         if not len(row):
             return PassageLabel.schema().empty_table()
+
         begins = edges[:-1]
         passage, question = sentences.occurrence_passage[occurrence[begins]], self.question[row[begins]]
         inside = sentences.sentence_id.take(pa.array(sentences.occurrence_sentence[occurrence]))
         passage_id = sentences.passage_id.take(pa.array(passage))
+
         columns = [
             self.questions.take(pa.array(question)),
             passage_id,
@@ -109,6 +114,7 @@ class LabelledSentences:
             pa.array(np.maximum.reduceat(self.label[row], begins).astype(np.int8)),
             pa.ListArray.from_arrays(pa.array(edges, pa.int32()), inside),
         ]
+
         table = pa.Table.from_arrays(columns, schema=PassageLabel.schema())
         return table.take(_order(sentences.document_of_passage[passage], question, passage_id))
 
@@ -151,6 +157,7 @@ def label_sentences(sentences: SentenceTable, given_labels: GivenLabels) -> Labe
     majority = np.select([votes[1] > votes[0], votes[0] > votes[1]], [1, 0], NONE)
     label = np.where(id_label != NONE, id_label, majority)
     line = np.select([id_label != NONE, label != NONE], [id_line, first_lines[label.clip(0), np.arange(rows)]], 0)
+
     order = _order(sentences.document[sentence], question, sentences.sentence_id.take(pa.array(sentence)))
     return LabelledSentences(
         sentences=sentences,
@@ -169,7 +176,11 @@ def label_sentences(sentences: SentenceTable, given_labels: GivenLabels) -> Labe
 
 
 def _order(document: Ints, question: Ints, name: pa.Array) -> NDArray[np.uint64]:
-    """The places of rows, sorted by document, question and name."""
+    """The places of rows, sorted by document, question and name.
+
+    >>> _order(np.array([1, 0, 0]), np.array([0, 1, 0]), pa.array(["a", "b", "c"])).tolist()
+    [2, 1, 0]
+    """
     keys = pa.table({"document": document, "question": question, "name": name})
     order: NDArray[np.uint64] = pc.sort_indices(keys, [(key, "ascending") for key in keys.column_names]).to_numpy()
     return order

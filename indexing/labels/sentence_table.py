@@ -51,17 +51,22 @@ class SentenceTable:
         doc_id = array_of(passages["doc_id"])
         is_new = pc.not_equal(doc_id[1:], doc_id[:-1]).to_numpy(zero_copy_only=False)
         document_of_passage = np.concatenate([[0], np.cumsum(is_new)])
+
         lists = array_of(passages["sentences"])
         passage = pc.list_parent_indices(lists).to_numpy().astype(np.int64)
         sentence_id, start, end, text = (
             pc.struct_field(lists.flatten(), name) for name in ("sentence_id", "start", "end", "text")
         )
+
+        # A document has one sentence at a start, in however many of its passages: they are neighbours in this order.
         order = np.lexsort((start.to_numpy(), document_of_passage[passage]))
         document, starts = document_of_passage[passage][order], start.to_numpy()[order]
         is_first = differs(document, starts)  # a document has one sentence at a start, in however many passages
+
         first = pa.array(order[is_first])
         sentence = np.empty(len(order), np.int64)
         sentence[order] = np.cumsum(is_first) - 1
+
         return cls(
             passage_id=array_of(passages["passage_id"]),
             doc_id=doc_id,
@@ -81,7 +86,12 @@ class SentenceTable:
 
 
 def codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
-    """The different strings, ascending, and the place of each string among them."""
+    """The different strings, ascending, and the place of each string among them.
+
+    >>> strings, places = codes(pa.array(["sky", "sea", "sky"]))
+    >>> strings.to_pylist(), places.tolist()
+    (['sea', 'sky'], [1, 0, 1])
+    """
     coded = strings.dictionary_encode()
     order = pc.sort_indices(coded.dictionary).to_numpy()
     rank = np.empty(len(order), np.int64)
@@ -90,7 +100,11 @@ def codes(strings: pa.Array) -> tuple[pa.Array, Ints]:
 
 
 def differs(*columns: Ints) -> NDArray[np.bool_]:
-    """[rows]: whether a row differs from the one before it; the first row does."""
+    """[rows]: whether a row differs from the one before it; the first row does.
+
+    >>> differs(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+    [True, False, True, True]
+    """
     differs = np.zeros(max(len(columns[0]) - 1, 0), bool)
     for values in columns:
         differs |= np.diff(values) != 0

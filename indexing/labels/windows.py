@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from answermill.indexing.labels.hash_join import Ints
+from answermill.indexing.labels.hash_join import Ints, consecutive
 from answermill.indexing.labels.propagation import LabelledSentences
 from answermill.indexing.passages.passages import Splitter
 from answermill.schemas.corpus import Document, Passage, Sentence
@@ -36,6 +36,9 @@ def windows(labelled: int, last: Callable[[int], int], places: int = 5) -> list[
 
     `last` maps the first sentence of a window to the sentence after its last: `last_that_fits`, or a look-up in
     `SentenceLine.lasts`.
+
+    >>> windows(3, {1: 3, 2: 5, 3: 6}.__getitem__, places=3)
+    [(3, 6), (2, 5)]
     """
     firsts = range(labelled, max(labelled - places, -1), -1)
     runs = ((first, last(first)) for first in firsts)
@@ -55,6 +58,9 @@ def choose(runs: Sequence[SentenceRun], labelled: int, group: Group, key: str) -
 
     'all' windows; the one in whose 'center' the sentence is, or the first of those nearest to that; or a 'random' one, which
     depends on `key` alone, not on any order.
+
+    >>> choose([(3, 6), (2, 5), (1, 4)], 3, "center", "")
+    [(2, 5)]
     """
     if group == "all":
         return list(runs)
@@ -104,18 +110,25 @@ class SentenceLine:
         limit = splitter.max_tokens
         begin = np.searchsorted(self.document, self.document, "left")  # [sentences]: the first of the same document
         end = np.searchsorted(self.document, self.document, "right")
+
+        # Sentences that no window can reach keep more tokens than a window may have.
         measured = self._within_reach(labelled, places, limit, begin, end)
         tokens = np.full(len(self.start), limit + 1)
         tokens[measured] = splitter.counts(self.texts[self.document[n]][self.start[n] : self.end[n]] for n in measured)
         gaps, glued = self._gaps(measured, begin, splitter)
+
+        # A window from n has the tokens up to its last sentence, less the gap before n: a search in the sums
+        # finds the last.
         sums = np.concatenate([[0], np.cumsum(tokens + gaps)])  # [n]: tokens before sentence n, its gap not counted
         lasts = np.searchsorted(sums, sums[:-1] + gaps + limit, "right") - 1
         lasts = np.clip(lasts, np.arange(1, len(lasts) + 1), end)
+
         for n in measured[np.isin(self.document[measured], glued)]:
             text, last = self.texts[self.document[n]], int(n) + 1
             while last < end[n] and splitter.fits(text, int(self.start[n]), int(self.end[last])):
                 last += 1
             lasts[n] = last
+
         return lasts
 
     def _within_reach(self, labelled: Ints, places: int, limit: int, begin: Ints, end: Ints) -> Ints:
@@ -150,16 +163,24 @@ def choose_many(
 
     `document` and `lasts` are of all sentences, as in SentenceLine; `keys` maps a place in `labelled` to the key of `choose`.
     By place, then in the order of `windows`.
+
+    Sentences 0 to 2 are of one document, 3 is of another, and windows have at most two sentences:
+
+    >>> place, first = choose_many(np.array([1, 3]), np.array([0, 0, 0, 1]), np.array([2, 3, 3, 4]), "all", 2, str)
+    >>> place.tolist(), first.tolist()
+    ([0, 0, 1], [1, 0, 3])
     """
     firsts = labelled[:, None] - np.arange(places)  # [labelled, places]
     inside = firsts >= np.searchsorted(document, document[labelled], "left")[:, None]  # in the same document
     exists = inside & (lasts[np.where(inside, firsts, 0)] > labelled[:, None])
+
     if group == "center":
         distance = np.abs(firsts + lasts[np.where(inside, firsts, 0)] - 1 - 2 * labelled[:, None])  # twice that to the middle
         chosen = np.where(exists, distance, np.iinfo(np.int64).max).argmin(1)
     elif group == "random":
         drawn = np.array([_draw(keys(row), int(many)) for row, many in enumerate(exists.sum(1))], np.int64)
         chosen = (exists & (np.cumsum(exists, 1) == drawn[:, None] + 1)).argmax(1)
+
     if group != "all":
         exists = np.arange(places) == chosen[:, None]
     rows, place = np.nonzero(exists)
@@ -170,7 +191,11 @@ _WORD = r"[^\s\x0b\x1c-\x1f\x{85}\p{Z}]+"
 
 
 def least_tokens(texts: pa.Array) -> Ints:
-    """[texts]: the number of words between white space; spaCy makes at least one token of each."""
+    """[texts]: the number of words between white space; spaCy makes at least one token of each.
+
+    >>> least_tokens(pa.array(["It ended.", ""])).tolist()
+    [2, 0]
+    """
     words: Ints = pc.count_substring_regex(texts, _WORD).to_numpy().astype(np.int64)
     return words
 
@@ -192,12 +217,15 @@ def window_labels(
         return f"{seed}:{questions[labelled.question[row]]}:{sentences.sentence_id[int(labelled.sentence[row])].as_py()}"
 
     place, first = choose_many(labelled.sentence[rows], sentences.document, lasts, group, places, key)
+
     last, question, sentence = lasts[first], labelled.question[rows[place]], labelled.sentence[rows[place]]
     doc_id = sentences.doc_ids(sentences.document[first])
     start, end = pa.array(sentences.start[first]), pa.array(sentences.end[last - 1])
     span = pc.binary_join_element_wise(start.cast(pa.string()), end.cast(pa.string()), "-")
+
     edges = np.concatenate([[0], np.cumsum(last - first)])  # window n holds the entries edges[n] .. edges[n + 1] - 1
-    inside = np.arange(edges[-1]) - np.repeat(edges[:-1] - first, last - first)
+    inside = consecutive(first, last - first)
+
     columns = [
         labelled.questions.take(pa.array(question)),
         pc.binary_join_element_wise(doc_id, span, ":"),

@@ -59,6 +59,7 @@ class Splitter:
         """The passages of a document, in reading order."""
         sentences = self.sentences(document.doc_id, document.text)
         packed = self._blocks(document.text, sentences) if self._mode == "dpr" else self._packed(sentences)
+
         return [
             Passage(
                 passage_id=f"{document.doc_id}#{n}",
@@ -110,6 +111,7 @@ class Splitter:
         words_after = list(accumulate(reversed(words), initial=0))[::-1]  # [i]: words of sentences i and later
         tokens = [self._bound(s.text) + 1 for s in sentences]  # + 1: a line end between two sentences is a token
         tokens_after = list(accumulate(reversed(tokens), initial=0))[::-1]
+
         first = 0
         while first < len(sentences):
             remaining = words_after[first]  # words
@@ -117,11 +119,13 @@ class Splitter:
             target = remaining / passages
             last = first + 1  # sentences first .. last - 1
             size = words[first]
+
             while last < len(sentences) and (passages == 1 or size + words[last] / 2 <= target):
                 if tokens_after[first] - tokens_after[last + 1] > self._max_tokens:
                     break
                 size += words[last]
                 last += 1
+
             yield sentences[first].start, sentences[last - 1].end, sentences[first:last]
             first = last
 

@@ -1,7 +1,8 @@
 """A text -> its sentences, each an exact span of it: text[start:end] is the sentence.
 
 Sentences cover every character that is not white space exactly once, and none crosses a line: after extraction, a line
-is a block of the page. Inside a line, a sentence ends by the rules below.
+is a block of the page. Inside a line, a decision list decides: of RULES the first that applies to a mark says whether a
+sentence ends there.
 
 `python -m benchmarks.sentences` measures them against libraries, on the sentences of WikiQA's documents: F1 is 97.0 here,
 96.8 by BlingFire, 96.2 by pySBD, 95.9 by spaCy's sentencizer and 94.4 by syntok; only BlingFire is as fast.
@@ -10,7 +11,8 @@ is a block of the page. Inside a line, a sentence ends by the rules below.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 Span = tuple[int, int]  # (start, end) in code points of Document.text
 
@@ -21,11 +23,12 @@ _END = re.compile(
     r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])|(?<=[。！？」』”）])|$)",
     re.MULTILINE,
 )
-_WORD_BEFORE = re.compile(r"[^\s\"'“‘«(\[{‹„/—–]*$")
+_BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
+_LONGEST_LAST = 40  # characters before a mark among which its word is looked for
 _WORD_AFTER = re.compile(r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)")
 _CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")  # U.S, p.m, Ph.D: the last dot is the one in question
-_NUMBER_OR_ROMAN = re.compile(r"[(#]?(?:\d|[IVXLC]+\b)")
+_NUMBER_OR_ROMAN = re.compile(r"\s*[(#]?(?:\d|[IVXLC]+\b)")
 
 
 def _words(words: str) -> frozenset[str]:
@@ -56,8 +59,103 @@ _MAYBE_LAST = _words(  # last in a sentence only if the next word is one that st
 _SHORTENED = _BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 
 
+class EndMark:
+    """Marks that may end a sentence inside a line, and the text around them."""
+
+    def __init__(self, text: str, sentence: int, line_end: int, match: re.Match[str]) -> None:
+        """`match` is a match of _END in a sentence that begins at the offset `sentence`."""
+        self.text, self.sentence, self.line_end = text, sentence, line_end
+        self.start, self.end = match.span()
+
+        marks = text[self.start : match.start("closing")]
+        self.wide = match["wide"] is not None
+        self.dots = marks[0] == "…" or marks.startswith("..")
+        self.asks = "!" in marks or "?" in marks  # or it exclaims
+        self.closing: str = match["closing"]
+
+        first = max(sentence, self.start - _LONGEST_LAST)
+        before = _BEFORE_LAST.match(text, first, self.start)
+        self.last = text[before.end() if before else first : self.start]  # word before the marks
+
+        after = _WORD_AFTER.match(text, self.end, line_end)
+        assert after is not None  # it matches the empty word
+        self.word: str = after["word"]  # word after the marks, '' if none follows
+        self.follower = self.word[:1] or text[self.end : line_end].lstrip()[:1]
+        self.goes_on = self.word[:1].islower() and not self.word[1:2].isupper()  # 'he said', but not 'iPhones are'
+
+    @property
+    def before(self) -> str:
+        """The sentence up to the word before the marks."""
+        return self.text[self.sentence : self.start - len(self.last)]
+
+    @property
+    def plain(self) -> str:
+        """The word before the marks as lists of abbreviations write it."""
+        return self.last.lower().lstrip("-")
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether the word before the marks is a long one in small letters, and no abbreviation."""
+        return len(self.last) > 3 and self.last.islower() and self.last.isalpha() and self.plain not in _SHORTENED
+
+    @property
+    def is_initial(self) -> bool:
+        return len(self.last) == 1 and self.last.isupper()
+
+    @property
+    def is_short_form(self) -> bool:
+        """Whether the word before the marks is an abbreviation with which a sentence may end."""
+        return self.is_initial or self.last in _MAYBE_LAST or _DOTTED.fullmatch(self.last) is not None
+
+    @property
+    def is_list_number(self) -> bool:
+        """Whether a number of up to three digits stands before the marks, and only opening quotes before it."""
+        return self.last.isdigit() and len(self.last) <= 3 and not self.before.strip(_OPENING + " \t")
+
+    @property
+    def number_follows(self) -> bool:
+        return _NUMBER_OR_ROMAN.match(self.text, self.end, self.line_end) is not None
+
+
+class Rule(NamedTuple):
+    """A line of the decision list."""
+
+    name: str
+    applies: Callable[[EndMark], bool]
+    ends: bool
+    """Whether a sentence ends at a mark to which the rule applies."""
+    example: str
+    """A line in which the rule decides on the marks before '|'."""
+
+
+RULES = (
+    Rule("a mark that goes on", lambda m: m.follower in _CONTINUES, False, "Why?| - he asked."),
+    Rule("wide marks", lambda m: m.wide, True, "これは文です。|次の文です。"),
+    Rule("dots in a sentence", lambda m: m.dots and (m.goes_on or m.word == "I"), False, "Well...| I think so."),
+    Rule("dots", lambda m: m.dots, True, "Wait…| He came."),
+    Rule("a quoted question", lambda m: m.asks and m.goes_on and m.closing != "", False, '"Why?"| he asked.'),
+    Rule("a name with a mark", lambda m: m.asks and m.goes_on and m.last[:1].isupper(), False, "Yahoo!| is a firm."),
+    Rule("a question", lambda m: m.asks, True, "Why?| No one knows."),
+    Rule("no capitals", lambda m: m.goes_on and not m.closing and m.is_ordinary, True, "i went home.| it was cold."),
+    Rule("a small letter", lambda m: m.goes_on, False, "It is 5 p.m.| in Rome."),
+    Rule("a title", lambda m: m.last in _TITLES, False, "Dr.| Smith came."),
+    Rule("Latin", lambda m: m.last in _LATIN, False, "Jones vs.| Brown"),
+    Rule("a number's name", lambda m: m.number_follows and m.plain in _BEFORE_NUMBER, False, "See Fig.| 3."),
+    Rule("a list's number", lambda m: m.is_list_number, False, "1.| Introduction"),
+    Rule("initials", lambda m: m.is_initial and m.word in ("A", "I"), False, "He is J.| A. Brown."),
+    Rule("a word that starts sentences", lambda m: m.word in _STARTERS, True, "It left the U.S.| The end."),
+    Rule("a short form", lambda m: m.is_short_form, False, "John F.| Kennedy came."),
+    Rule("a full stop", lambda m: True, True, "It ended.| Nobody came."),
+)
+"""The first that applies decides."""
+
+
 def sentence_spans(text: str) -> Iterator[Span]:
-    """The sentences of a text, not cut to any length."""
+    """The sentences of a text, not cut to any length.
+
+    >>> list(sentence_spans("Dr. Smith came. He left."))
+    [(0, 15), (16, 24)]
+    """
     start = 0
     for end in _ends(text):
         if (span := stripped(text, start, end)) is not None:
@@ -71,47 +169,22 @@ def _ends(text: str) -> Iterator[int]:
     while line <= len(text):
         line_end = text.find("\n", line)
         line_end = line_end if line_end >= 0 else len(text)
-        start = line
-        for end_marks in _END.finditer(text, line, line_end):
-            if end_marks.end() < line_end and _is_end(text, start, line_end, end_marks):
-                yield end_marks.end()
-                start = end_marks.end()
+
+        yield from (end for end, rule in decisions(text, line, line_end) if rule.ends)
         yield line_end
         line = line_end + 1
 
 
-def _is_end(text: str, start: int, line_end: int, end_marks: re.Match[str]) -> bool:
-    """Whether a sentence that began at `start` ends with these marks, inside a line."""
-    after = _WORD_AFTER.match(text, end_marks.end(), line_end)
-    assert after is not None  # it matches the empty word
-    following = text[end_marks.end() : line_end].lstrip()[:1] if len(after["word"]) == 0 else ""
-    word = after["word"]
-    if (not word and following in _CONTINUES) or word[:1] in _CONTINUES:
-        return False
-    if end_marks["wide"]:
-        return True
-    marks = text[end_marks.start() : end_marks.start("closing")]
-    closing = end_marks["closing"]
-    goes_on = word[:1].islower() and not word[1:2].isupper()  # 'he said', but 'iPhones are'
-    before = _WORD_BEFORE.search(text, max(start, end_marks.start() - 40), end_marks.start())
-    last = before[0] if before else ""
-    if marks[0] == "…" or marks.startswith(".."):
-        return not goes_on and word != "I"
-    if "!" in marks or "?" in marks:
-        return not (goes_on and (closing or last[:1].isupper()))  # '"Why?" he asked', 'Yahoo! is'
-    plain = last.lower().lstrip("-")
-    if goes_on:  # without capitals only after an ordinary word, as in forums
-        return not closing and len(last) > 3 and last.islower() and last.isalpha() and plain not in _SHORTENED
-    if last in _TITLES or last in _LATIN:
-        return False
-    if plain in _BEFORE_NUMBER and _NUMBER_OR_ROMAN.match(text[end_marks.end() : line_end].lstrip()[:8]):
-        return False
-    if last.isdigit() and len(last) <= 3 and not text[start : end_marks.start() - len(last)].strip(_OPENING + " \t"):
-        return False  # '1. Introduction' at the start of a line
-    initial = len(last) == 1 and last.isupper()
-    if initial or _DOTTED.fullmatch(last) or last in _MAYBE_LAST:
-        return word in _STARTERS and not (initial and word in ("A", "I"))
-    return True
+def decisions(text: str, line: int, line_end: int) -> Iterator[tuple[int, Rule]]:
+    """(offset after the marks, the rule that decides on them) of all marks inside a line that may end a sentence."""
+    sentence = line
+    for match in _END.finditer(text, line, line_end):
+        if match.end() < line_end:
+            mark = EndMark(text, sentence, line_end, match)
+            rule = next(rule for rule in RULES if rule.applies(mark))
+            yield mark.end, rule
+            if rule.ends:
+                sentence = mark.end
 
 
 def stripped(text: str, start: int, end: int) -> Span | None:

@@ -155,17 +155,17 @@ class Bm25Index:
         self._reader.close()
 
     def statistics(self) -> ShardSize:
-        """What this shard adds to the size of the corpus."""
+        """This shard's share of the size of the corpus."""
         return self._size
 
     @calls_java
     def document_frequencies(self, questions: Sequence[str]) -> dict[str, int]:
-        """For every analysed word of the questions, how many passages of this shard hold it (0 included)."""
+        """Analysed word of the questions → the number of passages of this shard that hold it (0 included)."""
         return {term: self._frequency(term) for question in questions for term in self._lucene.analyze(question)}
 
     @calls_java
     def share(self, questions: Sequence[str]) -> GlobalStatistics:
-        """What this shard adds to the corpus' statistics for these questions; sum it over all shards."""
+        """This shard's share of the corpus' statistics for these questions; sum it over all shards."""
         return GlobalStatistics(self._size.documents, self._size.tokens, self.document_frequencies(questions))
 
     @calls_java
@@ -180,6 +180,8 @@ class Bm25Index:
             raise ValueError(f"depth is {depth}, must be at least 1")
         if self._size.documents == 0:
             return [(np.empty(0, np.int64), np.empty(0)) for _ in questions]
+
+        # A clause is built once for all questions that have its word as often.
         searcher = self._searcher(questions, total)
         clauses: dict[tuple[str, int], Any] = {}
         results = []

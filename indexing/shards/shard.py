@@ -101,7 +101,7 @@ class Shard:
         return [passages[place] for place in places.tolist()]
 
     def passage_table(self, rows: npt.NDArray[np.int64]) -> pa.Table:
-        """As `passages`, but a table of the rows, which ascend."""
+        """The passages of these rows, which ascend, as a table."""
         groups = rows // ROWS_PER_GROUP
         tables = [
             self._parquet.read_row_group(group, use_threads=False).take(
@@ -142,16 +142,19 @@ def stored_codes(
             raise ShardMismatch(
                 f"{folder}: its sentence codes were written by another version of this program; {what_to_do(folder)}"
             )
+
         names = {entry["model"]: CodesName(**entry) for entry in entries}
         names = {key: name for key, name in names.items() if (name.form != sentence_codes.TOKEN_BITS) == vectors}
         if not names:
             continue
+
         if model not in names:
             what = "vectors are of encoder and settings" if vectors else "codes are of checkpoint"
             raise ShardMismatch(
                 f"{folder}: its sentence {what} {', '.join(sorted(names))}, the job's is {model}. Run this job's index in "
                 "another --out; or rerank in a folder without shards/, where every sentence is encoded anew"
             )
+
         inside = sentence_codes.folder_of(Path(), model).as_posix()
         check_files(folder, {name: file for name, file in contents.files.items() if name.startswith(inside)}, verify)
         shards.append(ShardCodes(folder, names[model]))

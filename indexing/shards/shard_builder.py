@@ -35,7 +35,7 @@ BLOCK = ROWS_PER_GROUP
 
 
 class PassageEncoder(Protocol):
-    """What a shard needs of the dense encoder, and what it keeps of it."""
+    """The dense encoder, as far as a shard needs it and keeps its description."""
 
     name: str
     dimension: int
@@ -51,16 +51,24 @@ class PassageEncoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """How a shard is built: BM25's k1 and b, and the memory of the JVM, as Java's -Xmx takes it."""
+    """Contents of a shard, and the means to build it."""
 
     k1: float = 0.9
     b: float = 0.4
+    """k1 and b are BM25's."""
+    encoder: PassageEncoder | None = None
+    """None builds no dense index."""
+    coders: Sequence[CodeMaker] = ()
+    """The codes of all sentences that each of these makes are stored."""
+    java: Java | None = None
+    """None takes the one that is found."""
     heap: str = "1g"
+    """The memory of the JVM, as Java's -Xmx takes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """What was built: passages, bytes on disk, and the seconds that each index took."""
+    """The size of what was built: passages, bytes on disk, and the seconds that each index took."""
 
     passages: int
     bytes: int
@@ -68,39 +76,37 @@ class ShardReport:
     seconds_dense: float
     codes: tuple[CodesName, ...]
     seconds_codes: tuple[float, ...]
-    """Of each of `codes`."""
+    """Seconds of each of `codes`."""
 
 
 def build_shard(
     passages: Iterable[Passage],
     folder: Path,
     settings: ShardSettings,
-    encoder: PassageEncoder | None,
-    java: Java | None = None,
-    coders: Sequence[CodeMaker] = (),
     kept: Path | None = None,
-    tell: Callable[[int, int], object] = lambda passages, kept: None,
+    on_block: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> ShardReport:
-    """Build the shard of these passages, in their order; without an encoder it has no dense index.
+    """Build the shard of these passages, in their order. A folder that is there already is replaced.
 
-    `coders`: of each, the codes of all sentences are stored. Passages pass through in blocks, of 256 or as many as the
-    encoder is best given; what stays in memory until the end is the vectors (4 bytes × dimension a passage) and the hashes of
-    the sentences. A folder that is there already is replaced. `kept`: a folder that holds the vectors and codes of the blocks
-    until the shard is complete, so that the next build of the same passages goes on there. `tell` hears after each block how
-    many passages it has, and how many of them were kept. Raises JavaMissing, and what reading the passages raises.
+    Passages pass through in blocks, of 256 or as many as the encoder is best given; what stays in memory until the end is the
+    vectors (4 bytes × dimension a passage) and the hashes of the sentences. `kept`: a folder that holds the vectors and codes
+    of the blocks until the shard is complete, so that the next build of the same passages goes on there. `on_block` is called
+    after each block with the number of its passages, and how many of them were kept. Raises JavaMissing, and what reading the
+    passages raises.
     """
-    java = java or find_java()
-    start(java, settings.heap)
+    start(settings.java or find_java(), settings.heap)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.tmp")
     temporary.mkdir()
+
     blocks = KeptBlocks(kept)
     try:
-        report = _write_shard(passages, temporary, settings, encoder, coders, blocks, tell)
+        report = _write_shard(passages, temporary, settings, blocks, on_block)
         replace_folder(temporary, folder)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
     blocks.delete()
     return report
 
@@ -109,48 +115,54 @@ def _write_shard(
     passages: Iterable[Passage],
     folder: Path,
     settings: ShardSettings,
-    encoder: PassageEncoder | None,
-    coders: Sequence[CodeMaker],
     blocks: KeptBlocks,
-    tell: Callable[[int, int], object],
+    on_block: Callable[[int, int], object],
 ) -> ShardReport:
-    seconds_bm25 = seconds_dense = 0.0
+    encoder, rows = settings.encoder, 0
     vectors = DenseWriter(encoder.dimension) if encoder else None
-    writers = [sentence_codes.CodeWriter(folder, each, blocks) for each in coders]
-    rows = 0
+    writers = [sentence_codes.CodeWriter(folder, coder, blocks) for coder in settings.coders]
+    seconds_bm25 = seconds_dense = 0.0
     clock = time.perf_counter
-    with (
-        pq.ParquetWriter(
-            folder / PASSAGES,
-            Passage.schema(),
-            compression="zstd",
-            write_page_checksum=True,
-            write_statistics=False,
-            use_dictionary=["doc_id", "url", "title", "source_file", "source_record"],
-        ) as parquet,
-        Bm25Writer(folder / BM25) as lucene,
-    ):
+
+    with _passage_writer(folder / PASSAGES) as parquet, Bm25Writer(folder / BM25) as lucene:
         for block in _blocks(passages, encoder.at_once if encoder else BLOCK):
             read = blocks.read
             parquet.write_table(Passage.table(block), row_group_size=ROWS_PER_GROUP)
+
             began = clock()
             for passage in block:
                 lucene.add(passage.title, passage.text)
             seconds_bm25 += clock() - began
+
             if encoder and vectors:
                 began = clock()
                 vectors.add(_encoded(block, encoder, blocks))
                 seconds_dense += clock() - began
             for writer in writers:
                 writer.add_passages(block)
+
             rows += len(block)
-            tell(len(block), len(block) if blocks.read > read else 0)
+            on_block(len(block), len(block) if blocks.read > read else 0)
         began = clock()
-    seconds_bm25 += clock() - began
+    seconds_bm25 += clock() - began  # Lucene writes most of its index when it is closed
+
     if vectors:
         vectors.write(folder / DENSE)
     codes = tuple(writer.finish() for writer in writers)
-    files = list_files(folder)
+    size = _describe(folder, rows, settings, codes)
+    return ShardReport(rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers))
+
+
+def _passage_writer(file: Path) -> pq.ParquetWriter:
+    """The writer of a shard's passages; columns whose values repeat have a dictionary."""
+    repeated = ["doc_id", "url", "title", "source_file", "source_record"]
+    options = {"compression": "zstd", "write_page_checksum": True, "write_statistics": False, "use_dictionary": repeated}
+    return pq.ParquetWriter(file, Passage.schema(), **options)
+
+
+def _describe(folder: Path, rows: int, settings: ShardSettings, codes: Sequence[CodesName]) -> int:
+    """Write the file that lists all others of the shard, the last one, and return the bytes of all."""
+    encoder, files = settings.encoder, list_files(folder)
     contents = {
         "format": FORMAT,
         "rows": rows,
@@ -158,13 +170,13 @@ def _write_shard(
         "lucene": lucene_version(anserini_jar()),
         "bm25": {"k1": settings.k1, "b": settings.b, "analyzer": ANALYZER},
         "faiss": _faiss_version() if encoder else None,
-        "encoder": _describe(encoder) if encoder else None,
-        "codes": [asdict(each) for each in codes],
+        "encoder": _encoder_name(encoder) if encoder else None,
+        "codes": [asdict(name) for name in codes],
         "files": files,
     }
     (folder / SHARD_FILE).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
-    size = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
-    return ShardReport(rows, size, seconds_bm25, seconds_dense, codes, tuple(writer.seconds for writer in writers))
+    size: int = sum(file["size"] for file in files.values()) + (folder / SHARD_FILE).stat().st_size
+    return size
 
 
 def _blocks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
@@ -180,8 +192,8 @@ def _encoded(block: Sequence[Passage], encoder: PassageEncoder, kept: KeptBlocks
     return kept.get(decisive, lambda: {"vectors": encoder.encode_passages(texts)})["vectors"]
 
 
-def _describe(encoder: PassageEncoder) -> dict[str, str | int]:
-    """Which encoder the vectors are by: the fields of `EncoderName`."""
+def _encoder_name(encoder: PassageEncoder) -> dict[str, str | int]:
+    """The fields of `EncoderName`."""
     return {
         "name": encoder.name,
         "fingerprint": encoder.fingerprint,

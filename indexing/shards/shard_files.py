@@ -53,7 +53,7 @@ def list_files(folder: Path) -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class EncoderName:
-    """Which encoder a shard's vectors are by."""
+    """The encoder that a shard's vectors are by."""
 
     name: str
     fingerprint: str
@@ -63,7 +63,7 @@ class EncoderName:
 
 @dataclass(frozen=True, slots=True)
 class Bm25Settings:
-    """What BM25 counts and scores with."""
+    """Constants and analyzer of BM25."""
 
     k1: float
     b: float
@@ -72,7 +72,7 @@ class Bm25Settings:
 
 @dataclass(frozen=True, slots=True)
 class ShardFile:
-    """What shard.json says."""
+    """The content of shard.json."""
 
     format: int
     rows: int
@@ -91,7 +91,7 @@ class _Version:
 
 
 def read_shard_file(folder: Path, digest: str | None = None) -> ShardFile:
-    """What shard.json says. Its SHA-256 is compared with `digest`, if that is known: the manifest of shards/ has it.
+    """The content of shard.json. Its SHA-256 is compared with `digest`, if that is known: the manifest of shards/ has it.
 
     Raises ShardDamaged if it is missing, another, or no such JSON; ShardMismatch if its format is another.
     """

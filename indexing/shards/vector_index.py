@@ -88,9 +88,13 @@ class DenseIndex:
             scores = np.round((self.vectors[rows].astype(np.float64) * question.astype(np.float64)).sum(axis=1), SCORE_DECIMALS)
             order = np.lexsort((rows, -scores))
             rows, scores = rows[order], scores[order]
+
             last = scores[min(depth, len(scores)) - 1]
             if len(rows) == self.rows or near[-1] + _NOISE * max(1.0, abs(float(near[0]))) < last:
                 break
+
+            # The last one may tie with vectors that were not fetched.
             near, rows = (a[0] for a in self._index.search(question[None], min(2 * len(rows), self.rows)))
+
         tied = int((scores >= last).sum())
         return rows[:tied], scores[:tied]

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from answermill.files.remote import Remote
+from answermill.files.store import store_of
 from answermill.pipelines.cli.streams import lenient_streams
 from answermill.pipelines.errors import DISK, IO, UNEXPECTED, JobError, Stopped, causes, of_the_disk
 from answermill.pipelines.runs.watch import log_lines, stopping
@@ -131,7 +131,7 @@ def _write_traceback(error: BaseException, folder: Path | None) -> str:
     text = "".join(traceback.format_exception(error))
     name = f"answermill-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
     places = [Path(), Path(tempfile.gettempdir())]
-    is_here = folder is not None and not isinstance(folder, Remote) and folder.is_dir()
+    is_here = folder is not None and store_of(folder).is_local and folder.is_dir()
     for place in [folder, *places] if folder is not None and is_here else places:
         try:
             (place / name).write_text(text, encoding="utf-8", errors="backslashreplace")

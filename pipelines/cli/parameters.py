@@ -10,7 +10,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
 
-from answermill.files.remote import NotHere, Remote, as_path
+from answermill.files.remote import NotHere, as_path
+from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
@@ -67,7 +68,7 @@ CommandLine: TypeAlias = Annotated[App, Parameter(parse=False)]
 
 def refuse_urls(value: object) -> None:
     """Raises JobError (78) if an argument, or what it holds, is a URL that no parameter has taken as a PLACE."""
-    if isinstance(value, Path) and not isinstance(value, Remote):
+    if isinstance(value, Path) and store_of(value).is_local:
         local_path(value)
     elif isinstance(value, tuple):
         for each in value:

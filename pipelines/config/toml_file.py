@@ -13,8 +13,8 @@ from typing import Any, TypeVar, get_args, get_origin
 from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic.fields import FieldInfo
 
-from answermill.files.remote import Remote, as_path
-from answermill.files.store import fetch, fetch_tree
+from answermill.files.remote import as_path
+from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_stage import further_keys, settings_of
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
 from answermill.ranking.entry import StageSettings
@@ -34,10 +34,10 @@ class SettingsFile(Section):
     def path(self, written: str) -> Path:
         """A path that is written in the file, from where this process is."""
         path = as_path(written)
-        if isinstance(path, Remote) or path.is_absolute():
+        if path.is_absolute():
             return path
         joined = self._folder / path
-        return joined.resolve() if isinstance(joined, Remote) else joined
+        return joined if store_of(joined).is_local else joined.resolve()
 
     def file(self, written: str) -> Path:
         """A file that is written in the file, or this machine's copy of it."""

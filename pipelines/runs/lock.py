@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from answermill.files.remote import Remote
+from answermill.files.store import store_of
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.watch.progress import print_line
 
@@ -27,7 +27,7 @@ def claimed(folder: Path) -> Iterator[None]:
     A store has no locks, and needs none: names are of contents or attempts, of two reports or manifests the first stays, and
     nothing is swept before the manifests are there (`Step.finish`).
     """
-    if isinstance(folder, Remote):
+    if not store_of(folder).has_locks:
         yield
         return
     try:

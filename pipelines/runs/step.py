@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Generic
 
 from answermill.files.atomic_files import write_text
-from answermill.files.remote import Remote, listed
-from answermill.files.store import remove_tree
+from answermill.files.remote import listed
+from answermill.files.store import remove_tree, store_of
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError, counted
 from answermill.pipelines.revision import code_version
 from answermill.pipelines.runs.counts import StepCounts
@@ -132,7 +132,7 @@ class Step(Generic[AnyCounts]):
             print_line(f"… in all {len(damage):,} files of {self.name} are damaged or missing")
         Failures(self.work).forget()
         self.reports.forget(failed)
-        for name, files in named.items() if not isinstance(self.run, Remote) else ():  # where another command may work as well
+        for name, files in named.items() if store_of(self.run).has_locks else ():  # else another command may work as well
             sweep(self.run / name, files)
 
     def refuse_other_job(self) -> None:
@@ -214,7 +214,7 @@ class Step(Generic[AnyCounts]):
         of the counts does not hold.
         """
         outcome.counts.check_sums()
-        if not isinstance(self.run, Remote):  # where nobody else is working: this command holds the lock
+        if store_of(self.run).has_locks:  # so nobody else is working here
             self._sweep(outcome)
         for number, folder in enumerate(self.spec):
             parts = outcome.parts(folder.name)
@@ -239,11 +239,11 @@ class Step(Generic[AnyCounts]):
                 beside=tuple(beside) if number == 0 else (),
                 environment=environment(),
             ).write(self.run / folder.name)
-        if isinstance(self.run, Remote):  # only now are the folders this job's, and no other's
+        if not store_of(self.run).has_locks:  # only now are the folders this job's, and no other's
             self._sweep(outcome)
         for work in work_folders(self.run, self.name):
             remove_tree(work)
-        if not isinstance(self.run, Remote) and not any((self.run / WORK).iterdir()):
+        if store_of(self.run).has_locks and not any((self.run / WORK).iterdir()):
             (self.run / WORK).rmdir()
 
     def _sweep(self, outcome: Outcome[AnyCounts]) -> None:

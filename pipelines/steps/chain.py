@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from answermill.files.remote import Remote, as_path, listed
-from answermill.files.store import CACHE, remove_tree
+from answermill.files.remote import as_path, listed
+from answermill.files.store import CACHE, remove_tree, store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, counted
@@ -111,8 +111,7 @@ def run_steps(
     """
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
-    if isinstance(run, Remote):
-        run.check_bucket()
+    store_of(run).check()
     for option, step in (("redo", redo), ("verify", verify)):
         if step is not None and step not in job_steps():
             raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
@@ -132,7 +131,7 @@ def run_steps(
             live.begin(name)
             began = time.monotonic()
             summary = _code(name).run(job, run, beam_options)
-            if not isinstance(run, Remote):  # where another command may work as well
+            if store_of(run).has_locks:  # else another command may work as well
                 _remove_leftovers(run, name)
             if ended is not None:
                 ended(name, time.monotonic() - began)
@@ -197,7 +196,7 @@ class Removal:
 
 def _remove(folder: Path) -> None:
     """Remove a folder; of one that is a link, as where it was moved to a larger disk, the content, so that the link stays."""
-    if isinstance(folder, Remote):
+    if not store_of(folder).is_local:
         remove_tree(folder)
         return
     if not folder.is_symlink():

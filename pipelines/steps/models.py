@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from answermill.files.atomic_files import sha256
 from answermill.files.model_files import SUMS
-from answermill.indexing.shards.dense import DEFAULT, Encoder, Transformer, find_model, load_encoder
+from answermill.indexing.shards.dense import DEFAULT, Encoder, EncoderOptions, Transformer, find_model, load_encoder
 from answermill.indexing.shards.jvm import anserini_jar, find_java
 from answermill.pipelines.config.job_file import Job
 
@@ -120,15 +120,7 @@ def dense_encoder(
     digests = tuple(folder_digest(find_model(each, beside)) for each in (name, question_name) if each is not None)
     return shared(
         ("dense encoder", name, question_name, digests, max_tokens, place, kind),
-        lambda: load_encoder(
-            load_transformer,
-            name,
-            question_name,
-            beside=beside,
-            max_tokens=max_tokens,
-            device=place,
-            precision=kind,
-        ),
+        lambda: load_encoder(load_transformer, name, question_name, EncoderOptions(max_tokens, place, kind), beside),
     )
 
 

@@ -28,7 +28,7 @@ from answermill.files.model_files import ModelDamaged
 from answermill.ranking.word_vectors.word_pieces import Encode, Vectors, WordPieces, read_table, word_pieces
 
 Store = Literal["fp32", "fp16", "source"]
-"""How vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
+"""Form in which vectors are stored: in full or half precision, or not at all, to be derived again from their transformer."""
 
 WORDS, VECTORS, PIECES = "words.json", "vectors.safetensors", "pieces.safetensors"
 _DIGIT = re.compile("[0-9]")
@@ -119,6 +119,7 @@ class Embeddings:
                 return cls(words, vectors, source)
         except (ValueError, TypeError, KeyError, SafetensorError) as e:
             raise ValueError(f"{folder}: words.json and vectors.safetensors are no embeddings: {e}") from e
+
         model = find(source.model)
         if sha256(model / "model.safetensors") != source.sha256:
             raise ValueError(f"{folder}: its word vectors come from another {source.model} (SHA-256 {source.sha256[:16]}…)")
@@ -128,7 +129,7 @@ class Embeddings:
 
 
 def masked(word: str) -> str:
-    """As Numberbatch's `standardized_uri` writes numbers: '24th' → '##th', '7th' stays."""
+    """A word with its numbers as Numberbatch's `standardized_uri` writes them: '24th' → '##th', '7th' stays."""
     return _DIGIT.sub("#", word) if re.search("[0-9][0-9]", word) else word
 
 
@@ -151,7 +152,7 @@ def _derived(vocabulary: tuple[str, ...], folder: Path, source: Source) -> Embed
 
 @lru_cache(maxsize=2)
 def _from_pieces(words: tuple[str, ...], file: Path, digest: str, model: Path, source: Source) -> Embeddings:
-    """Of stored pieces; `digest` is the file's, so that one that has changed is read anew.
+    """Embeddings of stored pieces; `digest` is the file's, so that one that has changed is read anew.
 
     Raises ValueError if it is broken.
     """

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import io
-import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from answermill.ranking.word_vectors.embeddings import Embeddings, masked
 from answermill.ranking.word_vectors.word_pieces import Vectors
@@ -34,7 +32,7 @@ class VectorsUnreadable(ValueError):
 
 @dataclass
 class FileReport:
-    """What a file of vectors holds and what was skipped, filled while the file is read."""
+    """Contents of a file of vectors, and what was skipped in it; filled while the file is read."""
 
     path: Path
     form: str = "text"
@@ -105,8 +103,7 @@ def read(
     word → tokens, gets the share of unknown tokens too.
 
     The form is recognised by the file's bytes: text with or without word2vec's '<count> <dimension>' line, word2vec's binary,
-    either of them gzipped, or an .npz of `words` and `vectors`. All but the .npz are read entry by entry, so memory grows with
-    the vocabulary alone.
+    or either of them gzipped. All are read entry by entry, so memory grows with the vocabulary alone.
 
     Words are lower-cased as the paper's are. In a cased file a word's lower-case form counts; if there is no such form, the
     first other form in the file's order, the most frequent one, stands in for it. Of Numberbatch the English keys are read,
@@ -120,37 +117,15 @@ def read(
     report = FileReport(path)
     words = None if vocabulary is None else {word.lower() for word in vocabulary}
     keys = None if words is None else words | {masked(word) for word in words}
-    best: dict[str, tuple[bool, Vectors]] = {}  # word → (is in lower case, vector)
-    seen: set[str] = set()
-    for key, numbers in _entries(path, report):
-        word = key.lower()
-        if keys is not None and word not in keys:
-            continue
-        report.in_use += 1
-        if key in seen:
-            report.skip("the word came before", in_use=True)
-            continue
-        seen.add(key)
-        if word in best and (best[word][0] or key != word):
-            continue
-        try:
-            vector = numbers()
-        except ValueError:
-            report.skip("not a number", in_use=True)
-            continue
-        if not np.isfinite(vector).all():
-            report.skip("not finite", in_use=True)
-        elif not vector.any():
-            report.skip("zeros", in_use=True)
-        else:
-            best[word] = (key == word, vector)
+    best = _best(_entries(path, report), keys, report)
     report.check(max_skipped)
     if not best:
         raise VectorsUnreadable(
             f"{path}: none of the {len(words or ()):,} words of the vocabulary is among {report.entries:,} entries"
         )
+
     names = tuple(sorted(best))
-    embeddings = Embeddings(names, np.stack([np.zeros(report.dimension, np.float32), *(best[word][1] for word in names)]))
+    embeddings = Embeddings(names, np.stack([np.zeros(report.dimension, np.float32), *(best[word] for word in names)]))
     known = {word for word in words or names if embeddings.rows([word])[0]}
     report.words, report.known = len(names if words is None else words), len(known)
     if isinstance(vocabulary, Mapping) and vocabulary:
@@ -159,11 +134,47 @@ def read(
     return embeddings, report
 
 
-_Entry = tuple[bytes, Callable[[], Vectors]]
-"""A key, and a function that reads its numbers [d]; it raises ValueError if they are none. Called for words in use only."""
+Numbers = Callable[[], Vectors]
+"""Reads an entry's numbers [d]; raises ValueError if they are none. Called for words in use only."""
 
 
-def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Callable[[], Vectors]]]:
+def _best(entries: Iterable[tuple[str, Numbers]], keys: Container[str] | None, report: FileReport) -> dict[str, Vectors]:
+    """Lower-case word → vector, of the entries whose word is among the keys (None: of all)."""
+    best: dict[str, Vectors] = {}
+    seen: set[str] = set()
+    for key, numbers in entries:
+        word = key.lower()
+        if keys is not None and word not in keys:
+            continue
+        report.in_use += 1
+        if key in seen:
+            report.skip("the word came before", in_use=True)
+            continue
+
+        # Another form than the lower-case one counts only if none stood before it.
+        seen.add(key)
+        if word in best and key != word:
+            continue
+        vector = _usable(numbers)
+        if isinstance(vector, str):
+            report.skip(vector, in_use=True)
+        else:
+            best[word] = vector
+    return best
+
+
+def _usable(numbers: Numbers) -> Vectors | str:
+    """The vector of an entry, or the reason why it cannot be used."""
+    try:
+        vector = numbers()
+    except ValueError:
+        return "not a number"
+    if not np.isfinite(vector).all():
+        return "not finite"
+    return vector if vector.any() else "zeros"
+
+
+def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Numbers]]:
     """Keys as text, without /c/en/, and their numbers. Raises VectorsUnreadable if the file breaks off."""
     try:
         for raw, numbers in _raw(path, report):
@@ -171,6 +182,7 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Callable[[],
             if raw.startswith(b"/c/") and not raw.startswith(b"/c/en/"):
                 report.other_languages += 1
                 continue
+
             key = raw.removeprefix(b"/c/en/")
             report.multiword += b"_" in key.strip(b"_")
             try:
@@ -179,28 +191,32 @@ def _entries(path: Path, report: FileReport) -> Iterator[tuple[str, Callable[[],
                 report.skip("not UTF-8")
                 continue
             yield text, numbers
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as e:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
         raise VectorsUnreadable(f"{path}: broken or cut off after entry {report.entries:,}: {e}") from e
+
     if not report.entries:
         raise VectorsUnreadable(f"{path}: holds no word")
 
 
-def _raw(path: Path, report: FileReport) -> Iterator[_Entry]:
+def _raw(path: Path, report: FileReport) -> Iterator[tuple[bytes, Numbers]]:
     """The entries of a file of any form, keys as they are written."""
     with path.open("rb") as file:
         magic = file.read(4)
     if magic == b"PK\x03\x04":
-        yield from _npz(path, report)
-        return
+        raise VectorsUnreadable(f"{path}: a ZIP archive, such as an .npz; give text or word2vec's binary, plain or .gz")
     zipped = magic.startswith(b"\x1f\x8b")
+
     with _opened(path, zipped) as file:
         first, ahead = file.readline(_LONGEST_LINE).split(), file.read(4 * _MAX_DIMENSION)
     if not first:
         raise VectorsUnreadable(f"{path}: it is empty, or its first line is")
+
     header = len(first) == 2 and all(cell.isdigit() for cell in first)
     count, report.dimension = (int(first[0]), int(first[1])) if header else (0, len(first) - 1)
     if not 0 < report.dimension <= _MAX_DIMENSION:
         raise VectorsUnreadable(f"{path}:1: {report.dimension:,} numbers a word; from 1 to {_MAX_DIMENSION:,} can be read")
+
+    # Both forms may have such a header; what follows the first word tells them apart.
     sample = ahead.partition(b" ")[2][: 2 * report.dimension]  # of text's first word: a number and a space are 2 bytes
     is_text = sum(byte in _NUMBER for byte in sample) >= 0.75 * len(sample)  # a cell may be broken
     with _opened(path, zipped) as file:
@@ -210,6 +226,7 @@ def _raw(path: Path, report: FileReport) -> Iterator[_Entry]:
             yield from _text(file, report, 2 if header else 1)
         else:
             yield from _binary(file, report, count)
+
     if report.entries < count:
         raise VectorsUnreadable(
             f"{path}: its first line promises {count:,} words, it ends after {report.entries:,}: it is cut off"
@@ -220,7 +237,7 @@ def _opened(path: Path, zipped: bool) -> IO[bytes]:
     return io.BufferedReader(gzip.GzipFile(path)) if zipped else path.open("rb")
 
 
-def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[_Entry]:
+def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[tuple[bytes, Numbers]]:
     """Lines '<word> <number> … <number>'; blank lines are passed over."""
     for report.place, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), first_line):
         cells = line.split()
@@ -231,32 +248,12 @@ def _text(file: IO[bytes], report: FileReport, first_line: int) -> Iterator[_Ent
             report.skip(f"not {report.dimension} numbers")
 
 
-def _binary(file: IO[bytes], report: FileReport, count: int) -> Iterator[_Entry]:
+def _binary(file: IO[bytes], report: FileReport, count: int) -> Iterator[tuple[bytes, Numbers]]:
     """'<word> ' and d little-endian float32; some writers put a line end before the next word."""
     report.form, size = "word2vec binary", 4 * report.dimension
     for report.place in range(1, count + 1):
         word = _word(file)
         yield word, partial(_unpacked, _exactly(file, size))
-
-
-def _npz(path: Path, report: FileReport) -> Iterator[_Entry]:
-    """The arrays `words` (text) and `vectors` of an .npz, row by row; Python objects, which would be pickles, are refused."""
-    report.form = "npz"
-    with np.load(path, allow_pickle=False) as archive:
-        if missing := {"words", "vectors"} - set(archive.files):
-            raise VectorsUnreadable(f"{path}: no {', '.join(sorted(missing))} in it; give an .npz of words and vectors")
-        try:
-            words, vectors = archive["words"], archive["vectors"]
-        except ValueError as e:  # Python objects
-            raise VectorsUnreadable(f"{path}: words or vectors cannot be read: {e}") from e
-    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors) or words.dtype.kind + vectors.dtype.kind != "Uf":
-        raise VectorsUnreadable(
-            f"{path}: words are {words.dtype} {list(words.shape)} and vectors {vectors.dtype} {list(vectors.shape)}; "
-            "text [n] and floats [n, d] can be read"
-        )
-    report.dimension = vectors.shape[1]
-    for report.place, (word, row) in enumerate(zip(words.tolist(), vectors, strict=True), 1):
-        yield word.encode(errors="surrogatepass"), partial(_as_float32, row)
 
 
 def _word(file: IO[bytes]) -> bytes:
@@ -280,9 +277,5 @@ def _unpacked(record: bytes) -> Vectors:
 
 
 def _parsed(cells: Sequence[bytes]) -> Vectors:
-    return _as_float32(np.array([float(cell) for cell in cells[1:]]))
-
-
-def _as_float32(numbers: npt.NDArray[np.floating]) -> Vectors:
     with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
+        return np.array([float(cell) for cell in cells[1:]]).astype(np.float32)

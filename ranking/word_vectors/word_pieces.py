@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -40,12 +39,12 @@ _TABLE = "word_embeddings.weight"  # of BERT, RoBERTa, ELECTRA, ALBERT, DistilBE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directions:
-    """What is kept of a model's input embeddings."""
+    """The part of a model's input embeddings that is kept."""
 
     mean: npt.NDArray[np.float64]  # [hidden]
     kept: npt.NDArray[np.float64]  # [hidden, d]
 
-    def of_pieces(self, table: npt.NDArray[np.float64]) -> Vectors:
+    def reduced(self, table: npt.NDArray[np.float64]) -> Vectors:
         """[pieces, hidden] → [pieces, d]"""
         with threadpool_limits(1, "blas"):  # more threads give other last bits, and on busy cores wait for each other
             return ((table - self.mean) @ self.kept).astype(np.float32)
@@ -71,10 +70,10 @@ class WordPieces:
             raise ValueError(
                 f"the pieces of words are not those of a table of {len(table):,} pieces of {table.shape[1]} numbers"
             )
-        return _means(self.lengths, self.numbers, self.directions.of_pieces(table))
+        return _means(self.lengths, self.numbers, self.directions.reduced(table))
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> WordPieces:
-        """Those of the chosen words [words]."""
+        """The pieces of the chosen words [words]."""
         return replace(self, lengths=self.lengths[chosen], numbers=self.numbers[np.repeat(chosen, self.lengths)])
 
     def save(self, file: Path) -> None:
@@ -93,7 +92,8 @@ class WordPieces:
 
 
 def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, dropped: int = 3) -> tuple[WordPieces, Vectors]:
-    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d].
+    """The pieces of words by the tokenizer in a folder with the directions of its model, and the words' vectors [words, d]:
+    zeros for a word that the tokenizer has no pieces for.
 
     Raises ValueError if the model has fewer directions.
     """
@@ -102,19 +102,8 @@ def word_pieces(words: Sequence[str], folder: Path, dimension: int = 300, droppe
     return pieces, pieces.vectors(table)
 
 
-@lru_cache(maxsize=2)
-def word_encoder(folder: Path, dimension: int = 300, dropped: int = 3) -> Encode:
-    """Words → vectors by the model in a folder; zeros for a word that its tokenizer has no pieces for.
-
-    Raises ValueError if the model has fewer directions.
-    """
-    tokenizer, table, plain = read_pieces(folder)
-    pieces = _directions(table[plain], folder, dimension, dropped).of_pieces(table)
-    return lambda words: _means(*_numbers(tokenizer, words), pieces)
-
-
 def _directions(table: npt.NDArray[np.float64], folder: Path, dimension: int, dropped: int) -> Directions:
-    """Of the embeddings of the pieces that text is made of [pieces, hidden]."""
+    """Directions of the embeddings of the pieces that text is made of [pieces, hidden]."""
     if min(table.shape) < dimension + dropped:
         raise ValueError(
             f"{folder}: {dimension} directions besides the {dropped} strongest are more than its {len(table):,} pieces of "
@@ -128,12 +117,17 @@ def _numbers(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[npt.NDArray[np
     """(how many pieces each word has, the pieces' numbers); a word that is not all pieces has none."""
     unknown = {number for piece in _UNKNOWN if (number := tokenizer.token_to_id(piece)) is not None}
     cut = (word.ids for word in tokenizer.encode_batch(list(words), add_special_tokens=False))
-    numbers = [of_word if unknown.isdisjoint(of_word) else [] for of_word in cut]
+    numbers = [pieces if unknown.isdisjoint(pieces) else [] for pieces in cut]
     return np.fromiter(map(len, numbers), np.int32, len(numbers)), np.fromiter(chain.from_iterable(numbers), np.int32)
 
 
 def _means(lengths: npt.NDArray[np.int32], numbers: npt.NDArray[np.int32], pieces: Vectors) -> Vectors:
-    """The mean vector of each word's pieces [words, d]."""
+    """The mean vector of each word's pieces [words, d].
+
+    >>> pieces = np.array([[1, 3], [5, 7]], np.float32)
+    >>> _means(np.array([2, 0, 1], np.int32), np.array([0, 1, 1], np.int32), pieces).tolist()
+    [[3.0, 5.0], [0.0, 0.0], [5.0, 7.0]]
+    """
     vectors = np.zeros((len(lengths), pieces.shape[1]), np.float32)
     starts = lengths.cumsum() - lengths
     for length in np.unique(lengths[lengths > 0]):  # words of as many pieces at once: a call of numpy's for each takes longer

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from answermill.files import remote, store
+from answermill.files import copies, remote
 from answermill.files.atomic_files import replacing, sha256, write_text
 from answermill.files.remote import ExtraMissing, NotHere, Remote, as_path, listed
-from answermill.files.store import CACHE, Changed, creating, fetch, fetch_tree, put_tree, remove_tree
+from answermill.files.store import CACHE, Changed, fetch, fetch_tree, publishing, remove_tree, store_of
 from tests.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +82,39 @@ def test_a_folder_of_a_store_answers_as_one_of_a_disk(folder: Remote, tmp_path: 
     assert answers[0] == answers[1]
 
 
+def test_a_store_finds_and_reads_files_as_a_disk_does(folder: Remote, tmp_path: Path) -> None:
+    answers = []
+    for base in (tmp_path / "disk", folder):
+        for name in ("a-1.txt", "a-2.txt", "deep/b.txt"):
+            write_text(base / name, name)
+        store = store_of(base / "a-1.txt")
+        with pytest.raises(FileNotFoundError, match=r"no-such: no such file"):
+            store_of(base / "no-such").known()
+        before = store.version()
+        write_text(base / "a-1.txt", "other")
+        answers.append(
+            (
+                sorted(path.relative_to(base).as_posix() for path in store_of(base).files()),
+                sorted(path.name for path in store_of(base / "a-*.txt").matches()),
+                store.known().name,
+                (store.version() == before, store.version() == store_of(base / "a-1.txt").version()),
+                [store.read_range(1, 3), store.read_range(3, 99), b"".join(store.blocks(2))],
+            )
+        )
+    assert answers[0] == answers[1]
+    assert answers[0][3] == (False, True)
+
+
+def test_a_place_says_what_may_be_done_in_it(tmp_path: Path) -> None:
+    disk, bucket, web = (store_of(as_path(path)) for path in (tmp_path, "s3://bucket/run", "https://host/file"))
+    for store, answers in ((disk, True), (bucket, False), (web, False)):
+        assert (store.is_local, store.has_locks, store.has_half_written, store.is_quick) == (answers,) * 4
+    assert [store.is_listed for store in (disk, bucket, web)] == [True, True, False]
+    assert disk.at_once == 1 < web.at_once < bucket.at_once
+    with pytest.raises(NotHere, match="https:// is only read"):
+        web.check()
+
+
 def test_of_a_listed_folder_nothing_more_is_asked(folder: Remote, s3: ObjectStore) -> None:
     for n in range(3):
         write_text(folder / f"part-{n}", "x")
@@ -110,10 +143,9 @@ def test_of_two_that_must_be_new_the_first_stays(folder: Remote) -> None:
 
 
 def test_a_folder_is_put_with_the_file_that_lists_it_at_the_end(folder: Remote, s3: ObjectStore) -> None:
-    with creating(folder) as new:
+    with publishing(folder, "shard.json") as new:
         for name in ("a", "shard.json", "z/b"):
             write_text(new / name, name)
-        put_tree(new, folder, "shard.json")
     assert [path for method, path in s3.requests if method == "PUT"][-1].endswith("/shard.json")
     assert {path.name for path in fetch_tree(folder).rglob("*")} == {"a", "shard.json", "z", "b"}
 
@@ -136,17 +168,17 @@ def test_a_copy_comes_once_and_is_checked_when_it_comes(folder: Remote, s3: Obje
 
 def test_copies_that_were_not_used_for_longest_go_first(folder: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CACHE, "limit", 2_500)
-    monkeypatch.setattr(store, "IN_USE_S", -10)
+    monkeypatch.setattr(copies, "IN_USE_S", -10)
     for n in range(3):
         write_text(folder / str(n), "x" * 1_000)
-    copies = [fetch(folder / "0"), fetch(folder / "1")]
-    for age, copy in zip((100, 200), copies, strict=True):
+    first = [fetch(folder / "0"), fetch(folder / "1")]
+    for age, copy in zip((100, 200), first, strict=True):
         os.utime(copy.parent, (1_700_000_000 - age,) * 2)
     killed = CACHE.folder / "new-999999999-0"
     killed.mkdir()
     third = fetch(folder / "2")
-    assert copies[0].exists() and not copies[1].exists() and third.exists() and not killed.exists()
-    monkeypatch.setattr(store, "IN_USE_S", 600)
+    assert first[0].exists() and not first[1].exists() and third.exists() and not killed.exists()
+    monkeypatch.setattr(copies, "IN_USE_S", 600)
     monkeypatch.setattr(CACHE, "limit", 0)
     fetch(folder / "1")
     assert third.exists(), "who asked for it just now may still open it"
@@ -191,4 +223,4 @@ def test_nothing_is_streamed_to_its_name() -> None:
                         calls.add((file.relative_to(ROOT).as_posix(), " ".join([method, *map(str, modes)])))
                     case ast.ImportFrom(module=str(name)) if name.split(".")[0] in ("s3fs", "gcsfs", "adlfs", "cloudpathlib"):
                         calls.add((file.relative_to(ROOT).as_posix(), name))
-    assert calls == {("files/store.py", "put_file"), ("files/store.py", "open rb")}
+    assert calls == {("files/object_store.py", "put_file"), ("files/object_store.py", "open rb")}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from fastwarc.warc import ArchiveIterator
 
-from tools.sample_web.build import KINDS, SOURCES, build
+from tools.sample_web.build import KINDS, SAMPLE, SOURCES, build
 from tools.sample_web.source import Page, read_pages, text_of
 
 MEMBER = b"\x1f\x8b\x08" + bytes(5)  # how each gzip member starts: no flags, no time
@@ -37,7 +37,7 @@ def pages() -> dict[str, Page]:
 def responses() -> dict[str, tuple[str, bytes]]:
     """Content type and body by URL, of all responses that can be read."""
     responses_read = {}
-    for raw in records(SOURCES / "web.warc.gz"):
+    for raw in records(SAMPLE / "web.warc.gz"):
         for record in ArchiveIterator(io.BytesIO(raw or b"")):
             if record.headers["WARC-Type"] == "response":
                 responses_read[record.headers["WARC-Target-URI"]] = (record.http_headers["Content-Type"], record.reader.read())
@@ -46,9 +46,9 @@ def responses() -> dict[str, tuple[str, bytes]]:
 
 def test_the_committed_files_are_what_the_sources_give(tmp_path: Path) -> None:
     build(tmp_path)
-    assert records(tmp_path / "web.warc.gz") == records(SOURCES / "web.warc.gz")
+    assert records(tmp_path / "web.warc.gz") == records(SAMPLE / "web.warc.gz")
     for name in ("questions.jsonl", "labels.tsv"):
-        assert (tmp_path / name).read_bytes() == (SOURCES / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (SAMPLE / name).read_bytes()
 
 
 def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_every_record_but_the_damaged_one_is_read_by_fastwarc() -> None:
-    archived = records(SOURCES / "web.warc.gz")
+    archived = records(SAMPLE / "web.warc.gz")
     kinds: Counter[str] = Counter()
     for raw in archived:
         for record in ArchiveIterator(io.BytesIO(raw or b""), parse_http=False):

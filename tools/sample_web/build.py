@@ -21,6 +21,8 @@ from urllib.parse import urlsplit
 from tools.sample_web.source import Page, read_pages, text_of
 
 SOURCES = Path(__file__).parent
+SAMPLE = SOURCES.parents[1] / "pipelines" / "data" / "sample"
+"""The folder that ships with the package, in which the three files are."""
 DATE = "2024-05-01T00:00:00Z"
 HTTP_DATE = "Wed, 01 May 2024 00:00:00 GMT"
 KINDS = ("factoid", "definition", "why", "how", "unanswerable")
@@ -101,7 +103,7 @@ def member(raw: bytes, damaged: bool = False) -> bytes:
 
 def archive(pages: Mapping[str, Page], sources: Path = SOURCES) -> bytes:
     """The whole `web.warc.gz`: warcinfo, then the records of every page in the order of `pages`."""
-    about = b"software: AnswerMill tools.sample_web.build\r\nformat: WARC File Format 1.0\r\n"
+    about = b"software: AnswerMill pipelines.sample.build\r\nformat: WARC File Format 1.0\r\n"
     members = [member(record("warcinfo", "web", about, {"Content-Type": "application/warc-fields"}))]
     for page in pages.values():
         body = payload(page, pages, sources)
@@ -158,7 +160,7 @@ def build(out: Path, sources: Path = SOURCES) -> None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.sample_web.build", description="Build the sample web.")
-    parser.add_argument("--out", type=Path, default=SOURCES, help="folder for the three files (default: the package)")
+    parser.add_argument("--out", type=Path, default=SAMPLE, help="folder for the three files (default: the package's sample)")
     build(parser.parse_args().out)
 
 

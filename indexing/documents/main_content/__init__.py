@@ -1,1 +1,1 @@
-"""Which blocks of a page are its main text: the default extractor (indexing/documents/html_text.py)."""
+"""The default extractor: it chooses the blocks of a page that are its main text (indexing/documents/html_text.py)."""

@@ -7,7 +7,7 @@ closed and no attribute contains '<' or '>'. One regular expression then reads i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import unescape
 from typing import Any
 
@@ -42,7 +42,7 @@ class Block:
     size: int
     """UTF-8 bytes of the text: a sentence of a language that writes words as one letter has about as many as in English."""
     linked: int
-    """Those of them in links, about."""
+    """Bytes of the text in links, about."""
 
 
 @dataclass(slots=True)
@@ -55,6 +55,65 @@ class Elements:
     hints: list[Hint]
 
 
+@dataclass(slots=True)
+class Cursor:
+    """A place in a page that is being read: the elements and blocks before it, and the block at it."""
+
+    blocks: list[Block] = field(default_factory=list)
+    elements: Elements = field(default_factory=lambda: Elements([-1], ["page"], [Hint.NONE]))
+    path: list[int] = field(default_factory=lambda: [0])
+    """Numbers of the elements that are open, the innermost last."""
+    pieces: list[str] = field(default_factory=list)
+    """The block's text so far."""
+    linked: int = 0
+    """Bytes of it in links."""
+    in_link: bool = False
+    preformatted: int = 0
+    """Open <pre>, in which a line end is one."""
+
+    def open(self, name: str, hint: Hint) -> None:
+        """Enter a new element."""
+        self.preformatted += name == "pre"
+        elements = self.elements
+        elements.parents.append(self.path[-1])
+        elements.names.append(name)
+        elements.hints.append(hint)
+        self.path.append(len(elements.parents) - 1)
+
+    def close(self, name: str) -> None:
+        """Leave the innermost element."""
+        self.preformatted -= name == "pre"
+        if len(self.path) > 1:  # <xmp> and <plaintext> hold what looks like tags
+            self.path.pop()
+
+    def add(self, text: str) -> None:
+        """Append text to the block."""
+        self.pieces.append(text.replace("\n", _BREAK) if self.preformatted else text)
+        if self.in_link:
+            self.linked += _bytes(text.strip())
+
+    def join(self, by: str) -> None:
+        """Separate the block's text from what follows, if it has any."""
+        if self.pieces:
+            self.pieces.append(by)
+
+    def flush(self) -> None:
+        """End the block, if it has begun."""
+        if not self.pieces:
+            return
+        text = "".join(self.pieces)
+        if "&" in text:
+            text = unescape(text)
+        if _BREAK in text:
+            text = "\n".join(filter(None, (" ".join(line.split()) for line in text.split(_BREAK))))
+        else:
+            text = " ".join(text.split())
+
+        if text:
+            self.blocks.append(Block(self.path[-1], text, _bytes(text), self.linked))
+        self.pieces, self.linked = [], 0
+
+
 class BlockReader:
     """Reads pages; it remembers what it has read in attributes, of which the pages of a site share many."""
 
@@ -63,47 +122,33 @@ class BlockReader:
 
     def read(self, tree: Any) -> tuple[list[Block], Elements]:
         """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons and the like."""
-        elements = Elements([-1], ["page"], [Hint.NONE])
-        blocks: list[Block] = []
+        cursor = Cursor()
         if (body := tree.body) is None:
-            return blocks, elements
+            return cursor.blocks, cursor.elements
         for element in body.query_selector_all(_NO_TEXT).values():
             element.decompose()
-        parents, names, hints = elements.parents, elements.names, elements.hints
-        path, pieces = [0], list[str]()
-        linked, in_link, preformatted = 0, False, 0
+
         for closes, name, attributes, text in _TAG.findall(_COMMENT.sub("", body.html)):
             if name in _ELEMENTS:
                 if name in _CELLS:  # cells of a row stand beside each other
-                    if pieces:
-                        pieces.append(" ")
-                elif pieces:
-                    _add(blocks, path[-1], pieces, linked)
-                    pieces, linked = [], 0
+                    cursor.join(" ")
+                elif cursor.pieces:
+                    cursor.flush()
                 if closes:
-                    preformatted -= name == "pre"
-                    if len(path) > 1:  # <xmp> and <plaintext> hold what looks like tags
-                        path.pop()
+                    cursor.close(name)
                 else:
-                    preformatted += name == "pre"
-                    parents.append(path[-1])
-                    names.append(name)
-                    hints.append(TAGS.get(name) or (self._hint(attributes) if attributes else Hint.NONE))
-                    path.append(len(parents) - 1)
+                    cursor.open(name, TAGS.get(name) or self._hint(attributes))
             elif name == "a":
-                in_link = not closes and "href" in attributes
-            elif name == "br" and pieces:
-                pieces.append(_BREAK)
-            elif name == "hr" and pieces:
-                _add(blocks, path[-1], pieces, linked)
-                pieces, linked = [], 0
-            if text and (pieces or not text.isspace()):
-                pieces.append(text.replace("\n", _BREAK) if preformatted else text)
-                if in_link:
-                    linked += _bytes(text.strip())
-        if pieces:
-            _add(blocks, path[-1], pieces, linked)
-        return blocks, elements
+                cursor.in_link = not closes and "href" in attributes
+            elif name == "br":
+                cursor.join(_BREAK)
+            elif name == "hr":
+                cursor.flush()
+            if text and (cursor.pieces or not text.isspace()):  # blanks begin no block
+                cursor.add(text)
+
+        cursor.flush()
+        return cursor.blocks, cursor.elements
 
     def _hint(self, attributes: str) -> Hint:
         hint = self._hints.get(attributes)
@@ -112,18 +157,6 @@ class BlockReader:
                 self._hints.clear()
             hint = self._hints[attributes] = hint_of(attributes)
         return hint
-
-
-def _add(blocks: list[Block], element: int, pieces: list[str], linked: int) -> None:
-    text = "".join(pieces)
-    if "&" in text:
-        text = unescape(text)
-    if _BREAK in text:
-        text = "\n".join(filter(None, (" ".join(line.split()) for line in text.split(_BREAK))))
-    else:
-        text = " ".join(text.split())
-    if text:
-        blocks.append(Block(element, text, _bytes(text), linked))
 
 
 def _bytes(text: str) -> int:

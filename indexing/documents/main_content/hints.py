@@ -1,4 +1,4 @@
-"""What a block-level element's tag, class, id and role say of its content: menus, teasers, comments and the like.
+"""Hints in a block-level element's tag, class, id and role at its content: menus, teasers, comments and the like.
 
 A class or id has words between its blanks, '-', '_' and changes of letter case: `siteFooter` has `site` and `footer`.
 A hint is a guess: `prose.py` does not follow one that would cost a page most of its prose.
@@ -11,13 +11,13 @@ from enum import IntEnum
 
 
 class Hint(IntEnum):
-    """Of several hints the highest counts."""
+    """A hint at an element's content. Of several the highest counts."""
 
     NONE = 0
     WIDGET = 1
     """Small things that stand in an article: buttons to share it, its tags, its byline. Such words also name what wraps it."""
     COMMENT = 2
-    """What readers have written."""
+    """Texts that readers have written."""
     SURROUNDING = 3
     """Menus, teasers, advertisements and notices around the main text, and the forms around comments."""
     HIDDEN = 4

@@ -34,9 +34,9 @@ _RUN = 3  # as many blocks of links one after the other are a list of links
 _ITEMS = frozenset({"li", "dd", "td"})
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _WHOLE = frozenset({"page", "body", "main", "article"})
-"""What these hold is main text, whatever their classes say: they are often those of the page's layout."""
+"""Elements whose content is main text, whatever their classes say: those are often of the page's layout."""
 _PARTS = {"li", "dd", "table", "tbody", "thead", "tfoot", "tr", "ul", "ol", "dl", "dt", "p", "pre", "blockquote", "center"}
-"""What holds the main text is none of these: the text around a list or table belongs to it. A cell may hold a page's layout."""
+"""Elements that are never the main one: the text around a list or table belongs to it. A cell may hold a page's layout."""
 
 
 def main_text(blocks: Sequence[Block], elements: Elements, comments: bool) -> str:
@@ -109,6 +109,7 @@ def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
     parents, names = elements.parents, elements.names
     shares = _shares(blocks, elements)
     main = 0
+
     if shares[0]:
         largest = [0] * len(parents)  # child with most prose; 0 if none has any
         for n in range(1, len(parents)):
@@ -118,6 +119,7 @@ def _main_element(blocks: Sequence[Block], elements: Elements) -> list[bool]:
             main = largest[main]
         while names[main] in _PARTS:
             main = parents[main]
+
     inside = [False] * len(parents)
     inside[main] = True
     for n in range(main + 1, len(parents)):

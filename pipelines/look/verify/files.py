@@ -7,15 +7,13 @@ reports and packs are sealed as manifests are, and name files in `digests`. A fi
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from answermill.files.atomic_files import ListedFile, WrongShape, read_json
-from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed
-from answermill.files.store import blocks_of
+from answermill.files.store import blocks_of, store_of
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.look.verify.finding import CHANGED, Finding, Remedy
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, SHARD_FILE, Manifest, Part, shard_listing
@@ -187,9 +185,5 @@ class RunFiles:
 
 def _listed(run: Path) -> Iterator[tuple[str, int]]:
     """(path below the run, bytes) of every file, in order; none of the work folder's, or of those that begin with a dot."""
-    if isinstance(run, Remote):
-        paths = ((path.relative_to(run).as_posix(), path.stat().st_size) for path in run.files())
-    else:
-        walked = (Path(top) / name for top, _, names in os.walk(run, followlinks=True) for name in names)
-        paths = ((path.relative_to(run).as_posix(), path.stat().st_size) for path in walked)
+    paths = ((path.relative_to(run).as_posix(), path.stat().st_size) for path in store_of(run).files())
     yield from sorted((path, size) for path, size in paths if not path.startswith(("_work/", ".")))

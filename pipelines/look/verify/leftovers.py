@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from answermill.files.remote import Remote
-from answermill.files.store import is_temporary, remove_tree
+from answermill.files.store import is_temporary, remove_tree, store_of
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from answermill.pipelines.look.verify.files import PLACES
 from answermill.pipelines.runs.lock import claimed
@@ -104,7 +103,7 @@ def _of_command(run: Path, running: Running | None) -> Iterator[Leftover]:
 
 def _temporary(run: Path) -> Iterator[Leftover]:
     """Half-written files and folders, and former ones that were replaced; beside, in, and below the folders of steps."""
-    if isinstance(run, Remote):
+    if not store_of(run).has_half_written:
         return
     places = [run, *(run / folder.name for _, folder in folders()), *(run / place for place in sorted(PLACES))]
     places += [path for path in (run / WORK).glob("*") if path.is_dir()] if (run / WORK).is_dir() else []

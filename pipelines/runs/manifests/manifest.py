@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import ListedFile, WrongShape, changes, read_json, replacing, sha256
-from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed, write_sealed
-from answermill.files.store import Changed, fetch, fetch_tree
+from answermill.files.store import Changed, fetch, fetch_tree, store_of
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.manifests.arrow_columns import Named, Parts
 from answermill.pipelines.runs.manifests.part import Part as Part
@@ -201,7 +200,7 @@ def check_part(folder: Path, part: Part) -> Path:
 
     Raises JobError (65), with what to type, if it is not as it was written."""
     wrong = None
-    if isinstance(folder, Remote):
+    if not store_of(folder).is_local:
         try:
             return fetch(folder / part.file, part.sha256)
         except FileNotFoundError:
@@ -220,7 +219,7 @@ def check_part(folder: Path, part: Part) -> Path:
 def checked_once(folder: Path, part: Part) -> Path:
     """As `check_part`, but the bytes of a part are read once in a process, unless its size or time changes."""
     path = folder / part.file
-    if isinstance(path, Remote) or not path.is_file():
+    if not store_of(path).is_local or not path.is_file():
         return check_part(folder, part)
     stat = path.stat()
     return _check(folder, part, stat.st_size, stat.st_mtime_ns)
@@ -234,7 +233,7 @@ def _check(folder: Path, part: Part, size: int, time: int) -> Path:
 def fetch_shard(folder: Path, digest: str, files: Callable[[str], object] = bool) -> Path:
     """A shard's folder on this machine, or of a store a copy: of its files those that `files` asks for. `digest`: SHA-256 of
     its shard.json. Each file of a copy is compared with its checksum when it comes here."""
-    if not isinstance(folder, Remote):
+    if store_of(folder).is_local:
         return folder
     listing = shard_listing(folder, digest)
     return fetch_tree(folder, {SHARD_FILE: digest} | {name: file.sha256 for name, file in listing.items() if files(name)})

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import WrongShape
-from answermill.files.remote import Remote
 from answermill.files.sealed_json import read_sealed, write_sealed
-from answermill.files.store import each, remove_tree, requests_to
+from answermill.files.store import each, remove_tree, requests_to, store_of
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.runs.counts import C
 from answermill.pipelines.runs.manifests.manifest import Part, damage_of
@@ -125,7 +124,7 @@ class Reports(Generic[C]):
             for name, parts in report.parts.items():
                 folder = self._folder_of(name)
                 for part in parts:
-                    checksums = not isinstance(folder, Remote) and (folder / part.file).is_file()
+                    checksums = store_of(folder).is_local and (folder / part.file).is_file()
                     if (wrong := damage_of(folder, part, checksums)) is not None:
                         return path, wrong
             return report

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
-from answermill.files.remote import Remote
-from answermill.files.store import is_alive
+from answermill.files.store import is_alive, store_of
 from answermill.pipelines.runs.watch.progress import Progress, sinks
 
 RUNNING = ".running.json"
@@ -76,7 +75,7 @@ class Live:
         self._file, self._is_there = run / RUNNING, False
         self._ended, self._has_news = threading.Event(), threading.Event()
 
-        every_s = EVERY_S_IN_STORE if isinstance(run, Remote) else EVERY_S
+        every_s = EVERY_S if store_of(run).is_quick else EVERY_S_IN_STORE
         self._running = Running(platform.node(), _user(), os.getpid(), time.time(), time.time(), every_s)
         self._step = ""
         self._progress: Progress | None = None
@@ -102,7 +101,7 @@ class Live:
         self._ended.set()
         self._has_news.set()
         self._thread.join(5)  # a store may not answer
-        if self._is_there and (error is None or not isinstance(self._file, Remote)):
+        if self._is_there and (error is None or store_of(self._file).has_locks):
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
@@ -118,7 +117,7 @@ class Live:
         text = json.dumps(asdict(now), indent=1) + "\n"
 
         with suppress(OSError):
-            if isinstance(self._file, Remote):
+            if not store_of(self._file).is_quick:
                 write_text(self._file, text)
                 return
             temporary = self._file.with_name(f"{RUNNING}.tmp")  # not brought to the disk: a power loss ends the command as well

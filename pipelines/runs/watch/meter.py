@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from answermill.files.remote import Remote
+from answermill.files.store import store_of
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.watch.progress import Done
 
@@ -30,7 +30,7 @@ class Meter:
     def __init__(self, work: Path, unit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._file = work / f"{_PREFIX}{unit:05d}-{uuid.uuid4().hex[:8]}.json"
         self._clock = clock
-        self._next = float("inf") if isinstance(work, Remote) else 0.0
+        self._next = 0.0 if store_of(work).is_quick else float("inf")
         self._items = self._kept = 0
 
     def add(self, items: int, kept: int = 0) -> None:
@@ -52,7 +52,7 @@ class Meter:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if not isinstance(self._file, Remote):
+        if store_of(self._file).is_quick:
             with suppress(OSError):
                 self._file.unlink(missing_ok=True)
 
@@ -66,7 +66,7 @@ class Meters:
         self._known: set[int] = set()
         self._next_look = 0.0
 
-        if not isinstance(work, Remote):
+        if store_of(work).is_quick:
             work.mkdir(parents=True, exist_ok=True)
             for killed in work.glob(f"{_PREFIX}*"):
                 killed.unlink(missing_ok=True)
@@ -86,14 +86,14 @@ class Meters:
         """The units that have reported, as of some seconds ago in an object store. When all have, nothing is listed again."""
         now = time.monotonic()
         if now >= self._next_look and len(self._known) < len(self._sizes):
-            self._next_look = now + _LIST_EVERY_S if isinstance(self._work, Remote) else now
+            self._next_look = now if store_of(self._work).is_quick else now + _LIST_EVERY_S
             self._known = units_done(self._work)
         return self._known
 
 
 def _files(work: Path) -> Iterator[tuple[int, int, int]]:
     """(unit, items done, items kept) of each file; one that is gone or cut short says nothing."""
-    for path in work.glob(f"{_PREFIX}*.json") if not isinstance(work, Remote) else ():
+    for path in work.glob(f"{_PREFIX}*.json") if store_of(work).is_quick else ():
         with suppress(OSError, ValueError):
             done, kept = json.loads(path.read_text(encoding="utf-8"))
             yield int(path.name.split("-")[1]), done, kept

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from answermill.files.atomic_files import sha256
-from answermill.files.remote import Remote
-from answermill.files.store import publishing
+from answermill.files.store import publishing, store_of
 from answermill.indexing.shards.dense import Encoder
 from answermill.indexing.shards.jvm import find_java
 from answermill.indexing.shards.sentence_codes import TOKEN_BITS, CodeMaker
@@ -136,21 +135,22 @@ def build(
     encoder: Encoder | KnownVectors,
     coders: Sequence[CodeMaker],
     step: Step[IndexCounts],
-    tell: Callable[[int, int], object] = lambda passages, kept: None,
+    on_block: Callable[[int, int], object] = lambda passages, kept: None,
 ) -> None:
-    """Build one shard and report it. `tell`: see `build_shard`.
+    """Build one shard and report it. `on_block`: see `build_shard`.
 
     Two builds of a shard differ in Lucene's ids of segments, so each attempt's folder has another name.
     """
     folder = step.run / "shards" / f"{unit.name}-{uuid.uuid4().hex[:8]}"
-    settings = ShardSettings(k1=job.index.k1, b=job.index.b, heap=job.workers.java_heap)
+    java = find_java(job.workers.java)
+    settings = ShardSettings(job.index.k1, job.index.b, encoder, coders, java, job.workers.java_heap)
     taken = Counter[str]()
     rows = rows_between(passages, unit.start, unit.stop)
     if isinstance(encoder, KnownVectors):
         rows = _counted(rows, encoder, taken)
-    kept = None if isinstance(folder, Remote) else step.work / "blocks"
+    kept = step.work / "blocks" if store_of(folder).is_local else None
     with publishing(folder, SHARD_FILE) as new:
-        built = build_shard(rows, new, settings, encoder, find_java(job.workers.java), coders, kept, tell)
+        built = build_shard(rows, new, settings, kept, on_block)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
     counts = counts_of(built)
     if isinstance(encoder, KnownVectors):

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.files.atomic_files import replacing
-from answermill.files.remote import Remote, as_path, name_from
-from answermill.files.store import fetch
+from answermill.files.remote import as_path, name_from
+from answermill.files.store import fetch, store_of
 from answermill.indexing.crawl.input_formats import read_pages, suffix_of
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.pipelines.config.job_file import Ingest, Job
@@ -124,7 +124,7 @@ def files_of(job: Job, settings: Ingest, patterns: Sequence[str], key: str, is_r
 def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) -> list[Path]:
     """The files that a pattern names, lists of paths as they are."""
     path = job.path(pattern)
-    if isinstance(path, Remote) and path.is_web:
+    if not store_of(path).is_listed:
         return [path]  # which is looked up with all others
     if path.is_dir():
         files = [p for p in path.rglob("*") if p.is_file() and is_read(p)]
@@ -141,11 +141,9 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
 
 def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
     """The files that a pattern matches; `path` is the pattern from where this process is."""
-    if isinstance(path, Remote):
-        return [p for p in path.with_parts(path.bucket).glob("/".join(path.parts[2:])) if p.is_file()]
-    if Path(pattern).is_absolute():
-        root = Path(path.anchor)
-        return [p for p in root.glob(str(path.relative_to(root))) if p.is_file()]
+    store = store_of(path)
+    if not store.is_local or Path(pattern).is_absolute():
+        return [p for p in store.matches() if p.is_file()]
     files = [p for p in job.folder.glob(pattern) if p.is_file()]
     return files or [p for p in path.parent.glob(path.name) if p.is_file()]
 
@@ -185,20 +183,21 @@ class FileList(Sequence[Input]):
         path = as_path(os.fsdecode(written))
         if group is not None:
             return RecordUnit(number, name, path, group, size)
-        if said is not None and isinstance(path, Remote):
-            path.said = json.loads(said)
+        if said is not None:
+            store_of(path).remember(json.loads(said))
         return InputFile(number, path, name)
 
 
 def _said(path: Path) -> str | None:
     """What a web server says of a file; a worker asks a store again."""
-    return json.dumps(path.said) if isinstance(path, Remote) and path.is_web and path.said is not None else None
+    said = store_of(path).stated()
+    return None if said is None else json.dumps(said)
 
 
 def unread_files(job: Job, settings: Ingest, files: Sequence[InputFile]) -> Counter[str]:
     """Suffix, or 'no suffix' → number of files in the input folders that are not among the `files`, which are read."""
     read = {file.path for file in files}
-    named = [path for path in map(job.path, settings.input) if not (isinstance(path, Remote) and path.is_web)]
+    named = [path for path in map(job.path, settings.input) if store_of(path).is_listed]
     folders = {path for path in named if path.is_dir()}
     unread = {path for folder in folders for p in folder.rglob("*") if p.is_file() and (path := p.resolve()) not in read}
     return Counter(_escaped(os.fsencode(path.suffix.lower())) or "no suffix" for path in unread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from answermill.files.remote import Remote
+from answermill.files.store import store_of
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import counted
 from answermill.pipelines.specs.ingest import IngestCounts
@@ -21,7 +21,7 @@ def foresee(job: Job) -> str:
     """
     assert job.ingest is not None  # or ingest is not among the steps
     files = find_files(job, job.ingest)
-    remote = [file for file in files if isinstance(file.path, Remote)]
+    remote = [file for file in files if not store_of(file.path).is_local]
     clauses = [f"{counted(len(files), 'file')}, {sum(file.size for file in files):,} bytes"]
     asked = IngestCounts(requests=len(remote), request_bytes=sum(file.size for file in remote))
     if job.ingest.crawl_index is not None:

@@ -18,8 +18,7 @@ from pathlib import Path
 import apache_beam as beam
 
 from answermill.files.atomic_files import sha256, write_text
-from answermill.files.remote import Remote
-from answermill.files.store import remove_tree
+from answermill.files.store import remove_tree, store_of
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
@@ -69,7 +68,7 @@ def step_of(job: Job, run: Path) -> IngestStep:
         raise JobError("ingest.extractor = 'trafilatura' needs Trafilatura: pip install 'answermill[trafilatura]'", UNAVAILABLE)
     inputs = {}
     for file in find_files(job, job.ingest):
-        if not isinstance(file.path, Remote):  # of a store, the worker that reads the file does so
+        if store_of(file.path).is_local:  # of a store, the worker that reads the file does so
             file.pages(file.path, Counter())
         inputs[file.name] = f"{file.size} bytes"  # and the SHA-256 is in the manifest (input_digests.py)
     inputs.update({f"crawl_index: {name}": version(path) for name, path in index_files(job, job.ingest).items()})

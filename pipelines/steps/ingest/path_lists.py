@@ -6,8 +6,8 @@ import gzip
 import zlib
 from pathlib import Path
 
-from answermill.files.remote import Remote, as_path, scheme_of
-from answermill.files.store import each, fetch, requests_to
+from answermill.files.remote import as_path, scheme_of
+from answermill.files.store import each, fetch, requests_to, store_of
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
@@ -53,15 +53,7 @@ def below(root: Path, entry: str, place: str) -> Path:
 
 def looked_up(paths: list[Path], key: str) -> list[Path]:
     """The same files; those of stores and servers know their sizes. Raises JobError (66) if one is not there."""
-
-    def look(path: Path) -> Path:
-        if not isinstance(path, Remote):
-            if not path.is_file():
-                raise FileNotFoundError(f"{path}: no such file")
-            return path
-        return path if path.said is not None else path.known()
-
     try:
-        return list(each(look, paths, max(map(requests_to, paths), default=1)))
+        return list(each(lambda path: store_of(path).known(), paths, max(map(requests_to, paths), default=1)))
     except FileNotFoundError as e:
         raise JobError(f"{key}: {e}", INPUT_MISSING) from e

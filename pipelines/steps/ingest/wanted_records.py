@@ -19,12 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-from answermill.files.atomic_files import replacing, sha256
-from answermill.files.remote import Remote
-from answermill.files.store import fetch
-from answermill.files.store_errors import errors_of
+from answermill.files.atomic_files import replacing
+from answermill.files.store import fetch, store_of
 from answermill.pipelines.config.crawl_index import CrawlIndex
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, JobError
@@ -54,7 +51,7 @@ def index_files(job: Job, settings: Ingest) -> dict[str, Path]:
 
 def version(file: Path) -> str:
     """What is another for another content of a file of the index."""
-    return f"{file.stat().st_size} bytes {file.version() if isinstance(file, Remote) else sha256(file)}"
+    return f"{file.stat().st_size} bytes {store_of(file).version()}"
 
 
 def choose(job: Job, settings: Ingest, table: Path, first: int) -> list[RecordUnit]:
@@ -129,10 +126,7 @@ def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
 
 
 def _opened(file: Path) -> ds.Dataset:
-    if not isinstance(file, Remote):
-        return ds.dataset(str(file), format="parquet")
-    with errors_of(file):
-        return ds.dataset([file.key], filesystem=PyFileSystem(FSSpecHandler(file.filesystem)), format="parquet")
+    return store_of(file).parquet()
 
 
 def _conditions(schema: pa.Schema, query: CrawlIndex) -> Iterator[ds.Expression]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from answermill.indexing.passages.sentences import sentence_spans
+from answermill.indexing.passages.sentences import RULES, Rule, decisions, sentence_spans
 
 
 def cut(text: str) -> list[str]:
@@ -45,3 +45,11 @@ def test_a_line_is_a_block_and_no_sentence_crosses_it() -> None:
         "1. Introduction",
         "2. The end",
     ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+def test_a_rule_decides_in_its_example(rule: Rule) -> None:
+    before, _, after = rule.example.partition("|")
+    text = before + after
+    assert dict(decisions(text, 0, len(text)))[len(before)] is rule
+    assert cut(text)[0] == (before if rule.ends else text)

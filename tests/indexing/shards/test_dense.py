@@ -17,6 +17,7 @@ from answermill.indexing.shards import dense
 from answermill.indexing.shards.dense import (
     DEFAULT,
     Encoder,
+    EncoderOptions,
     LoadTransformer,
     ModelMissing,
     Pooling,
@@ -77,7 +78,7 @@ def test_a_vector_that_is_not_finite_names_the_encoder_and_the_text() -> None:
 def test_a_vector_depends_on_the_text_alone(loader: str, precision: Precision, tmp_path: Path) -> None:
     # The default model in fp32; in bf16, which is slow on old processors, a small one.
     name = DEFAULT if precision == "fp32" else str(write_dense(tmp_path, "BertModel", size=64))
-    encoder = load_encoder(LOADERS[loader], name, precision=precision)
+    encoder = load_encoder(LOADERS[loader], name, options=EncoderOptions(precision=precision))
     together = encoder.encode_sentences(TEXTS)
     backwards = encoder.encode_sentences(TEXTS[::-1] + TEXTS[:3])[: len(TEXTS)][::-1]
     alone = np.concatenate([encoder.encode_sentences([text]) for text in TEXTS])
@@ -134,7 +135,7 @@ def test_texts_of_every_length_have_the_vectors_of_the_models_own_forward(encode
 
 
 def test_bf16_is_near_fp32(encoder: Encoder) -> None:
-    low = load_encoder(load_transformer, precision="bf16")
+    low = load_encoder(load_transformer, options=EncoderOptions(precision="bf16"))
     cosines = (encoder.encode_sentences(TEXTS) * low.encode_sentences(TEXTS)).sum(1)
     assert cosines.min() > 0.999
     assert low.fingerprint == encoder.fingerprint

@@ -86,11 +86,11 @@ def passages() -> list[Passage]:
 def build(
     folder: Path, kept: Path, encoder: Vectors, codes: Codes, progress: list[tuple[int, int]] | None = None
 ) -> ShardReport:
-    def tell(rows: int, kept_rows: int) -> None:
+    def on_block(rows: int, kept_rows: int) -> None:
         if progress is not None:
             progress.append((rows, kept_rows))
 
-    return build_shard(iter(passages()), folder, ShardSettings(), encoder, coders=[codes], kept=kept, tell=tell)
+    return build_shard(iter(passages()), folder, ShardSettings(encoder=encoder, coders=[codes]), kept, on_block)
 
 
 def digests(folder: Path) -> dict[str, str]:

@@ -109,9 +109,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two shards of 80 passages with codes by two models, and one without codes."""
     folder = tmp_path_factory.mktemp("shards")
     for number, some in enumerate((TEXTS[:81], TEXTS[80:161])):
-        report = build_shard(iter(passages(some)), folder / str(number), ShardSettings(), None, coders=[Words(), Other()])
+        report = build_shard(iter(passages(some)), folder / str(number), ShardSettings(coders=[Words(), Other()]))
         assert [each.answers for each in report.codes] == [81, 81] and report.passages == 80
-    build_shard(iter(passages(TEXTS[:5])), folder / "2", ShardSettings(), None)
+    build_shard(iter(passages(TEXTS[:5])), folder / "2", ShardSettings())
     return folder
 
 
@@ -130,7 +130,7 @@ def test_codes_stand_in_the_shards_manifest_and_are_read_over_all_shards(built: 
 
 
 def test_the_same_passages_give_the_same_bytes(built: Path, tmp_path: Path) -> None:
-    build_shard(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(), None, coders=[Words()])
+    build_shard(iter(passages(TEXTS[:81])), tmp_path / "again", ShardSettings(coders=[Words()]))
     for file in (sentence_codes.ANSWERS, sentence_codes.BITS):
         name = sentence_codes.folder_of(Path(), Words.model) / file
         assert (tmp_path / "again" / name).read_bytes() == (built / "0" / name).read_bytes()
@@ -180,7 +180,7 @@ class Titled(Words):
 
 def test_vectors_stand_beside_bits_and_are_known_by_all_parts_of_a_text(tmp_path: Path) -> None:
     some = [replace(passage, title=f"T{n % 2}") for n, passage in enumerate(passages(TEXTS[:9]))]
-    report = build_shard(iter(some), tmp_path / "0", ShardSettings(), None, coders=[Words(), Titled()])
+    report = build_shard(iter(some), tmp_path / "0", ShardSettings(coders=[Words(), Titled()]))
     assert [(each.form, each.answers) for each in report.codes] == [("bits", 9), ("fp16", 16)]
     assert len(report.seconds_codes) == 2
     vectors = stored_codes([tmp_path / "0"], Titled.model, vectors=True)
@@ -190,5 +190,5 @@ def test_vectors_stand_beside_bits_and_are_known_by_all_parts_of_a_text(tmp_path
     assert there[0] is not None and (there[0].bits == Titled().encode([("T0", TEXTS[1])]).bits).all()
     with pytest.raises(ShardMismatch, match=rf"vectors are of encoder and settings {Titled.model}, the job's is {'c' * 32}"):
         stored_codes([tmp_path / "0"], "c" * 32, vectors=True)
-    build_shard(iter(some), tmp_path / "1", ShardSettings(), None, coders=[Words()])
+    build_shard(iter(some), tmp_path / "1", ShardSettings(coders=[Words()]))
     assert stored_codes([tmp_path / "1"], Titled.model, vectors=True) is None  # it has bits only

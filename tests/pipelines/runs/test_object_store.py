@@ -15,7 +15,7 @@ import pytest
 import s3fs
 
 from answermill.__main__ import main
-from answermill.files import store
+from answermill.files import object_store
 from answermill.files.atomic_files import sha256, write_text
 from answermill.files.remote import Remote, _filesystem
 from answermill.files.store import put, remove_tree
@@ -199,7 +199,7 @@ def test_a_store_that_takes_a_file_and_never_answers_is_an_error(
     folder: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("a line")
-    monkeypatch.setattr(store, "PATIENCE_S", 1)
+    monkeypatch.setattr(object_store, "PATIENCE_S", 1)
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,  # the system takes connections, and nobody reads them
         monkeypatch.context() as patch,
