@@ -22,7 +22,7 @@ class Rows(StepCounts):
     """Counts of a step in a test."""
 
     rows: int = 0
-    unit: int = 0
+    others: int = 0
 
 
 def made_spec(name: str, folders: Folders, counts: type[StepCounts] = Rows, **more: Any) -> StepSpec[Any]:

@@ -33,6 +33,7 @@ from answermill.pipelines.errors import IO, USAGE, JobError
 from answermill.pipelines.runs.manifests.failures import Failure
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report
+from answermill.pipelines.runs.messages import named
 from answermill.pipelines.runs.spec import AnyCounts
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import log_lines
@@ -161,4 +162,4 @@ def naming_what_is_missing(step: Step[Any], units: int) -> Iterator[None]:
         if not isinstance(e, EngineEnded):
             raise
         missing = sorted({*range(units)} - step.reports.numbers())
-        raise EngineEnded(f"{step.named(missing)} not done: {e}" if missing else str(e), e.code) from None
+        raise EngineEnded(f"{named(step.name, missing)} not done: {e}" if missing else str(e), e.code) from None

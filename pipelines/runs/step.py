@@ -1,11 +1,23 @@
 """A step of a run: its units of work, which of them are done, and the commit of its folders.
 
-A unit writes its parts and then a report, `_work/<step>-<fingerprint>/unit-<n>.json`; a unit with a report is skipped when
-the step runs again, so a run that was killed continues where it stopped. When all units have reported, the manifests are
-written and the reports removed. All that decides the content is in the fingerprint: settings, inputs, schemas, and the
-revision of the step's code. A folder committed under another fingerprint is never touched.
+The commit, as states of a step, and who may take it from one to the next:
 
-Workers delete nothing but what they have written themselves; only the command, which holds the run's lock, sweeps.
+1. absent: no folder and no work folder. The command writes the mark, `_work/<step>-<fingerprint>/fingerprint` (`begin`).
+2. begun: the mark is there. Workers write parts into the output folders, under temporary names and then, whole, under names
+   that have their content's hash.
+3. a unit is reported: `unit-<n>.json` in the work folder names its parts. The first report stands; a worker that comes later
+   deletes the parts that it alone has written. Units with a report are skipped, so a run that was killed goes on here.
+4. a unit has failed for good: `failed/unit-<n>.txt` says why. The command rejects its records (`reported`), or ends with an
+   error; the next `begin` forgets it.
+5. all are reported: the command adds the reports up, checks their sums, and sweeps the parts that none of them names.
+6. committed: the manifests are written, one a folder, each only if none is there (`finish`); the loser of a race says so.
+7. complete: the work folder is gone. Readers trust the manifests alone. Under another fingerprint no folder is touched.
+8. damaged: a part, or a file beside, is not as its manifest says. `begin` makes reports of the manifests again, removes
+   those, and forgets the units that are damaged: state 3, for the others.
+
+All that decides the content is in the fingerprint: settings, inputs, schemas, and the revision of the step's code. Workers
+delete nothing but what they have written themselves; only the command, which holds the run's lock, sweeps. An object store has
+no lock: there the sweep waits until the manifests are this command's.
 """
 
 from __future__ import annotations
@@ -23,13 +35,14 @@ from answermill.files.remote import listed
 from answermill.files.store import remove_tree, store_of
 from answermill.pipelines.errors import IO, OUTPUT_EXISTS, JobError, counted
 from answermill.pipelines.revision import code_version
+from answermill.pipelines.runs import messages
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.environment import environment
 from answermill.pipelines.runs.manifests.failures import Failure, Failures, HasLimits, Limits
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part, damage_of
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.reports import Report, Reports, units_done
-from answermill.pipelines.runs.manifests.run_folder import SHOWN, differences, following, shortened
+from answermill.pipelines.runs.manifests.run_folder import SHOWN
 from answermill.pipelines.runs.parquet_folder import sweep
 from answermill.pipelines.runs.spec import AnyCounts, FolderSpec, StepSpec
 from answermill.pipelines.runs.watch.progress import print_line
@@ -144,7 +157,7 @@ class Step(Generic[AnyCounts]):
         read = {folder.name: folder.manifest(self.run) for folder in self.spec}
         manifests = {name: manifest for name, manifest in read.items() if manifest is not None}
         if others := {name: it for name, it in manifests.items() if it.fingerprint != self.fingerprint()}:
-            raise JobError(self._conflict(others), OUTPUT_EXISTS)
+            raise JobError(messages.conflict(self.run, self.spec, others, self.settings, self.inputs), OUTPUT_EXISTS)
         return manifests
 
     def _reopen(self, manifests: Mapping[str, Manifest]) -> list[str]:
@@ -173,7 +186,7 @@ class Step(Generic[AnyCounts]):
         done = self.reports.numbers()
         failures = [failure for unit, failure in Failures(self.work).read().items() if unit not in done]
         if failures and (reject is None or len(failures) > Limits.read(self.work).max_failed_units):
-            raise JobError(self._failed(failures, units, len(done), reject is not None), IO)
+            raise JobError(messages.too_many_failed(self.work, self.name, failures, (len(done), units), reject is not None), IO)
         if reject is not None:
             done |= {reject(failure).unit for failure in failures}
         silent = [unit for unit in range(units) if unit not in done]
@@ -186,23 +199,8 @@ class Step(Generic[AnyCounts]):
         for numbers, what in ((silent, "did not report"), (lost, "reported what is not there")):
             if numbers:
                 self.refuse_other_job()
-                raise JobError(f"{self.named(numbers)} {what}: do all workers see {self.run}?", IO)
+                raise JobError(f"{messages.named(self.name, numbers)} {what}: do all workers see {self.run}?", IO)
         return outcome
-
-    def named(self, units: Sequence[int]) -> str:
-        """'units 3, 4 of rerank', for messages."""
-        shown = ", ".join(map(str, units[:10])) + (f" and {len(units) - 10} more" if len(units) > 10 else "")
-        return f"unit{'s' if len(units) > 1 else ''} {shown} of {self.name}"
-
-    def _failed(self, failures: Sequence[Failure], units: int, done: int, may_fail: bool) -> str:
-        """What to say when too many units have failed."""
-        reasons = "; ".join(f"unit {failure.unit}: {failure.reason}" for failure in failures[:SHOWN])
-        more = f"; and {len(failures) - SHOWN} more" if len(failures) > SHOWN else ""
-        instead = f", and workers.max_failed_units = {len(failures)} lets it end without them" if may_fail else ""
-        return (
-            f"{self.named([failure.unit for failure in failures])} failed, {done} of {units} are done: {reasons}{more}. The "
-            f"tracebacks are in {Failures(self.work).folder}. The same command tries again what failed{instead}"
-        )
 
     def finish(self, outcome: Outcome[AnyCounts], beside: Sequence[Part] = ()) -> None:
         """Commit all folders from what the units have reported, and remove the step's work folder.
@@ -250,33 +248,6 @@ class Step(Generic[AnyCounts]):
         """Remove the parts of the output folders that no unit has reported."""
         for folder in self.spec:
             sweep(self.run / folder.name, {part.file for part in outcome.parts(folder.name)})
-
-    def _conflict(self, others: Mapping[str, Manifest]) -> str:
-        """What to say of folders of this step that are committed under another fingerprint, and of what was made of them."""
-        name, other = next(iter(others.items()))
-        made_of_them = [
-            f"{follower} (its input {', '.join(sorted({*others, *followers} & manifest.inputs.keys()))})"
-            for followers in [following(self.run, others)]
-            for follower, manifest in followers.items()
-            if manifest.step != self.name and not manifest.maker.command  # of people's work nothing is in the way
-        ]
-        in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
-        remedy = f"{self.spec.maker.again(self.run)}; or give another --out"
-        return f"{self.run / name} holds the output of another job: {self._difference(other)}; {in_the_way}. {remedy}"
-
-    def _difference(self, manifest: Manifest) -> str:
-        """In what the step of a manifest was another one."""
-        if manifest.step != self.name:
-            return f"{manifest.step} wrote it"
-        if manifest.revision != self.spec.revision:
-            revisions = f"revision {manifest.revision} there, {self.spec.revision} here"
-            return f"the code of {self.name} gives another output since ({revisions})"
-        settings = json.loads(json.dumps(self.settings))
-        clauses = [f"settings {clause}" for clause in differences(manifest.settings, settings, "")]
-        clauses += [f"input {clause}" for clause in differences(manifest.inputs, self.inputs, "")]
-        if not clauses:
-            return "written with another version's records"
-        return shortened(clauses)
 
 
 def work_folders(run: Path, step: str) -> list[Path]:

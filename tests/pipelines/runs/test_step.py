@@ -163,7 +163,7 @@ def test_the_output_of_another_revision_of_the_code_is_not_touched(tmp_path):
 
 
 def test_the_counts_of_all_units_are_added_up():
-    assert Outcome.of(Rows(), [report(0, rows=1, unit=2), report(1, unit=3)]).counts == Rows(rows=1, unit=5)
+    assert Outcome.of(Rows(), [report(0, rows=1, others=2), report(1, others=3)]).counts == Rows(rows=1, others=5)
     stages = [RerankCounts(stages={"x": StageCounts(incoming=1, card_peak_bytes=peak)}) for peak in (3, 7, 5)]
     (stage,) = Outcome.of(RerankCounts(), [Report(n, {}, each) for n, each in enumerate(stages)]).counts.stages.values()
     assert (stage.incoming, stage.card_peak_bytes) == (3, 7), "the largest of all workers"

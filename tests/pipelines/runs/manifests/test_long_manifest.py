@@ -26,7 +26,7 @@ UNITS = 9
 def work(step: Step[Rows], unit: int) -> None:
     with PartWriter(step.run / "questions", Question, unit) as writer:
         writer.write([Question(f"q{unit}", "who?")])
-    step.reports.write(Report(unit, {"questions": writer.parts}, Rows(rows=1, unit=unit), {f"{unit}.warc": f"{unit:064}"}))
+    step.reports.write(Report(unit, {"questions": writer.parts}, Rows(rows=1, others=unit), {f"{unit}.warc": f"{unit:064}"}))
 
 
 def commit(run: Path) -> Step[Rows]:
@@ -69,7 +69,7 @@ def tables(run: Path) -> list[Path]:
 def test_a_long_manifest_says_what_a_short_one_says(short: Manifest, long: Path) -> None:
     assert read(long) == short
     assert (len(short.parts), len(short.inputs), len(short.digests), len(short.units)) == (UNITS,) * 4
-    assert json.loads(read(long).units["3"]) == {"rows": 1, "unit": 3}
+    assert json.loads(read(long).units["3"]) == {"rows": 1, "others": 3}
     assert len(tables(long)) == 4 and "part-" not in (long / "questions" / MANIFEST).read_text()
 
 
@@ -118,12 +118,12 @@ def test_names_are_a_mapping() -> None:
 
 def test_an_outcome_is_the_sum_of_its_reports() -> None:
     parts = [Part(f"part-{n:05d}.parquet", 1, 1, "0" * 64) for n in range(3)]
-    outcome = Outcome.of(Rows(), [report(0, {"a": parts[:2]}, rows=2), report(1, {"b": parts[2:]}, rows=1, unit=1)])
-    outcome.include(report(2, {"b": parts[:1]}, unit=5))
-    assert outcome.counts == Rows(rows=3, unit=6)
+    outcome = Outcome.of(Rows(), [report(0, {"a": parts[:2]}, rows=2), report(1, {"b": parts[2:]}, rows=1, others=1)])
+    outcome.include(report(2, {"b": parts[:1]}, others=5))
+    assert outcome.counts == Rows(rows=3, others=6)
     assert (list(outcome.parts("a")), list(outcome.parts("b")), list(outcome.parts("c"))) == (
         parts[:2],
         [parts[2], parts[0]],
         [],
     )
-    assert outcome.units == {"0": '{"rows": 2}', "1": '{"rows": 1, "unit": 1}'}
+    assert outcome.units == {"0": '{"rows": 2}', "1": '{"rows": 1, "others": 1}'}
