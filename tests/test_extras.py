@@ -44,9 +44,7 @@ def test_a_command_whose_extra_is_not_installed_says_what_to_type(
     assert err.count("\n") == 1
 
 
-def test_a_stage_whose_extra_is_not_installed_says_so_when_it_is_loaded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_stage_whose_extra_is_not_installed_says_what_to_type(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(ExtraMissing, match=r"late_interaction needs .*: pip install 'answermill\[sentence-transformers\]'"):
         load_reranker("late_interaction", tmp_path)
@@ -65,7 +63,9 @@ def test_every_extra_that_is_named_exists_and_the_tests_have_those_of_commands()
 def test_commands_that_need_no_extra_load_none() -> None:
     optional = "matplotlib sentence_transformers optuna trafilatura pyterrier s3fs"
     code = (
-        "import sys; from answermill.pipelines.steps import chain; from answermill.ranking.rerankers.registry import RERANKERS\n"
+        "import sys\n"
+        "from answermill.pipelines.steps import chain\n"
+        "from answermill.ranking.rerankers.registry import RERANKERS\n"
         "import answermill.pipelines.learn.evaluate.evaluate, answermill.pipelines.learn.evaluate.ensemble\n"
         "import answermill.pipelines.learn.train.train\n"
         "[step.load() for step in chain.STEPS.values()]; [entry.reranker for entry in RERANKERS.values()]\n"

@@ -2,7 +2,7 @@
 
 | | attention |
 |---|---|
-| a card from Ampere on, in half precision, without dropout | PyTorch's over texts of all lengths, without padding, if it has it |
+| a card from Ampere on, in half precision, without dropout | PyTorch's over texts of all lengths, without padding |
 | any card that learns otherwise: with dropout, in fp32, or before Ampere | one fused call, texts filled up to the longest |
 | any card that serves otherwise | a fused call for each run of texts of one length, whose bits no other text changes |
 | a processor | the same; where it learns, spelt out: PyTorch's kernels are slow at that |
