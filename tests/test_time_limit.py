@@ -1,4 +1,4 @@
-"""A test that hangs, or that ends its process, fails the suite and is named; a test that does so again and again ends the suite."""
+"""A test that hangs, or that ends its process, fails the suite and is named; where many do, the suite ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 HANGS = "import time\ndef test_that_hangs(): time.sleep(600)\n"
-DIES = "import os, signal, pytest\n@pytest.mark.parametrize('n', range(9))\ndef test_that_dies(n): os.kill(os.getpid(), signal.SIGKILL)\n"
+DIES = """
+import os, signal, pytest
+@pytest.mark.parametrize("n", range(9))
+def test_that_dies(n): os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
