@@ -21,8 +21,8 @@ def test_that_dies(n): os.kill(os.getpid(), signal.SIGKILL)
 def suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Our settings for pytest, and the options that the Makefile gives it, over the tests of a folder."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    given = next(line.partition("-n $(WORKERS)")[2].split() for line in makefile.splitlines() if "-n $(WORKERS)" in line)
-    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "1", *given, *options, folder]
+    from_make = next(line.partition("-n $(WORKERS)")[2].split() for line in makefile.splitlines() if "-n $(WORKERS)" in line)
+    command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "-n", "1", *from_make, *options, folder]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=100, stdin=subprocess.DEVNULL
