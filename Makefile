@@ -1,81 +1,93 @@
-# `make sample` and `make test` are all that a fresh machine needs: Python 3.11 or later, make, and a package index.
+# `make sample` and `make test` are all that a fresh machine needs: Python 3.11 to 3.13, make, and a package index.
 PYTHON ?= python3
+VENV ?= .venv
 OUT ?= out/sample
 WORKERS ?= 3
-BIN := .venv/bin
+BIN = $(VENV)/bin
 CODE = answermill benchmarks files indexing pipelines ranking schemas tools
+ENGINES = $(BIN)/pytest -m "" -rs -o faulthandler_timeout=3600
 # On a terminal pip shows how far it is. It would compile all files one after the other; COMPILE takes every core, and leaves out
 # packages' own tests (some have files for another Python, which is no error of ours). It compiles our code too, which many
 # processes of the tests import at once.
 PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --no-compile -c constraints.txt
-COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' .venv/lib $(CODE) || true
+COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib $(CODE) || true
 
-.PHONY: sample test test-engines test-flink test-spark test-image test-schedulers test-network check lint pytest docs format clean
+.PHONY: sample test test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs format clean
 
-sample: .venv/installed                 ## run the main job on the sample web
+sample: $(VENV)/installed                 ## run the main job on the sample web
 	@echo "running the main job on the sample web: one or two minutes"
 	$(BIN)/answermill sample --out $(OUT)
 
-test: .venv/installed-test              ## lint and types beside the tests; fails where one of them does
+test: $(VENV)/installed-test              ## lint and types beside the tests; fails where one of them does
 	@echo "running ruff, mypy and the tests, in $(WORKERS) processes: some 10 minutes on two cores"
 	@$(MAKE) --no-print-directory --keep-going -j2 lint pytest
 
-lint: .venv/installed-test              ## its output comes in one piece, in the midst of the tests' dots
+lint: $(VENV)/installed-test              ## its output comes in one piece, in the midst of the tests' dots
 	@report=$$( ($(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy) 2>&1 ); status=$$?; \
 	printf '\nruff and mypy: %s\n' "$$report"; exit $$status
 
-pytest: .venv/installed-test            ## the tests, in WORKERS processes of one thread each: one more than two cores
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+pytest: $(VENV)/installed-test            ## the tests, in WORKERS processes of one thread each: one more than two cores
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 3
 
-test-engines: test-flink test-spark test-image test-schedulers test-network    ## on real engines; these tests skip, and say what is missing, where they cannot run
+test-engines: test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons    ## on real engines; these tests skip, and say what is missing, where they cannot run
 
-test-flink: .venv/installed-test
-	$(BIN)/pytest -m "" -rs tests/engines/test_flink.py tests/engines/test_machines.py
+test-flink: $(VENV)/installed-test
+	$(ENGINES) tests/engines/test_flink.py tests/engines/test_machines.py
 
-test-spark: .venv/installed-test
-	$(BIN)/pytest -m "" -rs tests/engines/test_spark.py
+test-spark: $(VENV)/installed-test
+	$(ENGINES) tests/engines/test_spark.py
 
-test-image: .venv/installed-test
-	$(BIN)/pytest -m "" -rs tests/engines/test_image.py
+test-image: $(VENV)/installed-test
+	$(ENGINES) tests/engines/test_image.py
 
-test-schedulers: .venv/installed-test   ## a night's run by its script, and by the Snakemake and the Airflow that are on PATH
-	$(BIN)/pytest -m "" -rs tests/engines/test_schedulers.py
+test-schedulers: $(VENV)/installed-test   ## a night's run by its script, and by the Snakemake and the Airflow that are on PATH
+	$(ENGINES) tests/engines/test_schedulers.py
 
-test-network: .venv/installed-test      ## the whole sample where no network is
-	$(BIN)/pytest -m "" -rs tests/engines/test_no_network.py
+test-network: $(VENV)/installed-test      ## the whole sample where no network is
+	$(ENGINES) tests/engines/test_no_network.py
+
+test-wheel: $(VENV)/installed-test      ## the wheel in a new environment
+	$(ENGINES) tests/engines/test_wheel.py
+
+test-pythons: test-python3.11 test-python3.13   ## the sample and the tests on the oldest and the newest Python, each in an environment of its own
+
+test-python3.%:
+	@for python in python3.$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/3.$*.*/bin/python; do \
+		if $$python -c '' 2>/dev/null; then exec $(MAKE) VENV=.venv-3.$* OUT=out/sample-3.$* PYTHON=$$python sample pytest; fi; \
+	done; echo "python3.$* is not on this machine: its tests are left out"
 
 check: test
 
-docs: .venv/installed-docs              ## write the generated pages and build the site in out/site
+docs: $(VENV)/installed-docs              ## write the generated pages and build the site in out/site
 	$(BIN)/python -m docs.generate
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-format: .venv/installed-test
+format: $(VENV)/installed-test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/bin/python:
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed; make PYTHON=python3.11"'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(VENV)
 
-.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+$(VENV)/installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing AnswerMill and what it needs: about 0.9 GB to download and 3 GB on the disk (6.5 GB with torch's CUDA build), two minutes or more"
 	@$(PIP) -e .
 	@$(COMPILE)
 	touch $@
 
-.venv/installed-test: .venv/bin/python pyproject.toml constraints.txt
+$(VENV)/installed-test: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing AnswerMill, what it needs and the tools of the tests: about 1 GB to download, two minutes or more"
 	@$(PIP) -e '.[test]'
 	@$(COMPILE)
-	touch .venv/installed $@
+	touch $(VENV)/installed $@
 
-.venv/installed-docs: .venv/installed
+$(VENV)/installed-docs: $(VENV)/installed
 	@echo "installing the tools of the documentation"
 	@$(PIP) -e '.[docs]'
 	@$(COMPILE)
 	touch $@
 
 clean:
-	rm -rf .venv out .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv* out .mypy_cache .pytest_cache .ruff_cache

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path, PosixPath
 from typing import Any, NamedTuple
 
+from answermill.files.extras import ExtraMissing
 from answermill.files.store_errors import errors_of
 
 EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
@@ -39,12 +40,6 @@ class NotHere(TypeError):
     """A path that is none of this machine's, where one is needed."""
 
     exit_code = 78
-
-
-class ExtraMissing(RuntimeError):
-    """The library that reads a store is not installed; the message says what to type."""
-
-    exit_code = 69
 
 
 def scheme_of(written: str | Path) -> str:

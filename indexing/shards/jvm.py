@@ -134,6 +134,8 @@ def start(java: Java, heap: str = "1g") -> None:
     jnius_config.set_classpath(str(anserini_jar()), str(Path(__file__).parent / "lucene"))
     jnius_config.set_options(
         f"-Xmx{heap}",
+        # Of the main thread Java guards all but this much, where a parser written in C may nest deeper than Java's usual 1 MB.
+        "-Xss8m",
         "-Xrs",  # leave the signals to Python: Ctrl-C stays KeyboardInterrupt
         "-XX:-UsePerfData",  # no files in /tmp
         # Anserini's log4j2.xml logs to stdout, which is for data

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from answermill.files.extras import need
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters import PLACE, Form, Metrics, Protocol, check_there, write_lines
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
@@ -237,10 +238,12 @@ def agreement(
 
 
 def check_plots(files: tuple[Path, ...]) -> None:
-    """Raises JobError (2) if a file's name does not end as a plot's."""
+    """Raises JobError (2) if a file's name does not end as a plot's, and ExtraMissing if nothing can draw it."""
     for file in files:
         if file.suffix not in PLOTS:
             raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
+    if files:
+        need("matplotlib", "plots", "a plot")
 
 
 def _check_scores(scores: str) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from answermill.files.extras import need
 from answermill.pipelines.cli.parameters import Form, LocalOut, NewFolder, Overrides, TrainingFile, check_there, write_lines
 from answermill.pipelines.errors import USAGE, JobError
 
@@ -63,6 +64,7 @@ def sweep(
     A finished training does not run again, and one that was stopped continues. --out gets a folder for each training,
     sweep.json, and a plot for each key, KEY.svg and KEY.png.
     """
+    need("matplotlib", "plots", "a plot")
     check_there(job, *labels)
     from answermill.pipelines.learn.train.sweep import sweep as run_sweep
 
@@ -112,6 +114,7 @@ def tune(
     exit_scores.parquet. The guarantee holds for questions like those of the dev set, on half of which it is tested. It is
     weaker if the same dev set already chose the checkpoint; --held-out shows by how much.
     """
+    need("matplotlib", "plots", "a plot")
     check_there(dev, *([held_out] if held_out is not None else []))
     from answermill.pipelines.learn.evaluate.tune import Aims, shares, tune_files
 
@@ -194,6 +197,7 @@ def export(
     ] = None,
 ) -> None:
     """Write a cross-encoder as a folder for sentence-transformers: CrossEncoder(FOLDER).predict(pairs) gives its scores."""
+    need("sentence_transformers", "sentence-transformers", "`answermill export`")
     check_there(checkpoint)
     from answermill.pipelines.learn.train.export import export_files
 

@@ -32,7 +32,7 @@ def examine(folder: Path, java: str | None = None) -> Iterator[Finding]:
     yield _java(java)
     yield _lucene()
     yield _package("FAISS", ("faiss-cpu", "faiss-gpu", "faiss-gpu-cu12"), "pip install faiss-cpu")
-    yield _package("torch", ("torch",), "pip install torch==2.13.0")
+    yield _package("torch", ("torch",), "pip install 'torch>=2.10,<3'")
     yield _gpu()
     yield _model()
     yield _package("spaCy", ("spacy",), "pip install spacy")

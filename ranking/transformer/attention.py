@@ -10,7 +10,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import cast
 
@@ -35,17 +38,27 @@ def attend(projected: Tensor, tokens: Packed, heads: int, dropout: float = 0.0) 
     Rows after the tokens' are filling; so are as many rows of what comes out, whatever is in them.
     """
     halved = projected.is_cuda and projected.dtype != torch.float32
-    if halved and len(projected) and not dropout and reads_all_lengths(projected.device):
-        from torch.nn.attention.varlen import varlen_attn
-
+    may_differ = halved and len(projected) and not dropout and reads_all_lengths(projected.device)
+    if may_differ and (over_all_lengths := attention_over_all_lengths()):
         query, key, value = projected.view(len(projected), 3, heads, -1).unbind(1)
         longest = int(tokens.lengths.max())
-        # One split, or a text's sums would be cut by the longest text of its batch.
-        over = varlen_attn(query, key, value, tokens.starts, tokens.starts, longest, longest, num_splits=1)
-        return cast(Tensor, over).flatten(1)
+        return over_all_lengths(query, key, value, tokens.starts, tokens.starts, longest, longest).flatten(1)
     if projected.is_cuda and torch.is_grad_enabled() and len(projected):
         return attend_filled_up(projected, tokens, heads, dropout)
     return _attend_by_length(projected, tokens, heads, dropout)
+
+
+@functools.cache
+def attention_over_all_lengths() -> Callable[..., Tensor] | None:
+    """PyTorch's attention over packed texts of different lengths, in one split: in several, a text's sums would be cut by the
+    longest text of its batch. None if this PyTorch does not have it, or not the number of splits."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    if "num_splits" not in inspect.signature(varlen_attn).parameters:
+        return None
+    return cast(Callable[..., Tensor], functools.partial(varlen_attn, num_splits=1))
 
 
 def attend_filled_up(projected: Tensor, tokens: Packed, heads: int, dropout: float) -> Tensor:

@@ -148,15 +148,20 @@ def test_a_plan_is_a_pyterrier_transformer():
         am.PyTerrierReranker(["overlap"]).transform(frame.drop(columns="text"))
 
 
-def test_the_examples_of_the_page_run(sample_run, tmp_path, monkeypatch):
-    shutil.copytree(sample_run.parent, tmp_path / "out" / "sample")
-    (tmp_path / "train.tsv").write_text("".join(f"{QUESTION}\t{text}\t{int(n == 1)}\n" for n, text in enumerate(TEXTS)))
+def examples(folder: Path) -> str:
+    """The code of the page, whose training files are written into the folder; it also reads out/sample there."""
+    (folder / "train.tsv").write_text("".join(f"{QUESTION}\t{text}\t{int(n == 1)}\n" for n, text in enumerate(TEXTS)))
     data = '[data]\nname = "tiny"\nlicence = "ours"\ntrain = ["train.tsv"]\ndev = ["train.tsv"]\nform = "tsv"\n'
     model = '[model]\nreranker = "cosinet"\nform = "list"\nfilters = 4\n'
-    (tmp_path / "train.toml").write_text(model + data + "[train]\nepochs = 1\n")
+    (folder / "train.toml").write_text(model + data + "[train]\nepochs = 1\n")
     page = (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 7
+    return "\n".join(blocks)
+
+
+def test_the_examples_of_the_page_run(sample_run, tmp_path, monkeypatch):
+    shutil.copytree(sample_run.parent, tmp_path / "out" / "sample")
     monkeypatch.chdir(tmp_path)
-    exec("\n".join(blocks), {})
+    exec(examples(tmp_path), {})
     assert (tmp_path / "out" / "checkpoint").is_dir()

@@ -39,7 +39,7 @@ def test_the_sample_runs_and_is_verified_without_a_network(unshared: list[str], 
     (tmp_path / "home").mkdir()
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
     variables = {name: value for name, value in variables.items() if not name.startswith("HF_")}
-    answermill = f"{sys.executable} -m pipelines"
+    answermill = f"{sys.executable} -m answermill"
     out = tmp_path / "sample"
     loopback = "ip link set lo up && " if settings else ""  # on which the command waits for its workers
     script = f"{loopback}{answermill} sample --out {out} {' '.join(settings)} && {answermill} verify {out / 'run'}"

@@ -27,7 +27,7 @@ def place(small_run: Path, tmp_path: Path) -> Path:
     """A folder with a command `answermill`, and copies of the small run as those of three nights."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "answermill"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m pipelines "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m answermill "$@"\n')
     command.chmod(0o755)
     for night in ("2026-01-01", "2026-01-02", "2026-01-03"):
         shutil.copytree(small_run, tmp_path / "runs" / night)

@@ -14,7 +14,6 @@ import numpy as np
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
-from answermill.pipelines.learn.evaluate.plot import plot_agreement
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.runs.watch.progress import progress
@@ -165,6 +164,8 @@ class Agreement:
             values = {"heads": self.heads, "teachers": self.teachers, "agreement": rows}
             write_text(json_file, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
         if plots:
+            from answermill.pipelines.learn.evaluate.plot import plot_agreement
+
             plot_agreement(plots, self.matrix, self.heads, self.teachers)
 
 

@@ -22,7 +22,6 @@ from answermill.files.remote import as_path
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, SureValue
 from answermill.pipelines.learn.evaluate.join import Joined, join
-from answermill.pipelines.learn.evaluate.plot import plot_coverage
 from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import FINAL, read_scores
@@ -143,6 +142,8 @@ class Evaluation:
             table = QuestionScore.table(self.questions)
             pq.write_table(table, questions_file, compression="zstd", write_page_checksum=True)
         if self.curve and coverage_files:
+            from answermill.pipelines.learn.evaluate.plot import plot_coverage
+
             for file in coverage_files:
                 file.parent.mkdir(parents=True, exist_ok=True)
             plot_coverage(coverage_files, {self.scores: self.curve})

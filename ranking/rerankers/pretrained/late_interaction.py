@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import torch
 from torch import Tensor
 
+from answermill.files.extras import need
 from answermill.files.model_files import PYLATE_DENSE, check_weights, json_table, module_types
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, order_by
@@ -82,7 +83,8 @@ class LateInteraction:
 
 
 def load_encoder(folder: Path, device: str) -> MultiVectorEncoder:
-    """The folder's model. Raises ValueError if it is none of late interaction, or has pickled weights."""
+    """The folder's model. Raises ValueError if it is none of late interaction, or has pickled weights, and ExtraMissing."""
+    need("sentence_transformers", "sentence-transformers", "late_interaction")
     from sentence_transformers import MultiVectorEncoder
 
     if not _is_late_interaction(folder):

@@ -101,11 +101,51 @@ if os.fork() == 0:
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 """
     environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    forks = "ignore:This process:DeprecationWarning"  # of Python 3.12 on; here it is done on purpose
+    command = [sys.executable, "-W", forks, "-c", script]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert done.stderr == ""
+
+
+NESTED = """
+import io, json, tomllib
+import ijson
+from answermill.indexing.documents.html_text import load
+from answermill.indexing.shards import jvm
+jvm.start(jvm.find_java(), "256m")
+deep = 100_000
+nested = []
+for _ in range(deep):
+    nested = [nested]
+try:
+    PARSE
+except Exception as e:
+    print(type(e).__name__)
+else:
+    print("read")
+"""
+
+
+@pytest.mark.parametrize(
+    ("parse", "ends"),
+    [
+        ("json.loads('[' * deep)", "RecursionError"),
+        ("json.loads('{\"a\":' * deep)", "RecursionError"),
+        ("json.dumps(nested)", "RecursionError"),
+        ("repr(nested)", "RecursionError"),
+        ("tomllib.loads('a = ' + '[' * deep)", "RecursionError"),
+        ("for _ in ijson.basic_parse(io.BytesIO(b'[' * deep)): pass", "IncompleteJSONError"),
+        ("load('blocks', False)('<div>' * 20_000 + 'A page.')", "read"),
+        ("load('resiliparse', False)('<div>' * 5_000 + 'A page.')", "read"),
+        ("load('trafilatura', False)('<div>' * 20_000 + 'A page.')", "read"),
+    ],
+)
+def test_what_is_nested_deeply_ends_no_process_in_which_java_runs(parse: str, ends: str) -> None:
+    """Whatever the parser is written in: it is an error, or it is read. Java leaves the main thread less room for its calls."""
+    script = NESTED.replace("PARSE", parse)
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{ends}\n"), done.stderr
 
 
 def test_importing_starts_nothing_and_is_light() -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import precision_of
 from answermill.ranking.transformer import devices
 from answermill.ranking.transformer import encoder as module
-from answermill.ranking.transformer.attention import attend_filled_up, dropped
+from answermill.ranking.transformer.attention import attend_filled_up, attention_over_all_lengths, dropped
 from answermill.ranking.transformer.devices import TokenBudget, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder, exact_windows
 from answermill.ranking.transformer.huggingface import Shape, translated
@@ -683,6 +685,19 @@ def test_a_graphics_card_computes_in_what_it_multiplies_natively(
     assert fast("cuda") == fast(torch.device("cuda", 1)) == expected
     assert precision_of("auto", "cuda") == ("bf16" if expected == torch.bfloat16 else "fp32")
     assert precision_of("bf16", "cuda") == "bf16"
+
+
+def test_attention_over_all_lengths_is_asked_for_by_what_this_pytorch_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one split, or not at all: in several, a text's bits would depend on others."""
+
+    def found(module: object) -> Any:
+        monkeypatch.setitem(sys.modules, "torch.nn.attention.varlen", module)
+        return attention_over_all_lengths.__wrapped__()
+
+    newer = SimpleNamespace(varlen_attn=lambda query, *, num_splits=None: (query, num_splits))
+    older = SimpleNamespace(varlen_attn=lambda query, *, scale=None: query)
+    assert found(newer)("query") == ("query", 1)
+    assert found(older) is None and found(None) is None
 
 
 def test_fp16_is_near_fp32_and_independent_of_other_texts(folders: dict[str, Path]) -> None:
