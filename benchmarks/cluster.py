@@ -37,7 +37,7 @@ from answermill.pipelines.config.outputs import RETRIEVE
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.engine import runner, unit_dofn
-from answermill.pipelines.look.estimate.step_runs import processor_seconds
+from answermill.pipelines.look.estimate.sample_runs import processor_seconds
 from answermill.pipelines.runs.manifests.manifest import Part, read_manifest
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import Step

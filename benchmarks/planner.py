@@ -16,15 +16,16 @@ from typing import Any
 
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.data.sample import copy_to
-from answermill.pipelines.look.estimate import measure, plan, step_runs
-from answermill.pipelines.look.estimate.actual import actual
-from answermill.pipelines.look.estimate.prediction import Plan, compared
-from answermill.pipelines.look.estimate.step_runs import PARTS, one_thread, take
-from benchmarks.harness import arguments, finish, processes, say, shrink
+from answermill.pipelines.look.estimate import plan, sample_runs
+from answermill.pipelines.look.estimate.actual import actual, compared
+from answermill.pipelines.look.estimate.plan_file import Plan
+from answermill.pipelines.look.estimate.sample_runs import take
+from benchmarks.harness import Inline, arguments, finish, processes, say, shrink
 from benchmarks.question_sets import sources
 from benchmarks.smoke_data import small_encoder
 
-PAGES, QUESTIONS, STEP_S, AGAIN = 40, 30, measure.STEP_S, step_runs.AGAIN
+PAGES, QUESTIONS, STEP_S = 40, 30, sample_runs.STEP_S
+STEPS = ("ingest", "index", "retrieve", "rerank")
 SETTINGS: tuple[str, ...] = ()
 """Laid over the sample's job."""
 REAL = {"ingest": ("warc", "web-html", "corpus-wiki"), "retrieve": ("warc",)}
@@ -35,20 +36,14 @@ ENCODER: dict[str, str] = {}
 """Of the real pages; the default's where it is empty."""
 
 
-def predict(job: Job, pages: int, questions: int, step_s: float, again: int) -> Plan:
+def predict(job: Job, pages: int, questions: int, step_s: float) -> Plan:
     """The plan of a job, from this number of pages and questions at the most."""
-    former = plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN
-    plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN = pages, questions, step_s, again
+    former = plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S
+    plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S = pages, questions, step_s
     try:
         return plan.plan_of(job)[0]
     finally:
-        plan.PAGES, plan.QUESTIONS, measure.STEP_S, step_runs.AGAIN = former
-
-
-def take_step(job: Job, run: Path, step: str) -> float:
-    """Processor seconds of one step on one core."""
-    with one_thread():
-        return take(job, run, step)
+        plan.PAGES, plan.QUESTIONS, sample_runs.STEP_S = former
 
 
 def error(predicted: float, came: float) -> float:
@@ -76,18 +71,17 @@ def real_job(last: str, data: Path, folder: Path) -> Job:
 def real_pages(data: Path, smoke: bool) -> dict[str, float]:
     """What is predicted of jobs on real pages, and what they take."""
     result: dict[str, float] = {}
-    steps = [*PARTS]
     for last in REAL:
         with tempfile.TemporaryDirectory() as folder:
             job, run = real_job(last, data, Path(folder)), Path(folder) / "run"
             say(f"plan real pages to {last}")
             with processes(1, inline=smoke) as pool:
-                predicted = pool.submit(predict, job, REAL_PAGES[last], QUESTIONS, STEP_S, AGAIN).result()
+                predicted = pool.submit(predict, job, REAL_PAGES[last], QUESTIONS, STEP_S).result()
             came: dict[str, float] = {}
-            for step in steps[: steps.index(last) + 1]:
+            for step in STEPS[: STEPS.index(last) + 1]:
                 say(f"run {step}")
                 with processes(1, inline=smoke) as pool:
-                    came[step] = pool.submit(take_step, job, run, step).result()
+                    came[step] = pool.submit(take, job, run, step).result()
             passages = error(*compared(predicted, actual(run)).get("passages", (0.0, 0.0)))
             for step in came if last == "ingest" else [*came][1:]:
                 result |= {f"real_predicted_{step}_s": predicted.seconds[step], f"real_actual_{step}_s": came[step]}
@@ -103,6 +97,7 @@ def main() -> None:
     options = arguments("planner", "predicted against actual, on a job that the plan was not fitted on")
     if options.smoke:
         encoder = {"encoder": small_encoder()}
+        sample_runs.new_process = Inline
         settings = ("retrieve.max_questions=6", f"index.encoder={encoder['encoder']}")
         shrink(
             globals(),
@@ -111,7 +106,6 @@ def main() -> None:
             REAL_QUESTIONS=6,
             QUESTIONS=4,
             STEP_S=0.5,
-            AGAIN=0,
             SETTINGS=settings,
             ENCODER=encoder,
         )
@@ -127,14 +121,14 @@ def main() -> None:
         job, run = load(file, SETTINGS), Path(folder) / "run"
         say("plan")
         with processes(1, inline=options.smoke) as pool:
-            predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S, AGAIN).result()
+            predicted = pool.submit(predict, job, PAGES, QUESTIONS, STEP_S).result()
         came: dict[str, float] = {}
-        for step in PARTS:
+        for step in STEPS:
             say(f"run {step}")
             with processes(1, inline=options.smoke) as pool:
-                came[step] = pool.submit(take_step, job, run, step).result()
+                came[step] = pool.submit(take, job, run, step).result()
         result: dict[str, float] = {"pages_drawn": predicted.drawn, "pages": predicted.counts["pages"]}
-        for step in PARTS:
+        for step in STEPS:
             result |= {f"predicted_{step}_s": predicted.seconds[step], f"actual_{step}_s": came[step]}
             result[f"error_{step}"] = error(predicted.seconds[step], came[step])
         for name, (expected, value) in compared(predicted, actual(run)).items():

@@ -1,1 +1,1 @@
-"""Planning: what a job will take, before it is started."""
+"""Estimate of what a job will take, before it is started."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.pipelines.config.job_file import Ingest, Job
@@ -19,9 +19,8 @@ from answermill.schemas.corpus import Rejected
 BYTES_READ = 200_000_000
 """Bytes of the input, as it lies on the disk, that are read at the most; a file of rows is read to its end."""
 BY_BYTES = (".warc", ".wet")
+"""Suffixes of files in which a page's offset counts bytes of the file as it lies on the disk."""
 T = TypeVar("T")
-_Seen: TypeAlias = tuple[bool, int, tuple[int, str]]
-"""(whether a page was fetched, not text; its bytes or characters; its hash)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,9 @@ class InputSample:
     """What is known of the input by a sample of it."""
 
     files: int
-    bytes: int
-    bytes_read: int
-    pages_read: int
     pages: int
     """Of the whole input: as many a byte as were read, or as a crawl's index says."""
+    pages_read: int
     unread: int
     """Of the pages that were read, those that reading itself refuses, such as redirects."""
     drawn: tuple[RawPage, ...]
@@ -53,43 +50,34 @@ def draw(job: Job, settings: Ingest, most: int) -> InputSample:
     unknown.
     """
     files = sorted(find_files(job, settings), key=lambda file: _hash(file.name))
-    reader, unread, seen = _Reader(files), 0, list[_Seen]()
-    for page in reader:
-        if isinstance(page, Rejected):
-            unread += 1
-        else:
-            seen.append(_seen(page))
+    read, kinds = Counter[str](), Counter[bool]()
+
+    # Whether a page was fetched and is no text, its bytes or characters, its hash.
+    seen: list[tuple[bool, int, tuple[int, str]]] = []
+    for page in _pages(files, read):
+        kinds[isinstance(page, RawPage)] += 1
+        if isinstance(page, RawPage):
+            seen.append((page.text is None, len(page.body if page.text is None else page.text), by_hash(page)))
+
+    # A second reading, so that only the pages that are drawn are held.
     places = {key: n for n, (*_, key) in enumerate(spread(sorted(seen), most, lambda page: page[1]))}
-    drawn = sorted(
-        (page for page in _Reader(files) if isinstance(page, RawPage) and by_hash(page) in places),
-        key=lambda page: places[by_hash(page)],
-    )
-    read, whole = unread + len(seen), sum(file.size for file in files)
-    pages = round(read * whole / max(1, reader.bytes))
-    return InputSample(len(files), whole, reader.bytes, read, pages, unread, tuple(drawn))
+    by_key = {by_hash(page): page for page in _pages(files, Counter()) if isinstance(page, RawPage) and by_hash(page) in places}
+    pages = round(kinds.total() * sum(file.size for file in files) / max(1, read["bytes"]))
+    return InputSample(len(files), pages, kinds.total(), kinds[False], tuple(by_key[key] for key in places))
 
 
-class _Reader:
-    """The pages of files, one file after the other, until BYTES_READ. `bytes`: those that were read, as the disk has them."""
-
-    def __init__(self, files: Sequence[InputFile]) -> None:
-        self._files, self.bytes = files, 0
-
-    def __iter__(self) -> Iterator[RawPage | Rejected]:
-        for file in self._files:
-            if self.bytes >= BYTES_READ:
+def _pages(files: Sequence[InputFile], read: Counter[str]) -> Iterator[RawPage | Rejected]:
+    """The pages of files, one file after the other, until BYTES_READ; counts the bytes that were read as the disk has them."""
+    for file in files:
+        if read["bytes"] >= BYTES_READ:
+            break
+        share, by_bytes = 1.0, any(suffix in BY_BYTES for suffix in file.path.suffixes)
+        for page in file.pages(file.fetch(), Counter()):
+            if by_bytes and isinstance(page, RawPage) and read["bytes"] + page.source_offset >= BYTES_READ:
+                share = page.source_offset / file.size
                 break
-            share = 1.0
-            for page in file.pages(file.fetch(), Counter()):
-                if isinstance(page, RawPage) and self.bytes + page.source_offset >= BYTES_READ and _counts_bytes(file):
-                    share = page.source_offset / file.size
-                    break
-                yield page
-            self.bytes += round(share * file.size)
-
-
-def _seen(page: RawPage) -> _Seen:
-    return page.text is None, len(page.body if page.text is None else page.text), by_hash(page)
+            yield page
+        read["bytes"] += round(share * file.size)
 
 
 def spread(values: Sequence[T], most: int, size: Callable[[T], float]) -> list[T]:
@@ -111,11 +99,6 @@ def by_hash(page: RawPage) -> tuple[int, str]:
     """Sort key of pages: a number that says nothing about their order."""
     key = f"{page.source_file}:{page.source_offset}"
     return _hash(key), key
-
-
-def _counts_bytes(file: InputFile) -> bool:
-    """Whether a page's offset counts bytes of the file as it lies on the disk."""
-    return any(suffix in BY_BYTES for suffix in file.path.suffixes)
 
 
 def _hash(text: str) -> int:

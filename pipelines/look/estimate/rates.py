@@ -1,91 +1,88 @@
-"""What a plan is computed from: what a sample of the input became (`Volumes`), and what it cost on a machine (`Rates`)."""
+"""Cost of a step's items, and of its beginning, on a machine."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import os
+import platform
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
-
-ROWS_OF = {
-    "documents": ("ingest", "documents"),
-    "passages": ("ingest", "passages"),
-    "rejects": ("ingest", "rejects"),
-    "shards": ("index", "passages"),
-    "questions": ("retrieve", "questions"),
-    "retrieved": ("retrieve", "hits"),
-    "scored": ("rerank", "candidates"),
-    "answers": ("rerank", "questions"),
-}
-"""Folder → the step and the count to which its size is proportional."""
+from answermill.pipelines.look.estimate.sample_runs import Sample, items
+from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.retrieve import RETRIEVE
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Processor seconds of one core for each item, and to begin a step in a worker."""
+    """Processor seconds of one core."""
 
     machine: str
-    page: float
-    passage: float
-    question: float
-    """Retrieving for a question over one small shard."""
-    question_shard: float
-    """For each shard more."""
-    question_vector: float
-    """For each passage more in a dense index."""
-    candidate: dict[str, float]
-    """Stage → for each candidate that comes into it."""
+    item: dict[str, float]
+    """Step → of a page, passage, question, …"""
     startup: dict[str, float]
-    """Step → to begin."""
+    """Step → to begin it in a worker."""
+    candidate: dict[str, float]
+    """Stage → of a candidate that comes into it."""
+    question_shard: float
+    """Of a question, for each shard more."""
+
+    @classmethod
+    def of(cls, sample: Sample) -> Rates:
+        """The rates of the machine on which a sample ran."""
+        item, startup = dict[str, float](), dict[str, float]()
+        for spec, larger in sample.steps():
+            less, more = ((items(part.run, spec), part.seconds[spec.name]) for part in (sample.small, larger))
+            item[spec.name], _ = line(less, more)
+            startup[spec.name] = max(0.0, sample.first.seconds[spec.name] - item[spec.name] * less[0])
+
+        # A stage has the share of the step's seconds that it has of the clock's, which other work makes longer for all of them.
+        run = sample.large.run
+        rerank, retrieve = run.counts(RERANK), run.counts(RETRIEVE)
+        of_second = item.get(RERANK.name, 0.0) * items(run, RERANK) / max(rerank.seconds, 1e-6) if rerank.candidates else 0.0
+        candidate = {name: of_second * stage.seconds / max(1, stage.incoming) for name, stage in rerank.stages.items()}
+
+        # BM25 searches each shard for a question; its vector is computed once.
+        bm25 = retrieve.bm25_ms / 1000 / max(retrieve.seconds, 1e-3)
+        machine = f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores"
+        return cls(machine, item, startup, candidate, bm25 * item.get(RETRIEVE.name, 0.0))
+
+    def names(self) -> set[str]:
+        """The steps, and the stages of rerank."""
+        return {*self.item, *(f"stage {name}" for name in self.candidate)}
 
     def save(self, file: Path) -> None:
+        """Write them."""
         write_text(file, json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Rates:
         """Raises JobError: 66 if there is no such file, 65 if it is not one that `save` wrote."""
+        advice = "`answermill plan JOB.toml --save-rates FILE` writes"
         try:
             return read_json(file, cls)
         except FileNotFoundError:
-            raise JobError(
-                f"--rates {file}: no such file; `answermill plan JOB.toml --save-rates FILE` writes it", INPUT_MISSING
-            ) from None
+            raise JobError(f"--rates {file}: no such file; {advice} it", INPUT_MISSING) from None
         except WrongShape as e:
-            raise JobError(f"--rates: {e}; `answermill plan JOB.toml --save-rates FILE` writes such a file", BAD_DATA) from e
+            raise JobError(f"--rates: {e}; {advice} such a file", BAD_DATA) from e
 
 
-def layer_tokens(counts: Mapping[str, int]) -> int:
-    """Layers × tokens that all stages of a rerank have computed."""
-    return sum(n for name, n in counts.items() if name.endswith("_layer_tokens") and "_full_" not in name)
+def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, float]:
+    """(what an item adds, what there is without one), by two points (items, amount).
 
+    Where the larger amount is no greater, as can be below a second, all of it is its items': too much, but not nothing.
 
-@dataclass(frozen=True, slots=True)
-class Volumes:
-    """Counts of runs over a sample: pages as ingest reads them, and what they became; of some of these, the passages that were
-    indexed, hits at `depth`, and the counts of rerank."""
-
-    pages: int
-    documents: int
-    passages: int
-    indexed: int
-    questions: int
-    hits: int
-    bm25: int
-    dense: int
-    depth: int
-    counts: Mapping[str, int]
-    row_bytes: Mapping[str, float]
-    """Folder → bytes of a row."""
-    part_bytes: Mapping[str, float] = field(default_factory=dict)
-    """Folder → bytes that a part has without a row."""
-    dimension: int = 0
-    """Of the dense encoder's vectors."""
-
-    @property
-    def overlap(self) -> float:
-        """Of the shorter list's passages, the share that the other index returned too."""
-        shorter = min(self.bm25, self.dense)
-        return (self.bm25 + self.dense - self.hits) / shorter if shorter else 0.0
+    >>> line((2, 7.0), (10, 11.0))
+    (0.5, 6.0)
+    >>> line((2, 7.0), (10, 7.0))
+    (0.7, 5.6)
+    >>> line((2, 7.0), (2, 7.0))
+    (0.0, 7.0)
+    """
+    (few, little), (many, much) = less, more
+    if many <= few:
+        return 0.0, much
+    each = max(0.0, much - little) / (many - few) or much / many
+    return each, max(0.0, little - each * few)

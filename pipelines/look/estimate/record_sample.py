@@ -29,12 +29,4 @@ def draw_records(job: Job, settings: Ingest, query: CrawlIndex, most: int) -> In
         read = [page for unit in drawn for page in unit.pages(unit.fetch(), Counter())]
         records = wanted(everything)
     pages = [page for page in read if isinstance(page, RawPage)]
-    return InputSample(
-        files=len(units),
-        bytes=sum(unit.size for unit in units),
-        bytes_read=sum(unit.size for unit in drawn),
-        pages_read=len(read),
-        pages=records,
-        unread=len(read) - len(pages),
-        drawn=tuple(sorted(pages, key=by_hash)),
-    )
+    return InputSample(len(units), records, len(read), len(read) - len(pages), tuple(sorted(pages, key=by_hash)))

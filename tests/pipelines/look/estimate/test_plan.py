@@ -21,20 +21,73 @@ from answermill.indexing.crawl.raw_page import RawPage
 from answermill.pipelines.config.job_file import Ingest, Job, load
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
-from answermill.pipelines.look.estimate import input_sample, measure, plan, step_runs
-from answermill.pipelines.look.estimate.actual import predicted_and_actual
-from answermill.pipelines.look.estimate.input_sample import draw, write_pages
-from answermill.pipelines.look.estimate.prediction import Size, predict
-from answermill.pipelines.look.estimate.rates import Rates, Volumes
+from answermill.pipelines.look.estimate import input_sample, plan, sample_runs
+from answermill.pipelines.look.estimate.actual import actual, predicted_and_actual
+from answermill.pipelines.look.estimate.input_sample import InputSample, draw, write_pages
+from answermill.pipelines.look.estimate.prediction import predict
+from answermill.pipelines.look.estimate.rates import Rates
 from answermill.pipelines.look.estimate.record_sample import draw_records
-from answermill.pipelines.specs.ingest import PASSAGES
+from answermill.pipelines.look.estimate.sample_runs import Sample, Sampled
+from answermill.pipelines.runs.counts import StepCounts
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, Part
+from answermill.pipelines.runs.spec import FolderSpec
+from answermill.pipelines.specs.index import SHARDS, IndexCounts
+from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES, REJECTS, IngestCounts
+from answermill.pipelines.specs.registry import SPECS
+from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED, RerankCounts, StageCounts
+from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS, RETRIEVED, RetrieveCounts
+from answermill.pipelines.specs.run import Run
+from answermill.pipelines.steps.chain import run_steps
 from tests.crawl_index import write_crawl
+from tests.pipelines.look.estimate.toy_step import TOY
 from tests.tiny import write_job
 
-RATES = Rates("a machine", 0.01, 0.1, 0.02, 0.001, 1e-6, {"first": 0.001, "second": 0.01}, {"ingest": 2.0, "rerank": 5.0})
-COUNTS = {"candidates": 600, "first_in": 600, "first_out": 50, "second_in": 50, "second_out": 50, "second_layer_tokens": 5_000}
-VOLUMES = Volumes(10, 8, 40, 40, 5, 100, 60, 60, 12, COUNTS, {"documents": 1_000, "shards": 1_000, "scored": 100})
-SIZE = Size(files=4, pages=1_000, readable=1_000, questions=100, peak_bytes=10**9)
+RATES = Rates(
+    "a machine",
+    item={"ingest": 0.01, "index": 0.1, "retrieve": 0.02, "rerank": 1.0, "toy": 0.001},
+    startup={"ingest": 2.0, "index": 0.0, "retrieve": 0.0, "rerank": 5.0, "toy": 0.5},
+    candidate={"first": 0.001, "second": 0.01},
+    question_shard=0.001,
+)
+SOURCE = InputSample(files=4, pages=1_000, pages_read=10, unread=0, drawn=())
+QUESTIONS_ASKED = 100
+ROW_BYTES = 1_000
+
+
+def sampled(pages: int, seconds: float = 1.0, each: int = 1_000) -> Sampled:
+    """A run in which of 5 pages each 4 are documents, with 6 passages a page; 20 hits for each of half as many questions.
+    `each`: layers × tokens, and microseconds, of a question."""
+    documents, passages, questions, hits = 4 * pages // 5, 6 * pages, pages // 2, 10 * pages
+    ingest = IngestCounts(pages=pages, documents=documents, passages=passages, rejected={"short": pages - documents})
+    retrieve = RetrieveCounts(
+        questions_given=questions, questions=questions, hits=hits, bm25=6 * pages, dense=6 * pages, bm25_ms=3, dense_ms=1
+    )
+    first = StageCounts(incoming=6 * hits, outgoing=10 * questions, microseconds=each * questions // 4)
+    tokens = {"layer_tokens": each * questions}
+    second = StageCounts(10 * questions, 10 * questions, microseconds=3 * each * questions // 4, costs=tokens)
+    rerank = RerankCounts(questions=questions, candidates=6 * hits, kept=6 * hits, stages={"first": first, "second": second})
+    folders: list[tuple[FolderSpec[Any], int, StepCounts]] = [
+        (DOCUMENTS, documents, ingest),
+        (PASSAGES, passages, ingest),
+        (REJECTS, pages - documents, ingest),
+        (SHARDS, passages, IndexCounts(passages=passages)),
+        (QUESTIONS, questions, retrieve),
+        (RETRIEVED, hits, retrieve),
+        (QUESTIONS_REJECTS, 0, retrieve),
+        (SCORED, 6 * hits, rerank),
+        (ANSWERS, questions, rerank),
+    ]
+    manifests = {folder.name: manifest(folder, rows, counts) for folder, rows, counts in folders}
+    return Sampled(Run(Path(), manifests, {}), dict.fromkeys(("ingest", "index", "retrieve", "rerank"), seconds))
+
+
+def manifest(folder: Any, rows: int, counts: StepCounts) -> Manifest:
+    """Of a folder with one part."""
+    part = Part("part-00000.parquet", rows, ROW_BYTES * rows, "")
+    return Manifest(folder.maker, "", "", "", {}, {}, "", rows, counts.to_json(), [part])
+
+
+SAMPLE = Sample(sampled(4), sampled(4), sampled(10), sampled(10), peak_bytes=10**9)
 
 
 @pytest.fixture
@@ -85,20 +138,19 @@ def test_spread_values_have_the_mean_size_of_their_neighbours_and_the_first_are_
 
 
 def test_pages_that_reading_refuses_become_nothing_but_rejects() -> None:
-    all_of_them, some = (predict(job_of(), replace(SIZE, readable=readable), VOLUMES, RATES) for readable in (1_000, 500))
+    all_of_them, some = (predict(job_of(), replace(SOURCE, unread=unread), QUESTIONS_ASKED, SAMPLE, RATES) for unread in (0, 5))
     for name in ("documents", "passages"):
         assert 2 * some.counts[name] == all_of_them.counts[name]
     assert some.counts["pages"] == 1_000
     startup = RATES.startup["ingest"] * 2  # of two workers
     assert some.seconds["ingest"] - startup == pytest.approx((all_of_them.seconds["ingest"] - startup) / 2)
-    refused = replace(VOLUMES, row_bytes={"rejects": 150})
-    assert predict(job_of(), replace(SIZE, readable=500), refused, RATES).bytes["rejects"] == 150 * 600
+    assert some.bytes["rejects"] == ROW_BYTES * 600
 
 
 def test_the_pages_of_what_is_not_read_are_counted_by_bytes(sample_job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_sample, "BYTES_READ", 60_000)
     sample = draw(sample_job, section(sample_job), 30)
-    assert sample.bytes_read < 70_000 < sample.bytes and sample.pages_read < 50
+    assert sample.pages_read < 50
     assert sample.pages == pytest.approx(70, rel=0.25)
 
 
@@ -115,11 +167,11 @@ def test_records_of_a_crawl_are_counted_by_its_index_and_some_are_drawn(tmp_path
     assert query is not None
     few, all_of_them = (draw_records(job, section(job), query, most) for most in (10, 1_000))
     assert few.pages == all_of_them.pages == all_of_them.pages_read == len(all_of_them.drawn) + all_of_them.unread
-    assert few.pages_read == 10 < few.pages and few.bytes_read < few.bytes == all_of_them.bytes == all_of_them.bytes_read
+    assert few.pages_read == 10 < few.pages
     assert set(few.drawn) < set(all_of_them.drawn) and few == draw_records(job, section(job), query, 10)
 
 
-def test_a_job_that_reads_records_of_a_crawl_is_planned(tmp_path: Path) -> None:
+def test_a_job_that_reads_records_of_a_crawl_is_planned(inline: None, tmp_path: Path) -> None:
     planned, _ = plan.plan_of(crawl_job(tmp_path))
     assert planned.counts["pages"] == len(pq.read_table(tmp_path / "crawl/index.parquet")) > planned.counts["documents"] > 0
 
@@ -144,17 +196,28 @@ def test_what_is_drawn_is_written_as_it_was_read(sample_job: Job, tmp_path: Path
     assert [(p.url, p.text, p.title) for p in pages[10:]] == [(p.url, p.text, p.title) for p in texts]
 
 
-def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, ten = (predict(job_of(), replace(SIZE, pages=n, readable=n), VOLUMES, RATES) for n in (1_000, 10_000))
-    assert (one.counts["passages"], ten.counts["passages"]) == (4_000, 40_000)
-    assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"])
-    assert ten.counts["candidates"] == one.counts["candidates"] and ten.stage_seconds == one.stage_seconds
-    assert ten.bytes["shards"] == 10 * one.bytes["shards"] == 40_000_000
-    assert ten.seconds["retrieve"] - one.seconds["retrieve"] == pytest.approx(100 * 36_000 * 1e-6)
+def test_ten_times_the_pages_take_ten_times_the_passages_and_as_many_candidates() -> None:
+    one, ten = (predict(job_of(), replace(SOURCE, pages=n), QUESTIONS_ASKED, SAMPLE, RATES) for n in (1_000, 10_000))
+    assert (one.counts["passages"], ten.counts["passages"]) == (6_000, 60_000)
+    assert ten.seconds["index"] == pytest.approx(10 * one.seconds["index"]) == pytest.approx(60_000 * 0.1)
+    assert ten.counts["candidates"] == one.counts["candidates"] == 6 * one.counts["hits"]
+    assert ten.stage_seconds == one.stage_seconds and ten.seconds["retrieve"] == one.seconds["retrieve"]
+    assert ten.bytes["shards"] == 10 * one.bytes["shards"] == 60_000 * ROW_BYTES
+    assert "questions_rejects" not in ten.bytes, "nothing is said of a folder without a row"
+
+
+def test_a_question_costs_more_for_each_shard_more() -> None:
+    five, nine = (
+        predict(Job.model_validate(job_of().model_dump() | {"index": {"shards": n}}), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)
+        for n in (5, 9)
+    )
+    assert five.seconds["retrieve"] == pytest.approx(100 * (0.02 + 4 * 0.001))
+    assert nine.seconds["retrieve"] - five.seconds["retrieve"] == pytest.approx(100 * 4 * 0.001)
+    assert (five.counts["shards"], nine.counts["shards"]) == (5, 9)
 
 
 def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behind_keep() -> None:
-    shallow, deep = (predict(job_of(depth=depth), SIZE, VOLUMES, RATES) for depth in (12, 24))
+    shallow, deep = (predict(job_of(depth=depth), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES) for depth in (12, 24))
     assert shallow.counts["hits"] == 100 * 20 and deep.counts["hits"] == 100 * 40  # 20 a question of the sample, at depth 12
     assert deep.stage_seconds["first"] == pytest.approx(2 * shallow.stage_seconds["first"])
     assert deep.stage_seconds["second"] == shallow.stage_seconds["second"] == pytest.approx(100 * 10 * 0.01)
@@ -162,12 +225,31 @@ def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behin
 
 
 def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid() -> None:
-    plan_of_two = predict(job_of(), SIZE, VOLUMES, RATES, price_per_hour=3.6)
+    plan_of_two = predict(job_of(), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES, price_per_hour=3.6)
     assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
     assert plan_of_two.seconds["ingest"] == pytest.approx(2 * 2.0 + 1_000 * 0.01)
     assert plan_of_two.dollars == pytest.approx(sum(plan_of_two.hours.values()) * 3.6)
-    alone = predict(job_of(block=100), SIZE, VOLUMES, RATES)  # all questions in one unit
+    assert plan_of_two.worker_bytes == 10**9 + 6_000 * ROW_BYTES / 5, "a shard of five beside what the steps held"
+    alone = predict(job_of(block=100), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)  # all questions in one unit
     assert alone.hours["rerank"] == pytest.approx((5.0 + sum(alone.stage_seconds.values())) / 3600)
+
+
+def test_a_step_that_is_none_of_ours_grows_with_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SPECS, "toy", TOY)
+
+    def with_toy(part: Sampled) -> Sampled:
+        documents = part.run.manifests["documents"].rows
+        copies = manifest(TOY.folders[0], documents, TOY.counts(letters=100 * documents))
+        seconds = {"ingest": 1.0, "toy": 0.5 + 0.1 * documents}
+        return Sampled(replace(part.run, manifests={**part.run.manifests, "toy": copies}), seconds)
+
+    small, large = with_toy(SAMPLE.small), with_toy(SAMPLE.large)
+    sample = Sample(small, small, large, large)
+    rates = Rates.of(sample)
+    assert rates.item["toy"] == pytest.approx(0.001) and rates.startup["toy"] == pytest.approx(0.5)
+    planned = predict(job_of(), SOURCE, QUESTIONS_ASKED, sample, rates)
+    assert planned.counts["letters"] == 80_000 and planned.bytes["toy"] == 800 * ROW_BYTES
+    assert planned.seconds["toy"] == pytest.approx(2 * 0.5 + 80_000 * 0.001)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +263,7 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
 ) -> None:
     """The small run asks 30 questions, and the plan sees 10 of them, and half of the pages."""
     monkeypatch.setattr(plan, "PAGES", 34)
-    monkeypatch.setattr(measure, "STEP_S", 30.0)
+    monkeypatch.setattr(sample_runs, "STEP_S", 30.0)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     shutil.copytree(small_run, tmp_path / "run")
@@ -194,7 +276,7 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     printed = json.loads(captured.out)
     assert "measures   retrieve" in captured.err and "WARNING" not in captured.err, "what libraries log is no news"
     assert e.value.code == 0 and printed["counts"]["pages"] == 70 and printed["counts"]["questions"] == 30
-    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).page > 0
+    assert printed["drawn"] == 34 and printed["dollars"] > 0 and Rates.read(rates).item["ingest"] > 0
     compared = predicted_and_actual(tmp_path / "run")
     assert compared["pages"] == (70, 70) and compared["shards"] == (2, 2) and compared["questions"] == (30, 30)
     for name in ("documents", "passages", "hits", "candidates", "bytes of passages", "bytes of scored"):
@@ -206,35 +288,62 @@ def test_a_plan_is_kept_with_its_run_and_compared_with_what_came(
     assert list((tmp_path / "temporary").iterdir()) == [], "what was measured on is gone"
 
 
-class Elsewhere(Executor):
-    """Does in this process what it is given, and keeps the names of the steps."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
+class Inline(Executor):
+    """Runs the steps in this process."""
 
     def submit(self, fn, /, job, run, step):
-        self.steps.append(step)
         done: Future[float] = Future()
         done.set_result(fn(job, run, step))
         return done
 
 
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_runs, "new_process", Inline)
+
+
 def test_pages_say_what_becomes_of_pages_though_encoding_all_of_them_would_take_too_long(
-    tiny: Path, small_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Path, small_run: Path, inline: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A clock by which every second step, index among them, takes ten seconds."""
     clock = cycle([0.0, 0.1, 0.1, 10.1])
-    monkeypatch.setattr(step_runs, "processor_seconds", lambda: next(clock))
-    elsewhere = Elsewhere()
-    monkeypatch.setattr(measure, "new_process", lambda: elsewhere)
+    monkeypatch.setattr(sample_runs, "processor_seconds", lambda: next(clock))
     planned, _ = plan.plan_of(load(tiny))
     lines = capsys.readouterr().err
     assert "index on 32 pages" in lines and "ingest on 66 pages" in lines and "index on 66 pages" not in lines
-    assert elsewhere.steps == ["retrieve", "rerank"], "what a worker loads anew, a process that has loaded nothing runs first"
     ran = PASSAGES.open(small_run).manifest.counts
     assert planned.drawn == 66 and planned.counts["passages"] == ran["passages"], (
         "the small run is of these pages, and of 4 that are none"
     )
+
+
+def test_a_step_that_is_none_of_ours_is_run_on_the_sample_and_is_in_the_plan(
+    sample_job: Job, inline: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(SPECS, "toy", TOY)
+    file = sample_job.folder / "toy.toml"
+    file.write_text('[ingest]\ninput = ["web.warc.gz"]\n[toy]\n', encoding="utf-8")
+    planned, rates = plan.plan_of(load(file))
+    assert planned.seconds.keys() == rates.item.keys() == {"ingest", "toy"}
+    planned.save(tmp_path / "run")
+    list(run_steps(load(file), tmp_path / "run", ["ingest", "toy"], ()))
+    compared = predicted_and_actual(tmp_path / "run")
+    for name in ("letters", "bytes of toy"):
+        assert compared[name][0] == pytest.approx(compared[name][1], rel=0.1) != 0, name
+
+
+def test_seconds_of_a_card_are_not_counted_beside_those_in_which_it_was_at_work(small_run: Path, tmp_path: Path) -> None:
+    shutil.copytree(small_run, tmp_path / "run")
+    planned = predict(job_of(), SOURCE, QUESTIONS_ASKED, SAMPLE, RATES)
+    planned.save(tmp_path / "run")
+    was = Run.open(small_run).counts(RERANK)
+    stages = {name: replace(stage, microseconds=2_000_000, card_microseconds=1_500_000) for name, stage in was.stages.items()}
+    for folder, written in Run.open(small_run).of(RERANK).items():
+        (tmp_path / "run" / folder / MANIFEST).unlink()
+        replace(written, counts=replace(was, stages=stages).to_json()).write(tmp_path / "run" / folder)
+    seconds = 2.0 * len(was.stages)
+    assert actual(tmp_path / "run")["seconds of rerank"] == seconds
+    assert predicted_and_actual(tmp_path / "run")["seconds of rerank"] == (planned.seconds["rerank"], seconds)
 
 
 def test_a_run_without_a_plan_compares_nothing(small_run: Path) -> None:
@@ -267,17 +376,15 @@ def test_a_job_without_pages_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_smaller_run_s_questions_which_find_less_do_not_make_the_larger_one_s_dearer() -> None:
     """1.0 s to begin, 1 µs a layer and token: 2 questions with little to read, and 9 with much."""
+    small, large = sampled(4, seconds=1.0 + 2 * 0.1, each=100_000), sampled(18, seconds=1.0 + 9 * 1.0, each=1_000_000)
+    rates = Rates.of(Sample(small, small, large, large))
+    assert rates.startup["rerank"] == pytest.approx(1.0) and rates.item["rerank"] == pytest.approx(1e-6)
+    assert rates.candidate == pytest.approx({"first": 9 / 4 / (60 * 18), "second": 9 * 3 / 4 / 90})
+    assert rates.question_shard == pytest.approx(0.75 * rates.item["retrieve"]), "BM25's share"
 
-    def step_run(questions: int, each: int, candidates: int) -> step_runs.StepRun:
-        work = questions * each
-        first = {"first_in": candidates, "first_microseconds": work // 4}
-        second = {"second_in": candidates // 2, "second_microseconds": 3 * work // 4, "second_layer_tokens": work}
-        rerank = {"questions": questions, "candidates": candidates, **first, **second}
-        counts = {"ingest": {"pages": 8}, "index": {"passages": 20}, "retrieve": {"questions": questions}, "rerank": rerank}
-        seconds = {"ingest": 1.0, "index": 1.0, "retrieve": 1.0, "rerank": 1.0 + work / 1e6}
-        return step_runs.StepRun(8, questions, seconds, counts, {})
 
-    warm, large = step_run(2, 100_000, 20), step_run(9, 1_000_000, 900)
-    rates = measure._rates(warm, warm, large, (warm, warm), measure._Searched())
-    assert rates.startup["rerank"] == pytest.approx(1.0)
-    assert rates.candidate == pytest.approx({"first": 9 / 4 / 900, "second": 9 * 3 / 4 / 450})
+def test_rates_of_another_job_are_refused(tiny: Path, inline: None, tmp_path: Path) -> None:
+    replace(RATES, candidate={}).save(tmp_path / "rates.json")
+    with pytest.raises(JobError, match=r"nothing of stage cascade, stage .*--save-rates") as refused:
+        plan.plan_of(load(tiny), tmp_path / "rates.json")
+    assert refused.value.code == BAD_DATA

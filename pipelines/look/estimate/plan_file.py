@@ -1,0 +1,82 @@
+"""A plan: what a run will take, as it is printed, and kept in the run folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from answermill.files.atomic_files import WrongShape, read_json, write_text
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
+
+PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run will take. Seconds are of the processor, of one core; hours are those of the clock, on `workers` of them."""
+
+    counts: dict[str, int]
+    """pages, documents, passages, shards, questions, hits, candidates, layer_tokens, and what further steps count."""
+    seconds: dict[str, float]
+    """Step → all workers' seconds."""
+    hours: dict[str, float]
+    stage_seconds: dict[str, float]
+    """Of rerank."""
+    bytes: dict[str, int]
+    """Folder → its size."""
+    workers: int
+    worker_bytes: int
+    """Memory of a worker at its largest."""
+    machine: str
+    """That the rates are of."""
+    drawn: int
+    """Pages of the sample on which the steps ran."""
+    assumptions: list[str]
+    dollars: float | None = None
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        for name, count in self.counts.items():
+            yield f"{name.replace('_', ' × ') if name == 'layer_tokens' else name:<16}{count:>18,}"
+        yield ""
+        yield f"{'step':<16}{'all workers':>14}{'by the clock':>14}"
+        for step, seconds in self.seconds.items():
+            yield f"{step:<16}{_time(seconds):>14}{_time(3600 * self.hours[step]):>14}"
+            if step == "rerank":
+                yield from (f"  {stage:<14}{_time(taken):>14}" for stage, taken in self.stage_seconds.items())
+        yield f"{'all':<16}{_time(sum(self.seconds.values())):>14}{_time(3600 * sum(self.hours.values())):>14}"
+        yield ""
+        for folder, size in self.bytes.items():
+            yield f"{folder + '/':<16}{size / 1e6:>15,.1f} MB"
+        yield f"{'all':<16}{sum(self.bytes.values()) / 1e6:>15,.1f} MB"
+        yield ""
+        memory = f"{self.worker_bytes / 1e9:,.1f} GB of memory"
+        yield f"{counted(self.workers, 'worker')}, {memory} each, as fast as {self.machine}"
+        if self.dollars is not None:
+            yield f"price: {self.dollars:,.2f} for {sum(self.hours.values()):,.3f} hours"
+        yield f"drawn: {self.drawn} pages. Assumed:"
+        yield from (f"- {clause}" for clause in self.assumptions)
+
+    def save(self, run: Path) -> None:
+        """Write it into the run folder, where it can be compared with what came."""
+        run.mkdir(parents=True, exist_ok=True)
+        write_text(run / PLAN, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, run: Path) -> Plan | None:
+        """The plan of a run; None if it has none. Raises JobError (65) if the file is none that `save` wrote."""
+        try:
+            return read_json(run / PLAN, cls)
+        except FileNotFoundError:
+            return None
+        except WrongShape as e:
+            raise JobError(f"{e}; `answermill plan JOB.toml --out {run}` writes it again", BAD_DATA) from e
+
+
+def _time(seconds: float) -> str:
+    """'24.0 s', '3.5 min' or '12.4 h'."""
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
