@@ -256,9 +256,9 @@ def _rejected(document: Document, reason: str, detail: str) -> Rejected:
     return Rejected(*place, reason=reason, detail=detail)
 
 
-def duplicate_rows(members: Iterable[Duplicates | None]) -> set[int]:
-    """The rows of a file's documents that are among the duplicates found in it; None stands for no duplicates."""
-    return {int(row) for member in members if member is not None for row in member[2]}
+def duplicate_rows(members: Iterable[Duplicates]) -> set[int]:
+    """The rows of a file's documents that are among the duplicates found in it."""
+    return {int(row) for member in members for row in member[2]}
 
 
 def parsed_files(work: Path) -> Reports:
