@@ -26,8 +26,8 @@ from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, E
 
 from answermill.pipelines.engine.beam_errors import restored_errors
 from answermill.pipelines.engine.beam_options import IN_PROCESS, check_options
-from answermill.pipelines.engine.protocol import GroupFunction, Units, Work, as_work
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch.stopping import at_work
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from answermill.files.remote import Remote
 from answermill.pipelines.engine.disk_values import Places, Written
-from answermill.pipelines.engine.protocol import GroupFunction, Units, Work, as_work
-from answermill.pipelines.engine.unit_dofn import UnitDoFn
+from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
 from answermill.pipelines.engine.worker_process import Task, Worker
 from answermill.pipelines.errors import Stopped

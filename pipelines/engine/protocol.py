@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from answermill.pipelines.engine.unit_dofn import Metrics, UnitDoFn
+from answermill.pipelines.engine.unit_dofn import Metrics, UnitDoFn, Work
 from answermill.pipelines.runs.manifests.reports import Reports
 
 Key: TypeAlias = Any
@@ -56,42 +56,17 @@ class Engine(Protocol):
         """
 
 
-class Work(Protocol):
-    """What a worker does with elements, as an engine sees it."""
-
-    @property
-    def name(self) -> str:
-        """Whose metrics it counts."""
-
-    def setup(self) -> None:
-        """Called once in a process, before its first element."""
-
-    def process(self, element: Any, metrics: Metrics | None = None) -> Iterable[Any]:
-        """Do an element; returns the pairs that it emits."""
-
-    def teardown(self) -> None:
-        """Called after the last element, unless the process ends before."""
-
-    def place(self, unit: Any) -> str:
-        """What messages call the element that begins with this number or key."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyWork:
+class KeyWork(Work):
     """A function of a key and its values, as work."""
 
-    name: str
-    function: GroupFunction
-
-    def setup(self) -> None: ...
+    def __init__(self, name: str, function: GroupFunction) -> None:
+        self.name, self._function = name, function
 
     def process(self, element: Any, metrics: Metrics | None = None) -> Iterable[Any]:
-        return self.function(*element)
+        return self._function(*element)
 
-    def teardown(self) -> None: ...
-
-    def place(self, unit: Any) -> str:
-        return f"{self.name}, key {unit}"
+    def place(self, key: Key) -> str:
+        return f"{self.name}, key {key}"
 
 
 def as_work(label: str, work: UnitDoFn | GroupFunction) -> Work:

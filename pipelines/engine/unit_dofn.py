@@ -40,7 +40,27 @@ class Metrics(Protocol):
         """Add to a distribution."""
 
 
-class UnitDoFn:
+class Work:
+    """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are counted."""
+
+    name: str
+
+    def setup(self) -> None:
+        """Called once in a process, before its first element."""
+
+    def process(self, element: Any, metrics: Metrics | None = None) -> Iterable[Any]:
+        """Do an element, which begins with its unit or key; returns the (key, value) pairs that it emits."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """Called after the last element, unless the process ends before."""
+
+    def place(self, key: Any) -> str:
+        """What messages call the element of a unit or key."""
+        raise NotImplementedError
+
+
+class UnitDoFn(Work):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
     `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
@@ -62,12 +82,12 @@ class UnitDoFn:
     pipeline (74)."""
 
     def __init__(self, step: str, work: Path) -> None:
-        self._step_name, self._work_folder = step, work
+        self.name, self._work_folder = step, work
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
-        with _folder_checked(self._step_name, self._work_folder):
-            return _opened, (self._step_name, revision(), self._work_folder, pickle.dumps((type(self), vars(self))))
+        with _folder_checked(self.name, self._work_folder):
+            return _opened, (self.name, revision(), self._work_folder, pickle.dumps((type(self), vars(self))))
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -79,27 +99,18 @@ class UnitDoFn:
         """Do a unit, from the rest of its element; returns what it emits."""
         raise NotImplementedError
 
-    def teardown(self) -> None:
-        """Called when this process has done its last unit."""
-
-    @property
-    def name(self) -> str:
-        """Of the step, as messages and metrics have it."""
-        return self._step_name
-
     def place(self, unit: int) -> str:
-        """What messages call a unit."""
-        return f"{self._step_name}, unit {unit}"
+        return f"{self.name}, unit {unit}"
 
     def setup(self) -> None:
-        with _one_at_a_time, _errors_of(self._step_name, self._work_folder):
+        with _one_at_a_time, _errors_of(self.name, self._work_folder):
             self.prepare()
             try:
                 self.load()
             except Exception:
                 _check_folder(self._work_folder)  # whose lists it may have wanted to read
                 raise
-            if any(other._step_name != self._step_name for other in _loaded.values()):
+            if any(other.name != self.name for other in _loaded.values()):
                 _loaded.clear()
             _loaded[type(self)] = self
 

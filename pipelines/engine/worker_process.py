@@ -20,7 +20,8 @@ from threading import Thread
 from typing import Any, TypeAlias
 
 from answermill.pipelines.engine.disk_values import Values, ValueWriter, Written
-from answermill.pipelines.engine.protocol import Key, Work
+from answermill.pipelines.engine.protocol import Key
+from answermill.pipelines.engine.unit_dofn import Work
 from answermill.pipelines.runs.watch.stopping import follow
 
 Task: TypeAlias = tuple[Key, "array[int] | None"]

@@ -17,12 +17,12 @@ from threading import Thread
 
 import apache_beam as beam
 import pytest
+from answermill.pipelines.engine.beam_workers import LocalRunner
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.environments import ExternalEnvironment
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.engine import runner
-from answermill.pipelines.engine.beam_workers import LocalRunner
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.parquet_folder import read_manifest

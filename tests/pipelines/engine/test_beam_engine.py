@@ -1,41 +1,50 @@
+"""Where Beam's options lead to, and what a user meets there."""
+
 from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.worker import sdk_worker
 
-from answermill.pipelines.engine.runner import configure_logging, new_pipeline, pipeline
-from answermill.pipelines.engine.worker_errors import error_in
+from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
+from answermill.pipelines.engine.beam_errors import error_in
+from answermill.pipelines.engine.protocol import Units
+from answermill.pipelines.engine.runner import configure_logging, open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import UNAVAILABLE, USAGE, JobError
+from answermill.pipelines.runs.manifests.reports import Reports
+from answermill.pipelines.runs.step import MARK
 
 
-def process_ids(processes: int, beam_options: Sequence[str] = ()) -> set[int]:
-    with tempfile.TemporaryDirectory() as folder:
-        with pipeline(beam_options, processes, units=4) as root:
-            _ = root | beam.Create(range(4)) | beam.Reshuffle() | beam.ParDo(NoteProcess(folder))
-        return {int(path.name.partition("-")[2]) for path in Path(folder).iterdir()}
+class NoteProcess(UnitDoFn):
+    def work(self, unit: int) -> None:
+        (self._work_folder / f"process-{os.getpid()}").touch()
 
 
-class NoteProcess(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """The work folder of a step that has begun."""
+    (tmp_path / MARK).touch()
+    return tmp_path
 
-    def process(self, number: int) -> None:
-        (Path(self._folder) / f"{number}-{os.getpid()}").touch()
+
+def do_by(beam_options: Sequence[str], folder: Path) -> set[int]:
+    """Do four units; returns the processes that did them."""
+    with open_engine(beam_options, 1, 4, folder) as engine:
+        engine.each("Work", Units.first(4), NoteProcess("rerank", folder))
+    return {int(path.name.partition("-")[2]) for path in folder.glob("process-*")}
 
 
 @pytest.mark.parametrize("name", ["DirectRunner", "FnApiRunner"])
-def test_the_direct_runner_is_the_one_in_this_process(name):
+def test_the_direct_runner_is_beam_s_in_this_process(name, begun):
     assert isinstance(new_pipeline([f"--runner={name}"]).runner, FnApiRunner)
-    assert isinstance(new_pipeline([]).runner, FnApiRunner)
+    assert do_by([f"--runner={name}"], begun) == {os.getpid()}
 
 
 def test_any_other_runner_is_beam_s_own():
@@ -43,21 +52,28 @@ def test_any_other_runner_is_beam_s_own():
     assert type(portable.runner).__name__ == "PortableRunner"
 
 
-def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(tmp_path):
+def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
+    def graph_bytes(units: int) -> int:
+        root = new_pipeline(())
+        BeamEngine(root).each("Work", Units.first(units, but=Reports(tmp_path)), NoteProcess("rerank", tmp_path))
+        return len(root.to_runner_api().SerializeToString())
+
+    few, many = graph_bytes(10), graph_bytes(1_000_000)
+    assert many < few + 100 < 100_000
+
+
+def test_a_job_server_that_cannot_be_fetched_is_one_line_with_what_to_give(begun):
     jar = "http://127.0.0.1:9/flink-job-server.jar"  # nothing listens there
     flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={jar}"]
-    with (
-        pytest.raises(JobError, match=rf"job server {jar} cannot be fetched: .* --flink_job_server_jar") as e,
-        pipeline([*flink, f"--jar_cache_dir={tmp_path}"]) as root,
-    ):
-        _ = root | beam.Create([1])
+    with pytest.raises(JobError, match=rf"job server {jar} cannot be fetched: .* --flink_job_server_jar") as e:
+        do_by([*flink, f"--jar_cache_dir={begun}"], begun)
     assert e.value.code == UNAVAILABLE and "\n" not in str(e.value.args[0])
 
 
-def test_a_job_server_s_jar_that_is_missing_is_named(tmp_path):
-    flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={tmp_path}/absent.jar"]
-    with pytest.raises(JobError, match=r"/absent\.jar: no such file; ") as e, pipeline(flink) as root:
-        _ = root | beam.Create([1])
+def test_a_job_server_s_jar_that_is_missing_is_named(begun):
+    flink = ["--runner=FlinkRunner", "--flink_master=localhost:1", f"--flink_job_server_jar={begun}/absent.jar"]
+    with pytest.raises(JobError, match=r"/absent\.jar: no such file; ") as e:
+        do_by(flink, begun)
     assert e.value.code == UNAVAILABLE
 
 
@@ -69,6 +85,7 @@ def test_a_job_server_that_does_not_start_is_one_line():
 
 def test_no_line_says_that_a_job_server_starts_or_is_waited_for(capfd):
     configure_logging()
+    new_pipeline(())
     logging.getLogger("apache_beam.utils.subprocess_server").warning("Really starting service")
     logging.warning("Waiting for grpc channel to be ready at %s.", "localhost:1")
     logging.warning("Discarding unparseable args: %s", ["--colour"])
@@ -81,15 +98,7 @@ def test_without_a_runner_a_pool_s_workers_are_the_only_others():
     assert e.value.code == USAGE
 
 
-def test_one_process_is_this_one():
-    assert process_ids(1) == {os.getpid()}
-
-
-def test_several_processes_are_others():
-    assert os.getpid() not in process_ids(2)
-
-
-def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch):
+def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch, begun):
     """Beam's `SdkHarness` is what sends; its default is a second. Torn elements have ended runs, and taken all memory."""
     limits = []
 
@@ -99,5 +108,5 @@ def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch)
             super().__init__(*arguments, data_buffer_time_limit_ms=data_buffer_time_limit_ms, **options)
 
     monkeypatch.setattr(sdk_worker, "SdkHarness", Noted)
-    assert process_ids(1, ["--direct_running_mode=multi_threading", "--direct_num_workers=2"]) == {os.getpid()}
+    assert do_by(["--direct_running_mode=multi_threading", "--direct_num_workers=2"], begun) == {os.getpid()}
     assert len(limits) == 2 and min(limits) > timedelta(days=30) / timedelta(milliseconds=1)
