@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import pickle
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -17,6 +19,12 @@ from answermill.pipelines.engine.protocol import Key
 
 Written: TypeAlias = list[tuple[Key, int]]
 """(key, where its value begins in the file) of each pair that was written."""
+Places: TypeAlias = "defaultdict[Key, array[int]]"
+"""Key → for each of its values the number of a file, and where the value begins in it, one after the other."""
+
+
+def no_places() -> Places:
+    return defaultdict(partial(array, "q"))
 
 
 class ValueWriter:
@@ -59,13 +67,3 @@ class Values:
                     files[number] = opened.enter_context((self._folder / str(number)).open("rb"))
                 files[number].seek(start)
                 yield pickle.load(files[number])
-
-
-class Places:
-    """Key → the numbers of the files that have its values, and where in these, one after the other."""
-
-    def __init__(self, keys: Iterable[Key] = ()) -> None:
-        self.of_key: dict[Key, array[int]] = {key: array("q") for key in keys}
-
-    def add(self, key: Key, places: Iterable[int]) -> None:
-        self.of_key.setdefault(key, array("q")).extend(places)

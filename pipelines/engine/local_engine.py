@@ -10,29 +10,13 @@ from itertools import takewhile
 from pathlib import Path
 
 from answermill.files.remote import Remote
-from answermill.pipelines.engine.disk_values import Places, Written
+from answermill.pipelines.engine.disk_values import Places, Written, no_places
 from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
 from answermill.pipelines.engine.worker_pool import WorkerPool
 from answermill.pipelines.engine.worker_process import Task, Worker
 from answermill.pipelines.errors import Stopped
 from answermill.pipelines.runs.watch.stopping import is_asked
-
-
-class Here:
-    """The command's own process as the only worker."""
-
-    def __init__(self, folder: Path) -> None:
-        self._worker = Worker(folder)
-
-    def do(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Written]]:
-        self._worker.begin(work)
-        for task in tasks:
-            yield 0, self._worker.do(task)
-        self._worker.end()
-
-    def close(self) -> None:
-        self._worker.close()
 
 
 class LocalEngine:
@@ -45,24 +29,39 @@ class LocalEngine:
         return self._do(work, ((number, None) for number in units.pending()))
 
     def group(self, label: str, pairs: Sequence[Places], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Places:
-        together = Places(every.pending() if every is not None else ())
+        places = no_places()
+        for number in every.pending() if every is not None else ():
+            places[number]
         for each in pairs:
-            for key, places in each.of_key.items():
-                together.add(key, places)
-        return self._do(as_work(label, work), together.of_key.items())
+            for key, of_key in each.items():
+                places[key].extend(of_key)
+        return self._do(as_work(label, work), places.items())
 
     def _do(self, work: Work, tasks: Iterable[Task]) -> Places:
         """Raises Stopped, when the tasks at work are done, if the command is to stop."""
-        emitted = Places()
+        emitted = no_places()
         for number, written in self._workers.do(work, takewhile(lambda _: not is_asked(), tasks)):
             for key, start in written:
-                emitted.add(key, (number, start))
+                emitted[key].extend((number, start))
         if is_asked():
             raise Stopped("between two units")
         return emitted
 
     def close(self) -> None:
         self._workers.close()
+
+
+class Here:
+    """The command's own process in the place of a pool."""
+
+    def __init__(self, folder: Path) -> None:
+        self._worker = Worker(folder)
+
+    def do(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Written]]:
+        return ((0, self._worker.do(work, task)) for task in tasks)
+
+    def close(self) -> None:
+        self._worker.close()
 
 
 @contextmanager

@@ -24,13 +24,6 @@ CARDS = "CUDA_VISIBLE_DEVICES"
 """The variable that says which graphics cards a process sees."""
 
 
-class WorkerTraceback(Exception):
-    """Where in a worker process an error was raised."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
-
-
 class WorkerPool:
     """Up to `count` worker processes, which are started when there are tasks for them."""
 
@@ -100,7 +93,7 @@ class _WorkerProcess:
         except (EOFError, OSError):
             raise self._died() from None
         if error is not None:
-            raise error from (None if isinstance(error, JobError) else WorkerTraceback(result))
+            raise error from (None if isinstance(error, JobError) else RuntimeError(f"in a worker process\n{result}"))
         return result
 
     def _died(self) -> JobError:

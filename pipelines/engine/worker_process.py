@@ -35,29 +35,26 @@ class Worker:
     """
 
     def __init__(self, folder: Path, number: int = 0) -> None:
-        self._folder, self._number = folder, number
-        self._writer = ValueWriter(folder, number)
+        self._folder, self._writer = folder, ValueWriter(folder, number)
         self._work: Work | None = None
 
-    def begin(self, work: Work) -> None:
-        self.end()
-        work.setup()
-        self._work = work
-
-    def do(self, task: Task) -> Written:
-        assert self._work is not None
+    def do(self, work: Work, task: Task) -> Written:
+        """Do a task, and write what it emits; the first one of other work ends the former work."""
+        if work is not self._work:
+            self._end()
+            work.setup()
+            self._work = work
         key, places = task
-        element: tuple[Any, ...] = (key,) if places is None else (key, Values(self._folder, places))
-        return self._writer.write(self._work.process(element))
+        element = (key,) if places is None else (key, Values(self._folder, places))
+        return self._writer.write(work.process(element))
 
-    def end(self) -> None:
-        """The work has no further task."""
+    def _end(self) -> None:
         work, self._work = self._work, None
         if work is not None:
             work.teardown()
 
     def close(self) -> None:
-        self.end()
+        self._end()
         self._writer.close()
 
 
@@ -68,13 +65,12 @@ def main(number: str, folder: str, socket: str, *stop: str) -> None:
     for descriptor in stop:
         follow(int(descriptor))
     logging.disable(logging.ERROR)  # the command says once what is raised
-    worker = Worker(Path(folder), int(number))
+    worker, work = Worker(Path(folder), int(number)), Work()
     while True:
-        work, task = messages.get()
+        pickled, task = messages.get()
         try:
-            if work is not None:
-                worker.begin(pickle.loads(work))
-            connection.send((None, worker.do(task)))
+            work = pickle.loads(pickled) if pickled else work
+            connection.send((None, worker.do(work, task)))
         except Exception as e:
             connection.send((_sendable(e), traceback.format_exc()))
 
