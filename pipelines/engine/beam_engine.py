@@ -36,6 +36,16 @@ NEVER_MS = 10**10
 since it does not wait for the end of the element that is being written; by size, it does."""
 
 
+class ListenOptions(PipelineOptions):
+    """The option `--listen_address`, beside Beam's own."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument(
+            "--listen_address", default="127.0.0.1", help="Address on which workers of a pool find the command."
+        )
+
+
 class BeamEngine:
     """Adds what it is asked for to the pipeline `root`."""
 
@@ -111,9 +121,16 @@ def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iter
     first (Stopped); a job server is asked to cancel the job, which Flink's answers and does not do.
     """
     root = new_pipeline(beam_options, processes, units)
-    is_here = isinstance(root.runner, FnApiRunner) and not isinstance(root.runner._default_environment, ExternalEnvironment)
+    is_beam_s = isinstance(root.runner, FnApiRunner)
+    is_here = is_beam_s and not isinstance(root.runner._default_environment, ExternalEnvironment)
+    address = root.options.view_as(ListenOptions).listen_address
     try:
-        with at_work() if is_here else nullcontext(), restored_errors(), root:
+        with (
+            at_work() if is_here else nullcontext(),
+            restored_errors(),
+            _listening_on(address) if is_beam_s else nullcontext(),
+            root,
+        ):
             yield BeamEngine(root)
     except KeyboardInterrupt:
         running = getattr(root, "result", None)
@@ -148,6 +165,24 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
         rest = [*rest, "--direct_running_mode=in_memory"]  # or Beam takes its own environment of threads
         environment = EmbeddedPythonGrpcEnvironment(None, NEVER_MS, python_sdk_capabilities())
     return beam.Pipeline(runner=FnApiRunner(default_environment=environment), options=PipelineOptions(rest))
+
+
+@contextmanager
+def _listening_on(address: str) -> Iterator[None]:
+    """Beam's servers that are started in the block listen on `address`. Beam names all interfaces, and asks for no password."""
+    start = grpc.server
+
+    def server(*arguments: Any, **options: Any) -> grpc.Server:
+        started = start(*arguments, **options)
+        bind = started.add_insecure_port
+        vars(started)["add_insecure_port"] = lambda place: bind(f"{address}:{place.rpartition(':')[2]}")
+        return started
+
+    vars(grpc)["server"] = server
+    try:
+        yield
+    finally:
+        vars(grpc)["server"] = start
 
 
 def _quieten() -> None:

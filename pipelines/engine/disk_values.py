@@ -1,7 +1,7 @@
 """Values that workers emit, on the disk until those of one key are asked for together.
 
-Each process writes to a file of its own, one pickle after the other. The command holds 16 bytes for each value, the place where
-it begins; whoever needs the values of a key reads them one at a time.
+Each process writes its own file, one pickle after the other. The command holds 16 bytes for each value, the place where it
+begins; the values of a key are read one at a time.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -20,6 +22,12 @@ from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.runs.manifests.reports import Reports
 from answermill.pipelines.runs.step import MARK
+from tests.pipelines.engine.test_local_engine import listening
+
+
+class NoteSockets(UnitDoFn):
+    def work(self, unit: int) -> None:
+        (self._work_folder / f"sockets-{unit}").write_text(" ".join(listening(os.getpid())))
 
 
 class NoteProcess(UnitDoFn):
@@ -96,6 +104,17 @@ def test_without_a_runner_a_pool_s_workers_are_the_only_others():
     with pytest.raises(JobError, match="the only --environment_type is EXTERNAL") as e:
         new_pipeline(["--environment_type=DOCKER"])
     assert e.value.code == USAGE
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="needs /proc/net/tcp, which lists the sockets")
+@pytest.mark.parametrize(("options", "address"), [((), "127.0.0.1"), (("--listen_address=0.0.0.0",), "0.0.0.0")])
+def test_what_waits_for_workers_listens_on_loopback_alone_unless_told_otherwise(options, address, begun):
+    before = listening(os.getpid())  # a server of other tests
+    with open_engine(["--direct_running_mode=multi_threading", *options], 1, 1, begun) as engine:
+        engine.each("Work", Units.first(1), NoteSockets("rerank", begun))
+    opened = set((begun / "sockets-0").read_text().split()) - before
+    expected = f"{int.from_bytes(socket.inet_aton(address), sys.byteorder):08X}"
+    assert {place.partition(":")[0] for place in opened} == {expected}
 
 
 def test_threads_never_send_by_the_clock_which_cuts_elements_in_two(monkeypatch, begun):

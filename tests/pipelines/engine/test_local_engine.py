@@ -42,14 +42,14 @@ def do(work: UnitDoFn, folder: Path, options: Sequence[str] = (), processes: int
 
 
 def listening(process: int) -> set[str]:
-    """The addresses, in hexadecimal, on which a process listens."""
+    """The addresses, in hexadecimal, on which a process listens; an IPv4 one may be the end of an IPv6 one."""
     inodes = set()
     for descriptor in Path(f"/proc/{process}/fd").iterdir():
         with suppress(FileNotFoundError):
             inodes.add(str(descriptor.readlink()))
     tables = [Path(f"/proc/{process}/net/{table}").read_text() for table in ("tcp", "tcp6")]
     lines = [line.split() for table in tables for line in table.splitlines()]
-    return {fields[1] for fields in lines if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes}
+    return {fields[1][-13:] for fields in lines if fields[3] == LISTENING and f"socket:[{fields[9]}]" in inodes}
 
 
 class Note(UnitDoFn):
@@ -240,9 +240,9 @@ def test_values_of_a_key_meet_whatever_carries_them(begun: Path, options: Sequen
         numbers = engine.each("Divisors", Units.first(12), Divisors("ingest", begun))
         more = engine.group("Doubles", [numbers], doubles)
         engine.group("Sums", [numbers, more], Sums("ingest", begun), every=Units.first(6))
-    found = {unit: (report.counts["values"], report.counts["sum"]) for unit, report in Reports(begun).read().items()}
+    seen = {unit: (report.counts["values"], report.counts["sum"]) for unit, report in Reports(begun).read().items()}
     whole = {key: [n for n in range(12) if n % key == 0] for key in range(1, 5)}
-    assert found == {0: (0, 0), 5: (0, 0)} | {key: (2 * len(each), 3 * sum(each)) for key, each in whole.items()}
+    assert seen == {0: (0, 0), 5: (0, 0)} | {key: (2 * len(each), 3 * sum(each)) for key, each in whole.items()}
     assert all(report.counts["again"] == report.counts["sum"] for report in Reports(begun).each())
     assert not (begun / "values").exists()
 

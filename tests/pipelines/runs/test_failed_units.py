@@ -22,9 +22,9 @@ from answermill.pipelines.runs.manifests.manifest import Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import Report, Reports
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.runs.step import MARK
-from answermill.pipelines.steps import rerank
 from answermill.pipelines.steps.chain import run_steps, status
 from answermill.pipelines.steps.ingest import ingest
+from answermill.pipelines.steps.rerank import rerank
 from answermill.schemas.corpus import Document, Rejected
 from answermill.schemas.ranked import Hit
 from benchmarks.engines import digests, job_service
