@@ -18,15 +18,19 @@ import apache_beam as beam
 import grpc
 from apache_beam.metrics.metric import Metrics as BeamMetrics
 from apache_beam.options.pipeline_options import DirectOptions, PipelineOptions, PortableOptions
-from apache_beam.pvalue import PCollection
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 from apache_beam.runners.worker import sdk_worker
 from apache_beam.transforms.combiners import Count
-from apache_beam.transforms.environments import EmbeddedPythonGrpcEnvironment, ExternalEnvironment, python_sdk_capabilities
+from apache_beam.transforms.environments import (
+    EmbeddedPythonGrpcEnvironment,
+    Environment,
+    ExternalEnvironment,
+    python_sdk_capabilities,
+)
 
 from answermill.pipelines.engine.beam_errors import restored_errors
 from answermill.pipelines.engine.beam_options import IN_PROCESS, check_options
-from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
+from answermill.pipelines.engine.protocol import GroupFunction, Pairs, Units, as_work
 from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch.stopping import at_work
@@ -41,9 +45,7 @@ class ListenOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: Any) -> None:
-        parser.add_argument(
-            "--listen_address", default="127.0.0.1", help="Address on which workers of a pool find the command."
-        )
+        parser.add_argument("--listen_address", default="127.0.0.1", help="Address on which a pool finds the command.")
 
 
 class BeamEngine:
@@ -52,26 +54,22 @@ class BeamEngine:
     def __init__(self, root: beam.Pipeline) -> None:
         self._root = root
 
-    def each(self, label: str, units: Units, work: UnitDoFn, after: PCollection[Any] | None = None) -> PCollection[Any]:
-        begin = self._root | f"{label}: begin" >> beam.Impulse()
-        if after is not None:
-            begin = after | f"{label}: when all is done" >> Count.Globally()
-        return self._numbers(label, begin, units) | label >> beam.ParDo(_DoWork(work))
+    def each(self, label: str, units: Units, work: UnitDoFn, after: Pairs = None) -> Pairs:
+        begin = None if after is None else after | f"{label}: when all is done" >> Count.Globally()
+        return self._numbers(label, units, begin) | label >> beam.ParDo(_DoWork(work))
 
-    def group(
-        self, label: str, pairs: Sequence[PCollection[Any]], work: UnitDoFn | GroupFunction, every: Units | None = None
-    ) -> PCollection[Any]:
+    def group(self, label: str, pairs: Sequence[Pairs], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Pairs:
         together = list(pairs)
         if every is not None:
-            numbers = self._numbers(label, self._root | f"{label}: begin" >> beam.Impulse(), every)
-            together.append(numbers | f"{label}: as keys" >> beam.Map(_without_value))
+            together.append(self._numbers(label, every) | f"{label}: as keys" >> beam.Map(_without_value))
         groups = together | f"{label}: all pairs" >> beam.Flatten() | f"{label}: by key" >> beam.GroupByKey()
         if every is not None:
             groups = groups | f"{label}: values" >> beam.MapTuple(_values)
         return groups | label >> beam.ParDo(_DoWork(as_work(label, work)))
 
-    def _numbers(self, label: str, begin: PCollection[Any], units: Units) -> PCollection[tuple[int]]:
-        """(n,) for each unit, spread over the workers."""
+    def _numbers(self, label: str, units: Units, begin: Pairs = None) -> Pairs:
+        """(n,) for each unit, spread over the workers; `begin`: one element, which comes when they may begin."""
+        begin = self._root | f"{label}: begin" >> beam.Impulse() if begin is None else begin
         numbers = begin | f"{label}: units" >> beam.FlatMap(_pending, units)
         return numbers | f"{label}: over the workers" >> beam.Reshuffle()
 
@@ -122,7 +120,7 @@ def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iter
     """
     root = new_pipeline(beam_options, processes, units)
     is_beam_s = isinstance(root.runner, FnApiRunner)
-    is_here = is_beam_s and not isinstance(root.runner._default_environment, ExternalEnvironment)
+    is_here = is_beam_s and not root.options.view_as(PortableOptions).environment_type  # of which EXTERNAL is the only one
     address = root.options.view_as(ListenOptions).listen_address
     try:
         with (
@@ -154,7 +152,7 @@ def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1
     known, rest = parser.parse_known_args(list(beam_options))
     if known.runner not in IN_PROCESS:
         return beam.Pipeline(options=PipelineOptions(list(beam_options)))
-    environment = None
+    environment: Environment | None = None
     portable = PipelineOptions(rest).view_as(PortableOptions)
     if portable.environment_type not in (None, "EXTERNAL"):
         raise JobError("without --runner the only --environment_type is EXTERNAL: workers of a pool", USAGE)
