@@ -1,7 +1,7 @@
 """The steps that a job can have, one line each: its section in a job file, its command, and where its code is.
 
 Sections and code are named by their place and imported when they are used, so that neither `--help` nor a job file that is
-read imports Beam. The places are constants of the code: configuration never names a module.
+read imports what the steps need. The places are constants of the code: configuration never names a module.
 """
 
 from __future__ import annotations
