@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
@@ -127,6 +128,7 @@ def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iter
             at_work() if is_here else nullcontext(),
             restored_errors(),
             _listening_on(address) if is_beam_s else nullcontext(),
+            _quiet_connections(),
             root,
         ):
             yield BeamEngine(root)
@@ -181,6 +183,22 @@ def _listening_on(address: str) -> Iterator[None]:
         yield
     finally:
         vars(grpc)["server"] = start
+
+
+@contextmanager
+def _quiet_connections() -> Iterator[None]:
+    """Threads that read from a connection print nothing when the other side ends: what waits for it gets an error instead."""
+    former = threading.excepthook
+
+    def show(failure: threading.ExceptHookArgs) -> None:
+        if not issubclass(failure.exc_type, grpc.RpcError):
+            former(failure)
+
+    threading.excepthook = show
+    try:
+        yield
+    finally:
+        threading.excepthook = former
 
 
 def _quieten() -> None:
