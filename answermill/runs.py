@@ -43,7 +43,7 @@ def run(
     is called with each step's summary line, e.g. `print`.
     Raises JobError as the command line does.
     """
-    from answermill.pipelines.steps.chain import run_steps, steps_of  # imports Beam
+    from answermill.pipelines.steps.chain import run_steps, steps_of
 
     job = job if isinstance(job, Job) else load_job(job)
     names = list(steps) if steps is not None else steps_of(job, as_path(out))

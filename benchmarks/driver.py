@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 from answermill.pipelines.config.outputs import ANNOTATE, INDEX, INGEST, PROPAGATE, RERANK, RETRIEVE
 
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.engine.runner import define, new_pipeline
+from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
+from answermill.pipelines.engine.protocol import Engine
+from answermill.pipelines.engine.runner import define
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -126,9 +127,9 @@ def committed(run: Path, step: str, folders: Mapping[str, type[Record]], parts: 
     this.finish(outcome, {})
 
 
-def graph_mb(build: Callable[[beam.Pipeline], object]) -> float:
+def graph_mb(build: Callable[[Engine], object]) -> float:
     root = new_pipeline(())
-    build(root)
+    build(BeamEngine(root))
     return len(root.to_runner_api().SerializeToString()) / 1e6
 
 
@@ -139,7 +140,7 @@ def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     committed(run, "index", {"shards": INDEX["shards"]}, SHARDS)
     asked = AskedQuestions(run / "asked", Part("part-00000.parquet", QUESTIONS, 9, "0" * 64), BLOCK, 16, 768)
     turns = plan(asked, QUESTIONS, RunShards.of(job, run), job.retrieve, Step(run, "retrieve", RETRIEVE, {}, {}))
-    yield "retrieve", graph_mb(lambda root: passes.define(root, turns))
+    yield "retrieve", graph_mb(lambda engine: passes.define(engine, turns))
     committed(run, "retrieve", {name: RETRIEVE[name] for name in ("questions", "retrieved")}, blocks)
     committed(run, "rerank", {"scored": RERANK["scored"]}, blocks)
     retrieved, scored = RETRIEVED.open(run), SCORED.open(run)
@@ -154,7 +155,7 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
     step = step_of_files(run)
     assert job.ingest is not None and job.propagate is not None
     settings = job.ingest
-    yield "ingest", graph_mb(lambda root: ingest.define(root, UNITS, settings, step))
+    yield "ingest", graph_mb(lambda engine: ingest.define(engine, UNITS, settings, step))
     committed(run, "ingest", {name: INGEST[name] for name in ("documents", "passages")}, UNITS)
     step = Step(run, "index", INDEX, {}, {})
     yield "index", of_units(step, UNITS, BuildShard(job, PASSAGES.open(run), step))
@@ -164,7 +165,7 @@ def graphs_of_files(job: Job, run: Path) -> Iterable[tuple[str, float]]:
 
 
 def of_units(step: Step, units: int, work: UnitDoFn) -> float:
-    return graph_mb(lambda root: define(root, step, units, work))
+    return graph_mb(lambda engine: define(engine, step, units, work))
 
 
 def measure(folder: Path, inline: bool = False) -> dict[str, Any]:

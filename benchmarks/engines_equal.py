@@ -88,6 +88,7 @@ def by_flink_on_two_machines() -> Iterator[Site]:
 
 WAYS: dict[str, tuple[Callable[[], AbstractContextManager[Site]], Sequence[str]]] = {
     "in_process": (here, ()),
+    "beam_in_process": (lambda: here("--runner=DirectRunner"), ()),
     "threads_4": (lambda: here(*THREADS), ()),
     "processes_2": (here, ("workers.processes=2",)),
     "job_service": (lambda: by(job_service()), ()),

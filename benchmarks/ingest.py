@@ -109,7 +109,7 @@ def main() -> None:
             with seconds(times["plain"]):
                 counts = ingest_without_beam(job, Path(folder) / f"plain-{n}")
             with seconds(times["beam"]):
-                say(ingest.ingest(job, Path(folder) / f"beam-{n}"))
+                say(ingest.ingest(job, Path(folder) / f"beam-{n}", ("--runner=DirectRunner",)))
             with seconds(times["web"]):
                 ingest.ingest(web_job, Path(folder) / f"web-{n}")
             if not missing:

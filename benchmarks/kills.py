@@ -31,7 +31,6 @@ LIBRARIES = (
     "spacy",
     "jnius_config",
     "pyarrow.parquet",
-    "apache_beam",
     "answermill.pipelines.steps.chain",
 )
 

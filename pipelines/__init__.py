@@ -1,4 +1,4 @@
-"""The jobs: Beam pipelines that carry work to workers, Parquet folders that they meet in, and the command line."""
+"""The jobs: engines that carry work to workers, Parquet folders that they meet in, and the command line."""
 
 import os
 

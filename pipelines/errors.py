@@ -37,8 +37,8 @@ def of_the_disk(error: OSError, folder: Path | None) -> str:
 class JobError(Exception):
     """What went wrong, where, and what to type; `code` is the exit status of the command.
 
-    Both are in `args`, from which Beam makes a new exception of the same class. The code is a note as well, so that it is in
-    the traceback, which is all that Beam hands over of a worker process's error (`execution/worker_errors.py`).
+    Both are in `args`, of which it is made again where it is unpickled, and by Beam. The code is a note as well, so that it is
+    in the traceback, which is all that Beam hands over of a worker's error (engine/beam_errors.py).
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -48,6 +48,10 @@ class JobError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class EngineEnded(JobError):
+    """An engine ended the job, for a reason that is none of a unit's, such as a worker that was lost."""
 
 
 class Stopped(KeyboardInterrupt):

@@ -17,7 +17,7 @@ import yaml
 
 from answermill.pipelines import errors
 from answermill.pipelines.cli.command_line import command_line
-from answermill.pipelines.engine.runner import new_pipeline
+from answermill.pipelines.engine.beam_engine import new_pipeline
 from benchmarks.engines import Flink
 from deploy import without_docker
 

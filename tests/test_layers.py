@@ -104,9 +104,9 @@ def test_a_file_imports_only_what_its_package_may() -> None:
     assert {name: packages for name, packages in wrong.items() if packages} == {}
 
 
-def test_only_the_engine_and_the_steps_know_beam() -> None:
+def test_only_the_engine_knows_beam() -> None:
     users = {package_of(path) for path in FILES if any(name.startswith("apache_beam") for name in imports(path))}
-    assert users == {"pipelines.engine", "pipelines.steps"}
+    assert users == {"pipelines.engine"}
 
 
 def test_what_a_package_may_import_is_what_it_does_import() -> None:

@@ -1,1 +1,1 @@
-"""Who does the work: Beam's runners, worker processes, and what a worker does with a unit."""
+"""Who does the work: the engines, what a worker does with a unit, and how a step gives its units away."""

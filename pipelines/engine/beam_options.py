@@ -1,35 +1,21 @@
-"""Which options Beam knows, and options that are parsed once. Uses private parts of Beam's and therefore has a separate module;
-its test names the releases of Beam that it was tried with."""
+"""Which options Beam knows. Uses private parts of Beam's and therefore has a separate module; its test names the releases of
+Beam that it was tried with."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 from collections.abc import Sequence
-from typing import Any, TypeVar
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from answermill.pipelines.errors import USAGE, JobError
 
-Group = TypeVar("Group", bound=PipelineOptions)
 IN_PROCESS = ("DirectRunner", "FnApiRunner")
 """Runners that run here. Others may pass options on to a job server, which has some that only it knows."""
 ALIKE = 0.92
 """How like a known option another may be before it counts as a slip; `difflib.SequenceMatcher.ratio`. Of the options that only
 Flink's job server knows, --max_cache_memory_usage_mb_class is the nearest to a known one, with 0.90."""
-
-
-class ParsedOnce(PipelineOptions):
-    """Options that keep each of their views. Beam asks for one at each transform, some 150 times a pipeline, and builds the
-    parser of a group of options each time: a third of a small pipeline's time. Views share their values anyway."""
-
-    def view_as(self, cls: type[Group]) -> Group:
-        views: dict[type[PipelineOptions], Any] = vars(self).setdefault("_views", {})
-        if cls not in views:
-            views[cls] = super().view_as(cls)
-        view: Group = views[cls]
-        return view
 
 
 def check_options(beam_options: Sequence[str]) -> None:

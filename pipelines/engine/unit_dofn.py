@@ -1,7 +1,4 @@
-"""The units of a step in a pipeline: their source, and what all functions have in common that do them.
-
-The source is of numbers, so that the graph has the same size however many units there are: what a unit is, its file, part or
-range of rows, a function looks up in what it reads when it loads. A worker process does one unit at a time.
+"""What a worker does with a unit of a step: what all functions have in common that do them, whatever engine carries them.
 
 Engines such as Flink, Spark and Dataflow give one process several units at once, on threads. Java's bridge, lazy imports and
 the costs that a model counts are not safe for that. So one lock guards all units of a process; what puts cores to work is more
@@ -10,21 +7,17 @@ processes.
 
 from __future__ import annotations
 
+import pickle
 import platform
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
-from typing import Any, ClassVar
-
-import apache_beam as beam
-from apache_beam.internal import pickler
-from apache_beam.metrics.metric import Metrics
-from apache_beam.pvalue import PCollection
+from typing import Any, ClassVar, Protocol
 
 from answermill.files.store import CACHE
-from answermill.pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, is_unexpected, of_the_disk
+from answermill.pipelines.errors import INTERRUPTED, IO, UNAVAILABLE, JobError, causes, is_unexpected, of_the_disk
 from answermill.pipelines.revision import revision
 from answermill.pipelines.runs.counts import Counts
 from answermill.pipelines.runs.manifests.failures import FAILED_UNITS, Failures, Limits
@@ -38,25 +31,37 @@ _loaded: dict[type[UnitDoFn], UnitDoFn] = {}
 another step comes to this process."""
 
 
-class Units(beam.PTransform[beam.Pipeline, PCollection[tuple[int]]]):
-    """(n,) for each unit n of `count`, from 0, spread over the workers; `but` those that have a report by then."""
+class Metrics(Protocol):
+    """An engine's own numbers, which it shows while a step runs."""
 
-    def __init__(self, count: int, but: Reports[Any] | None = None) -> None:
-        super().__init__()
-        self._count, self._but = count, but
+    def count(self, name: str, number: int) -> None:
+        """Add to a counter."""
 
-    def expand(self, root: beam.Pipeline) -> PCollection[tuple[int]]:
-        numbers: PCollection[tuple[int]] = root | beam.Impulse() | beam.FlatMap(_numbers, self._count, self._but)
-        spread: PCollection[tuple[int]] = numbers | beam.Reshuffle()
-        return spread
+    def measure(self, name: str, value: int) -> None:
+        """Add to a distribution."""
 
 
-def _numbers(_impulse: bytes, count: int, but: Reports[Any] | None) -> Iterator[tuple[int]]:
-    done = but.numbers() if but is not None else set()
-    yield from ((number,) for number in range(count) if number not in done)
+class Work:
+    """What a worker does with elements, as an engine sees it; `name` is in messages, and whose metrics are counted."""
+
+    name: str
+
+    def setup(self) -> None:
+        """Called once in a process, before its first element."""
+
+    def process(self, element: Any, metrics: Metrics | None = None) -> Iterable[Any]:
+        """Do an element, which begins with its unit or key; returns the (key, value) pairs that it emits."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """Called after the last element, unless the process ends before."""
+
+    def place(self, key: Any) -> str:
+        """What messages call the element of a unit or key."""
+        raise NotImplementedError
 
 
-class UnitDoFn(beam.DoFn):
+class UnitDoFn(Work):
     """Does units of a step; an element is a tuple that begins with the unit's number.
 
     `work` is the step's work folder; a unit with a report there is skipped, since engines give out the same units again. When
@@ -67,8 +72,8 @@ class UnitDoFn(beam.DoFn):
     A unit that fails by an unexpected error is tried again here, as often as the step's limits say. If it fails for good, a
     record of that is kept in `work`, and other units go on; the command decides what becomes of it (`Step.reported`).
 
-    Beam's metrics in the namespace answermill.STEP: the distribution `unit_milliseconds`, and a counter for each count of the
-    reports that this process has written; a unit that is skipped counts nothing.
+    Of an engine that has metrics: the distribution `unit_milliseconds`, and a counter for each count of the reports that this
+    process has written; a unit that is skipped counts nothing.
     """
 
     skips_reported: ClassVar[bool] = True
@@ -79,12 +84,12 @@ class UnitDoFn(beam.DoFn):
 
     def __init__(self, step: str, work: Path, counts: type[Counts] = Counts) -> None:
         """`counts`: those that the units report."""
-        self._step_name, self._work_folder, self._counts = step, work, counts
+        self.name, self._work_folder, self._counts = step, work, counts
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled within bytes, of which a worker whose package is not the command's opens nothing."""
-        with _folder_checked(self._step_name, self._work_folder):
-            return _opened, (self._step_name, revision(), self._work_folder, pickler.dumps((type(self), vars(self))))
+        with _folder_checked(self.name, self._work_folder):
+            return _opened, (self.name, revision(), self._work_folder, pickle.dumps((type(self), vars(self))))
 
     def prepare(self) -> None:
         """Called before `load` and before each `work`, in their thread, whose settings it may change."""
@@ -93,27 +98,27 @@ class UnitDoFn(beam.DoFn):
         """Load what all units need."""
 
     def work(self, unit: int, *rest: Any) -> Iterable[Any] | None:
-        """Do a unit, from the rest of its element and the side inputs; returns what it emits."""
+        """Do a unit, from the rest of its element; returns what it emits."""
         raise NotImplementedError
 
+    def place(self, unit: int) -> str:
+        return f"{self.name}, unit {unit}"
+
     def setup(self) -> None:
-        with _one_at_a_time, _errors_of(self._step_name, self._work_folder):
+        with _one_at_a_time, _errors_of(self.name, self._work_folder):
             self.prepare()
             try:
                 self.load()
             except Exception:
                 _check_folder(self._work_folder)  # whose lists it may have wanted to read
                 raise
-            if any(other._step_name != self._step_name for other in _loaded.values()):
+            if any(other.name != self.name for other in _loaded.values()):
                 _loaded.clear()
             _loaded[type(self)] = self
 
-    def default_type_hints(self) -> None:
-        """None, so that Beam takes anything: the types of `process` are those of no unit in particular."""
-
-    def process(self, element: Any, *side_inputs: Any) -> list[Any]:
+    def process(self, element: Any, metrics: Metrics | None = None) -> list[Any]:
         unit, *rest = element
-        with _one_at_a_time, _errors_of(f"{self._step_name}, unit {unit}", self._work_folder):
+        with _one_at_a_time, _errors_of(self.place(unit), self._work_folder):
             if is_asked():
                 if self.skips_reported:
                     return []
@@ -122,9 +127,9 @@ class UnitDoFn(beam.DoFn):
             if self.skips_reported and Reports(self._work_folder, self._counts).read_one(unit) is not None:
                 return []
             begin = time.monotonic()
-            results = self._try(unit, *rest, *side_inputs)
-            if results is not None:
-                self._measure(unit, time.monotonic() - begin)
+            results = self._try(unit, *rest)
+            if metrics is not None:
+                self._measure(metrics, unit, None if results is None else time.monotonic() - begin)
             return results or []
 
     def _try(self, unit: int, *rest: Any) -> list[Any] | None:
@@ -148,24 +153,22 @@ class UnitDoFn(beam.DoFn):
         failure = failures.write(unit, error)
         if not (self.skips_reported or self.may_be_missing):
             raise JobError(f"{failure.reason}; the traceback is in {failures.folder}", IO)
-        Metrics.counter(self._namespace, FAILED_UNITS).inc()
 
-    @property
-    def _namespace(self) -> str:
-        return f"answermill.{self._step_name}"
-
-    def _measure(self, unit: int, seconds: float) -> None:
-        """Add a unit that was done just now to Beam's metrics, whose numbers are whole."""
-        Metrics.distribution(self._namespace, "unit_milliseconds").update(round(1000 * seconds))
+    def _measure(self, metrics: Metrics, unit: int, seconds: float | None) -> None:
+        """Add a unit that was tried just now to the metrics, whose numbers are whole; `seconds` is None if it has failed."""
+        if seconds is None:
+            metrics.count(FAILED_UNITS, 1)
+            return
+        metrics.measure("unit_milliseconds", round(1000 * seconds))
         report = Reports(self._work_folder, self._counts).read_one(unit) if self.skips_reported else None
         if report is None:
             return
         peaks = report.counts.peaks()
         for name, count in report.counts.flat():
             if name in peaks:
-                Metrics.distribution(self._namespace, name).update(count)
+                metrics.measure(name, count)
             else:
-                Metrics.counter(self._namespace, name).inc(count)
+                metrics.count(name, count)
 
 
 def _check_folder(work: Path) -> None:
@@ -195,7 +198,7 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
             UNAVAILABLE,
         )
     with _folder_checked(step, work):
-        kind, values = pickler.loads(pickled)
+        kind, values = pickle.loads(pickled)
     function: UnitDoFn = kind.__new__(kind)
     vars(function).update(values)
     return function
@@ -203,17 +206,20 @@ def _opened(step: str, revision_of_command: str, work: Path, pickled: bytes) -> 
 
 @contextmanager
 def _errors_of(place: str, work: Path) -> Iterator[None]:
-    """Errors that a user can mend are raised as JobErrors that begin with the place; others get it as a note.
+    """Errors that a user can mend, or that were raised from one, are raised as JobErrors that begin with the place; others get
+    it as a note. So what an engine hands over of an error is enough, whether that is the error or its text.
 
     An error of the disk that names no file is about the run, whose folder of this step's work is `work`.
     """
     try:
         yield
     except Exception as e:
-        code = e.code if isinstance(e, JobError) else getattr(e, "exit_code", None)
-        if isinstance(code, int):
-            raise JobError(f"{place}: {e}", code) from None  # or the command would show the first of the two
-        if isinstance(e, OSError):
-            raise JobError(f"{place}: {of_the_disk(e, work.parent.parent)}", IO) from None
+        for cause in causes(e):
+            code = cause.code if isinstance(cause, JobError) else getattr(cause, "exit_code", None)
+            if isinstance(code, int):
+                raise JobError(f"{place}: {cause}", code) from None  # or the command would show the first of the two
+        for cause in causes(e):
+            if isinstance(cause, OSError):
+                raise JobError(f"{place}: {of_the_disk(cause, work.parent.parent)}", IO) from None
         e.add_note(place)
         raise

@@ -1,37 +1,97 @@
-"""A worker process of Beam's default runner, `python -m answermill.pipelines.engine.worker_process`: Beam's own, but quiet.
+"""A worker process: `python -m answermill.pipelines.engine.worker_process NUMBER FOLDER SOCKET [STOP]`.
 
-Beam prints and logs every error that it also hands over to the command, which reports it once. The process ends at once when
-its stdin is closed: by the command, or because the command is gone. Its argument is the descriptor that says when no unit is to
-begin any more (stopping.py).
+NUMBER and FOLDER: its file of values, and where. SOCKET: the descriptor on which its tasks come, and their results go. STOP:
+that which says when no unit is to begin any more (stopping.py). The process ends at once when the command is gone, whatever
+is at work.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import pickle
 import sys
-import threading
+import traceback
+from array import array
+from multiprocessing.connection import Connection
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeAlias
 
+from answermill.pipelines.engine.disk_values import Values, ValueWriter, Written
+from answermill.pipelines.engine.protocol import Key
+from answermill.pipelines.engine.unit_dofn import Work
 from answermill.pipelines.runs.watch.stopping import follow
 
-
-def end_with_the_command() -> None:
-    """Wait until stdin (descriptor 0) is closed, then end, whatever is at work."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
+Task: TypeAlias = tuple[Key, "array[int] | None"]
+"""A unit; or a key, and where its values are."""
 
 
-if __name__ == "__main__":
-    threading.Thread(target=end_with_the_command, daemon=True).start()
-    for descriptor in sys.argv[1:]:
+class Worker:
+    """Does tasks, those of one piece of work after the other; `folder` is that of all values.
+
+    A worker process has one, or else the command itself.
+    """
+
+    def __init__(self, folder: Path, number: int = 0) -> None:
+        self._folder, self._writer = folder, ValueWriter(folder, number)
+        self._work: Work | None = None
+
+    def do(self, work: Work, task: Task) -> Written:
+        """Do a task, and write what it emits; the first one of other work ends the former work."""
+        if work is not self._work:
+            self._end()
+            work.setup()
+            self._work = work
+        key, places = task
+        element = (key,) if places is None else (key, Values(self._folder, places))
+        return self._writer.write(work.process(element))
+
+    def _end(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work.teardown()
+
+    def close(self) -> None:
+        self._end()
+        self._writer.close()
+
+
+def main(number: str, folder: str, socket: str, *stop: str) -> None:
+    """Do the tasks that come, one after the other."""
+    connection, messages = Connection(int(socket)), SimpleQueue[Any]()
+    Thread(target=_receive, args=(connection, messages), daemon=True).start()
+    for descriptor in stop:
         follow(int(descriptor))
+    logging.disable(logging.ERROR)  # the command says once what is raised
+    worker, work = Worker(Path(folder), int(number)), Work()
+    while True:
+        pickled, task = messages.get()
+        try:
+            work = pickle.loads(pickled) if pickled else work
+            connection.send((None, worker.do(work, task)))
+        except Exception as e:
+            connection.send((_sendable(e), traceback.format_exc()))
 
-logging.disable(logging.ERROR)
 
-from apache_beam.runners.worker import sdk_worker, sdk_worker_main  # noqa: E402  importing it logs already
+def _receive(connection: Connection, messages: SimpleQueue[Any]) -> None:
+    """Take messages until the command closes the connection, or is gone; then end the process."""
+    while True:
+        try:
+            messages.put(connection.recv())
+        except (EOFError, OSError):
+            os._exit(1)
 
-vars(sdk_worker)["print"] = lambda *_values, **_options: None  # its only call prints a traceback to stderr
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or one with its words where the class cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever the class does when it is pickled
+        return RuntimeError("".join(traceback.format_exception_only(error)).strip())
+    return error
+
 
 if __name__ == "__main__":
-    sdk_worker_main.main(sys.argv[:1])
+    main(*sys.argv[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import platform
 import shutil
 import subprocess
@@ -12,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
-from apache_beam.internal import pickler
 
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import UNAVAILABLE, JobError
@@ -27,7 +27,7 @@ class Holds(UnitDoFn):
 
 
 def test_a_function_comes_whole_to_a_worker_of_the_same_revision(tmp_path: Path) -> None:
-    function = pickler.loads(pickler.dumps(Holds("rerank", tmp_path, "all")))
+    function = pickle.loads(pickle.dumps(Holds("rerank", tmp_path, "all")))
     assert isinstance(function, Holds) and function.value == "all"
 
 

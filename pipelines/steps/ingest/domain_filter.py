@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from heapq import nsmallest
 from pathlib import Path
-
-import apache_beam as beam
-from apache_beam.transforms.combiners import Top
+from typing import TypeAlias
+from zlib import crc32
 
 from answermill.files.atomic_files import write_text
-from answermill.indexing.documents.domains import DomainCount, count, listed, table
+from answermill.indexing.documents.domains import count, listed, popularity, table
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.engine.runner import pipeline
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Engine, Units
+from answermill.pipelines.engine.runner import open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -35,6 +37,10 @@ CHOSEN = "domains-chosen.tsv"
 """In the step's work folder: the same, from the choice of the domains until the step is done."""
 KEPT = "domains-kept.txt"
 """In the step's work folder: the domains, a line each, for the workers that parse."""
+_BUCKETS = 64
+
+Counts: TypeAlias = Mapping[str, int]
+"""Domain → its pages."""
 
 
 def list_file(job: Job, settings: Ingest) -> Path | None:
@@ -72,9 +78,9 @@ def choose(job: Job, settings: Ingest, files: int, work: Path, beam_options: Seq
     if not chosen.is_file():
         with (
             progress("domains", files, reports(work).count, what="files"),
-            pipeline(beam_options, job.workers.processes, files) as root,
+            open_engine(beam_options, job.workers.processes, files, work) as engine,
         ):
-            define(root, files, settings.domains, work)
+            define(engine, files, settings.domains, work)
     domains = listed(chosen.read_text(encoding="utf-8").splitlines())
     if not domains:
         raise JobError(
@@ -95,26 +101,15 @@ def kept(work: Path) -> frozenset[str] | None:
     return frozenset(path.read_text(encoding="utf-8").splitlines()) if path.is_file() else None
 
 
-def define(root: beam.Pipeline, files: int, most: int, work: Path) -> None:
-    """The pipeline: count the pages of each file's domains, add up, keep the most popular."""
-    _ = (
-        root
-        | "Files to count" >> Units(files)
-        | "Count domains" >> beam.ParDo(CountDomains(work))  # (domain, pages) of one file
-        | "Over all files" >> beam.CombinePerKey(sum)  # (domain, pages)
-        | "Most popular" >> Top.Of(most, key=_most_pages)  # [(domain, pages)]
-        | "Keep them" >> beam.Map(write_chosen, work / CHOSEN)
-    )
-
-
-def _most_pages(domain: DomainCount) -> tuple[int, tuple[int, ...]]:
-    """Sort key for Top: the domain with the most pages last, ties by name backwards."""
-    name, pages = domain
-    return pages, (*(-ord(character) for character in name), 1)
+def define(engine: Engine, files: int, most: int, work: Path) -> None:
+    """Count the pages of each file's domains, add up, keep the most popular."""
+    counted = engine.each("Count domains", Units.first(files), CountDomains(work))  # (bucket, domain → pages) of one file
+    popular = engine.group("Most popular of a bucket", [counted], partial(most_popular, most=most))  # (0, domain → pages)
+    engine.group("Most popular", [popular], partial(write_chosen, most=most, path=work / CHOSEN), every=Units.first(1))
 
 
 class CountDomains(UnitDoFn):
-    """An input file → (domain, pages) of each of its domains."""
+    """An input file → its domains, each with its pages, in buckets."""
 
     skips_reported = False
 
@@ -125,17 +120,31 @@ class CountDomains(UnitDoFn):
     def load(self) -> None:
         self._files = FileList(self._work)
 
-    def work(self, unit: int) -> Iterator[DomainCount]:
+    def work(self, unit: int) -> Iterator[tuple[int, Counts]]:
         report = reports(self._work).read_one(unit)
         if report is None:
             file = self._files[unit]
             report = Report(unit, {}, Tally(count(file.pages(file.fetch(), Counter()))))
             reports(self._work).write(report)
-        yield from report.counts.numbers.items()
+        buckets: dict[int, dict[str, int]] = {}
+        for domain, pages in report.counts.numbers.items():
+            buckets.setdefault(crc32(domain.encode()) % _BUCKETS, {})[domain] = pages
+        yield from buckets.items()
 
 
-def write_chosen(domains: Sequence[DomainCount], path: Path) -> None:
-    write_text(path, table(dict(domains)))
+def most_popular(_bucket: int, members: Iterable[Counts], most: int) -> Iterator[tuple[int, Counts]]:
+    """The `most` domains with the most pages over all members."""
+    pages: Counter[str] = Counter()
+    for member in members:
+        pages.update(member)
+    yield 0, dict(nsmallest(most, pages.items(), key=popularity))
+
+
+def write_chosen(_all: int, members: Iterable[Counts], most: int, path: Path) -> Iterator[tuple[int, Counts]]:
+    """Write the most popular of those of all buckets."""
+    for _, domains in most_popular(0, members, most):
+        write_text(path, table(domains))
+    return iter(())
 
 
 def reports(work: Path) -> Reports[Tally]:

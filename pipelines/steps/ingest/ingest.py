@@ -15,14 +15,13 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-import apache_beam as beam
-
 from answermill.files.atomic_files import sha256, write_text
 from answermill.files.store import remove_tree, store_of
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.config.step_code import StepCode
-from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Engine, Units
+from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError, counted
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.manifests.failures import Limits
@@ -117,9 +116,9 @@ def ingest(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         with (
             progress("ingest", 2 * sum(sizes), lambda: add_up(passes), what="bytes", units=2 * len(inputs)),
             naming_what_is_missing(step, len(inputs)),
-            pipeline(beam_options, job.workers.processes, len(inputs)) as root,
+            open_engine(beam_options, job.workers.processes, len(inputs), step.work) as engine,
         ):
-            define(root, len(inputs), settings, step, earlier)
+            define(engine, len(inputs), settings, step, earlier)
     outcome = step.reported(len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step))
     counts = outcome.counts
     check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
@@ -141,33 +140,16 @@ def _digests(step: IngestStep, files: Sequence[InputFile]) -> dict[str, str]:
     return {file.name: "" for file in files if file.number in counted} | digests
 
 
-def define(
-    root: beam.Pipeline, files: int, settings: Ingest, step: IngestStep, earlier: Folder[Document] | None = None
-) -> None:
-    """The pipeline: parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
-    units = root | "Files" >> Units(files)
-    keys = units | "Parse pages" >> beam.ParDo(ParsePages(settings, step.work))  # (bucket, FileKeys)
-    duplicates = (
-        keys
-        | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its FileKeys)
-        | "Find duplicates" >> beam.FlatMapTuple(find_duplicates)  # (unit, Duplicates)
-    )
+def define(engine: Engine, files: int, settings: Ingest, step: IngestStep, earlier: Folder[Document] | None = None) -> None:
+    """Parse the files that are not parsed yet, find duplicates over all, cut the pending ones into passages."""
+    keys = engine.each("Parse pages", Units.first(files), ParsePages(settings, step.work))  # (bucket, FileKeys)
+    duplicates = engine.group("Find duplicates", [keys], find_duplicates)  # (unit, Duplicates)
     gone = [duplicates]
     if settings.near_duplicates:
-        gone.append(near_duplicates.near(root, duplicates, files, settings, earlier, step))
-    paragraphs = [boilerplate.boilerplate(root, gone, files, settings, step)] if settings.boilerplate else []
-    (
-        (
-            *gone,
-            *paragraphs,
-            root
-            | "Pending files" >> Units(files, but=step.reports)
-            | "Without any" >> beam.Map(near_duplicates.without_duplicates),
-        )
-        | "And those without any" >> beam.Flatten()
-        | "By file" >> beam.GroupByKey()  # (unit, its Duplicates and Boilerplate in any order, and None if it is pending)
-        | "Cut passages" >> beam.ParDo(CutPassages(settings, step))
-    )
+        gone.append(near_duplicates.near(engine, duplicates, files, settings, earlier, step))
+    paragraphs = [boilerplate.boilerplate(engine, gone, files, settings, step)] if settings.boilerplate else []
+    pending = Units.first(files, but=step.reports)
+    engine.group("Cut passages", [*gone, *paragraphs], CutPassages(settings, step), every=pending)
 
 
 class ParsePages(UnitDoFn):
@@ -205,12 +187,11 @@ class CutPassages(UnitDoFn):
     def load(self) -> None:
         self._files, self._splitter = FileList(self._step.work), splitter(self._settings)
 
-    def work(self, unit: int, members: Iterable[Duplicates | Boilerplate | None]) -> None:
+    def work(self, unit: int, members: Iterable[Duplicates | Boilerplate]) -> None:
         failed = unparsed(self._step)
         if failed and (unit in failed or len(failed) > Limits.read(self._step.work).max_failed_units):
             return  # without them the duplicates are others: nothing is cut until they are parsed, or may be missing
-        known = [member for member in members if member is not None]
-        cut_file(self._files[unit], known, self._splitter, self._settings.min_words, self._step)
+        cut_file(self._files[unit], list(members), self._splitter, self._settings.min_words, self._step)
 
 
 def check_counts(counts: IngestCounts, settings: Ingest, files: int, records: int = 0) -> None:

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-import apache_beam as beam
 import numpy as np
 
 from answermill.files.atomic_files import whole_text, write_text
 from answermill.indexing.documents.exact_duplicates import id_keys
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.engine.runner import pipeline
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Units
+from answermill.pipelines.engine.runner import open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.part import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
@@ -61,18 +61,11 @@ def publish(job: Job, step: IngestStep, earlier: Folder[Document], files: int, b
         print_line(f"{VANISHED} is not written: {counted(len(failed), 'input file')} could not be read")
         return None
     parts = len(earlier.parts)
-    with pipeline(beam_options, job.workers.processes, files + parts) as root:
-        _ = (
-            (
-                root | "Files" >> Units(files) | "Pages of the crawl" >> beam.ParDo(PagesOfCrawl(step)),
-                root | "Parts" >> Units(parts) | "Earlier pages" >> beam.ParDo(EarlierPages(step, earlier.path)),
-            )
-            | "Both" >> beam.Flatten()
-            | "Meet in buckets" >> beam.GroupByKey()  # (bucket, all its Pages)
-            | "Not there" >> beam.FlatMapTuple(not_there)  # (earlier part, Gone)
-            | "By part" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(WritePart(step, earlier.path))
-        )
+    with open_engine(beam_options, job.workers.processes, files + parts, step.work) as engine:
+        crawled = engine.each("Pages of the crawl", Units.first(files), PagesOfCrawl(step))
+        known = engine.each("Earlier pages", Units.first(parts), EarlierPages(step, earlier.path))  # (bucket, Pages), as those
+        gone = engine.group("Not there", [crawled, known], not_there)  # (earlier part, Gone)
+        engine.group("Write", [gone], WritePart(step, earlier.path))
     rows = 0
     with whole_text(step.run / VANISHED) as write:
         write(_HEAD)

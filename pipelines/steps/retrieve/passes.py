@@ -1,8 +1,8 @@
 """A pass of retrieve: units of work that write parts for the passes after it.
 
 Each pass is a step within the step, in its work folder: its units report, one with a report is skipped, and what a killed run
-left is swept. All passes are one Beam pipeline, in which a pass begins when the one before it has ended; its graph has the
-same size for any number of units.
+left is swept. A pass begins when the one before it has ended; to Beam they are one pipeline, whose graph has the same size for
+any number of units.
 
 Units report what they took, in milliseconds. A unit's report stands after a kill, so what it took is counted once, however
 often the run is stopped; the last pass gives each block of questions its share, and the manifest has the sum.
@@ -17,12 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.pvalue import PCollection
-from apache_beam.transforms.combiners import Count
-
+from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
-from answermill.pipelines.runs.manifests.reports import Report, Reports
+from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Part
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.retrieve import PassCounts
@@ -129,29 +126,6 @@ class Pass:
         return share(times, blocks, whole, asked)
 
 
-class InTurn(beam.PTransform[PCollection[Any], PCollection[Any]]):
-    """Does units, those that have no report yet, when all that comes in is done."""
-
-    def __init__(self, work: UnitDoFn, reports: Reports[Any], numbers: Callable[[], Iterable[int]]) -> None:
-        super().__init__()
-        self._work, self._reports, self._numbers = work, reports, numbers
-
-    def expand(self, before: PCollection[Any]) -> PCollection[Any]:
-        units: PCollection[Any] = (
-            before
-            | "When all is done" >> Count.Globally()
-            | "Units" >> beam.FlatMap(_pending, self._reports, self._numbers)  # (unit,)
-            | "Over the workers" >> beam.Reshuffle()
-        )
-        done: PCollection[Any] = units | "Work" >> beam.ParDo(self._work)
-        return done
-
-
-def _pending(_done: int, reports: Reports[Any], numbers: Callable[[], Iterable[int]]) -> Iterator[tuple[int]]:
-    reported = reports.numbers()
-    yield from ((number,) for number in numbers() if number not in reported)
-
-
 @dataclass(frozen=True)
 class Turn:
     """A pass in its turn: what it is called, what does its units, and how many questions each unit is about, for progress."""
@@ -163,8 +137,8 @@ class Turn:
     numbers: Callable[[], Iterable[int]]
 
 
-def define(root: beam.Pipeline, turns: Iterable[Turn]) -> None:
-    """The pipeline: one pass after the other."""
-    done: PCollection[Any] = root | beam.Impulse()
+def define(engine: Engine, turns: Iterable[Turn]) -> None:
+    """One pass after the other, each from the units that have no report by then."""
+    done = None
     for turn in turns:
-        done = done | turn.label >> InTurn(turn.work, turn.step.reports, turn.numbers)
+        done = engine.each(turn.label, Units(turn.numbers, but=turn.step.reports), turn.work, after=done)

@@ -15,7 +15,7 @@ from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode
 from answermill.pipelines.data.inputs.questions import QuestionChoice, choose, describe
-from answermill.pipelines.engine.runner import naming_what_is_missing, pipeline
+from answermill.pipelines.engine.runner import naming_what_is_missing, open_engine
 from answermill.pipelines.errors import counted
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import PartWriter
@@ -76,9 +76,9 @@ def retrieve(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         with (
             progress("retrieve", items, lambda: add_up(meters), what="look-ups", units=units),
             naming_what_is_missing(step, blocks),
-            pipeline(beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns)) as root,
+            open_engine(beam_options, job.workers.processes, max(len(turn.sizes) for turn in turns), step.work) as engine,
         ):
-            define(root, turns)
+            define(engine, turns)
     outcome = step.reported(blocks)
     outcome.include(write_rejects(choice, step, blocks))
     if outcome.counts.questions != len(questions):

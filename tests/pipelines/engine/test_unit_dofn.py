@@ -6,6 +6,7 @@ import errno
 import gc
 import platform
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,9 +15,12 @@ from typing import ClassVar
 
 import pytest
 
+from answermill.indexing.shards.dense import ModelMissing
+from answermill.indexing.shards.shard_files import ShardDamaged
 from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.step import MARK
+from answermill.ranking.reranker import ScoreNotFinite
 from tests.made_steps import report, reports_of
 
 
@@ -62,8 +66,8 @@ class Emit(UnitDoFn):
         yield unit, rest
 
 
-def test_a_unit_gets_the_rest_of_its_element_and_the_side_inputs(begun: Path) -> None:
-    assert Emit("index", begun).process((3, "a", "b"), "side") == [(3, ("a", "b", "side"))]
+def test_a_unit_gets_the_rest_of_its_element(begun: Path) -> None:
+    assert Emit("index", begun).process((3, "a", "b")) == [(3, ("a", "b"))]
 
 
 class EmitAgain(Emit):
@@ -112,6 +116,21 @@ def test_an_error_says_step_and_unit_and_keeps_its_exit_code(begun: Path) -> Non
     assert (str(e.value), e.value.code) == ("rerank, unit 7: the part was changed", BAD_DATA)
 
 
+class FailsFrom(UnitDoFn):
+    def work(self, unit: int, cause: Exception) -> None:
+        raise RuntimeError("odd") from cause
+
+
+@pytest.mark.parametrize("error", [ShardDamaged("00000-of-00002: damaged"), ModelMissing("none"), ScoreNotFinite("score nan")])
+@pytest.mark.parametrize("kind", [Fails, FailsFrom])
+def test_errors_with_an_exit_code_of_their_own_keep_it_also_as_causes(
+    begun: Path, kind: type[UnitDoFn], error: RuntimeError
+) -> None:
+    with pytest.raises(JobError) as e:
+        kind("rerank", begun).process((7, error))
+    assert (str(e.value), e.value.code) == (f"rerank, unit 7: {error}", vars(type(error))["exit_code"])
+
+
 class FailsToLoad(UnitDoFn):
     def load(self) -> None:
         raise KeyError("a defect")
@@ -121,6 +140,59 @@ def test_a_defect_before_the_first_unit_says_the_step(begun: Path) -> None:
     with pytest.raises(KeyError) as e:
         FailsToLoad("rerank", begun).setup()
     assert e.value.__notes__ == ["rerank"]
+
+
+class LacksFile(UnitDoFn):
+    def load(self) -> None:
+        raise RuntimeError("odd") from FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
+
+
+def test_what_an_error_was_raised_from_says_what_to_mend(begun: Path) -> None:
+    with pytest.raises(JobError, match=r"^rerank: absent\.tsv: No such file or directory") as e:
+        LacksFile("rerank", begun).setup()
+    assert e.value.code == IO
+
+
+class LosesFile(UnitDoFn):
+    def load(self) -> None:
+        try:
+            raise FileNotFoundError(errno.ENOENT, "x", "absent.tsv")
+        except FileNotFoundError:
+            raise KeyError("colour")  # noqa: B904
+
+
+def test_a_defect_while_a_missing_file_is_handled_is_a_defect(begun: Path) -> None:
+    with pytest.raises(KeyError, match="colour"):
+        LosesFile("rerank", begun).setup()
+
+
+class Measured:
+    """Metrics, as an engine's."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.values: dict[str, int] = {}
+
+    def count(self, name: str, number: int) -> None:
+        self.counts[name] += number
+
+    def measure(self, name: str, value: int) -> None:
+        self.values[name] = value
+
+
+class Counts(UnitDoFn):
+    def work(self, unit: int) -> None:
+        if unit > 1:
+            raise KeyError("colour")
+        reports_of(self._work_folder).write(report(unit, {}, {"hits": 3, "card_peak_bytes": 8 + unit}))
+
+
+def test_metrics_are_the_counts_of_the_units_that_were_done_now(begun: Path) -> None:
+    measured, work = Measured(), Counts("rerank", begun)
+    for unit in (0, 1, 1, 2):
+        work.process((unit,), measured)
+    assert measured.counts == {"hits": 6, "failed_units": 1}
+    assert set(measured.values) == {"unit_milliseconds", "card_peak_bytes"} and measured.values["card_peak_bytes"] == 9
 
 
 class FullDisk(UnitDoFn):

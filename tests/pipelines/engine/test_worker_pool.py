@@ -17,12 +17,9 @@ from threading import Thread
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.environments import ExternalEnvironment
 
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.engine import runner
-from answermill.pipelines.engine.beam_workers import LocalRunner
+from answermill.pipelines.engine import beam_engine
 from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.errors import BAD_DATA, IO, JobError
 from answermill.pipelines.runs.parquet_folder import read_manifest
@@ -70,8 +67,8 @@ def in_process(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def pool(monkeypatch: pytest.MonkeyPatch, folder: Path, before: str = "", island: bool = False) -> Iterator[None]:
-    """Pipelines run in two workers of a pool whose working directory is `folder`; `before`: what a shell does there first.
+def pool(folder: Path, before: str = "", island: bool = False) -> Iterator[Sequence[str]]:
+    """The options for a pool of workers whose working directory is `folder`; `before`: what a shell does there first.
 
     An island has file systems of its own: what `before` mounts is seen by its workers alone.
     """
@@ -92,19 +89,19 @@ def pool(monkeypatch: pytest.MonkeyPatch, folder: Path, before: str = "", island
         text=True,
     )
 
-    def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:
-        workers = LocalRunner(default_environment=ExternalEnvironment(f"localhost:{port}"))
-        return beam.Pipeline(runner=workers, options=PipelineOptions(["--direct_num_workers=2"]))
-
-    monkeypatch.setattr(runner, "new_pipeline", new_pipeline)
     assert started.stderr is not None
     with started:
         try:
             assert any("Started worker pool" in line for line in started.stderr)
             Thread(target=started.stderr.read, daemon=True).start()  # a full pipe would stop the workers
-            yield
+            yield "--environment_type=EXTERNAL", f"--environment_config=localhost:{port}"
         finally:
             started.terminate()
+
+
+def by_two(job: Job) -> Job:
+    """The job with two worker processes."""
+    return job.model_copy(update={"workers": job.workers.model_copy(update={"processes": 2})})
 
 
 def test_workers_in_another_working_directory_write_into_a_run_that_is_named_relative_to_ours(
@@ -112,11 +109,11 @@ def test_workers_in_another_working_directory_write_into_a_run_that_is_named_rel
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path)
-    with pool(monkeypatch, tmp_path / "elsewhere"):
-        list(run_steps(job, Path("run"), ["ingest"], ()))
+    with pool(tmp_path / "elsewhere") as options:
+        list(run_steps(by_two(job), Path("run"), ["ingest"], options))
         for folder in ("shards", "questions", "retrieved"):
             shutil.copytree(in_process / folder, tmp_path / "run" / folder)
-        list(run_steps(job, Path("run"), ["rerank"], ()))
+        list(run_steps(by_two(job), Path("run"), ["rerank"], options))
     for folder in ("documents", "passages", "scored"):
         written, wanted = read_manifest(tmp_path / "run" / folder), read_manifest(in_process / folder)
         assert written is not None and wanted is not None
@@ -134,7 +131,7 @@ def may_mount() -> bool:
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
 @pytest.mark.parametrize("sees", ["nothing", "a copy"])
 def test_workers_that_see_another_folder_end_the_step_before_anything_is_committed(
-    job: Job, in_process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sees: str
+    job: Job, in_process: Path, tmp_path: Path, sees: str
 ) -> None:
     run, copy = tmp_path / "run", tmp_path / "copy"
     shutil.copytree(in_process, run)
@@ -145,14 +142,13 @@ def test_workers_that_see_another_folder_end_the_step_before_anything_is_committ
     mount = f"mount -t tmpfs none {run} && "
     if sees == "a copy":
         mount += f"cp -r {copy}/. {run} && "
-    with pool(monkeypatch, tmp_path, mount, island=True), pytest.raises(JobError) as e:
-        list(run_steps(job, run, ["rerank"], ()))
+    with pool(tmp_path, mount, island=True) as options, pytest.raises(JobError) as e:
+        list(run_steps(by_two(job), run, ["rerank"], options))
     assert e.value.code == IO
     assert str(run) in str(e.value)
     assert str(e.value).startswith("rerank: ") if sees == "nothing" else "units 0, 1 of rerank did not report" in str(e.value)
     assert not (run / "scored" / "_manifest.json").exists()
     assert not (run / "answers.jsonl").exists()
-    monkeypatch.undo()
     list(run_steps(job, run, ["rerank"], ()))  # the same command where workers see the folder
     assert (run / "answers.jsonl").read_bytes() == (in_process / "answers.jsonl").read_bytes()
 
@@ -172,12 +168,11 @@ def job_service(folder: Path) -> Iterator[Sequence[str]]:
             started.terminate()
 
 
-@pytest.mark.parametrize("engine", ["this process", "two processes", "a pool", "a job service"])
+@pytest.mark.parametrize("engine", ["this process", "two processes", "Beam in this process", "a pool", "a job service"])
 def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     job: Job,
     in_process: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     engine: str,
 ) -> None:
@@ -185,40 +180,38 @@ def test_an_error_of_a_unit_is_one_line_with_its_exit_code_whatever_runs_it(
     shutil.rmtree(tmp_path / "run" / "scored")
     part = sorted((tmp_path / "run" / "retrieved").glob("part-00001-*"))[0]
     part.write_bytes(part.read_bytes()[:-100] + bytes(100))
-    options: Sequence[str] = ()
+    options: Sequence[str] = ("--runner=DirectRunner",) if engine == "Beam in this process" else ()
     with ExitStack() as stack:
         if engine == "a pool":
-            stack.enter_context(pool(monkeypatch, tmp_path))
+            options = stack.enter_context(pool(tmp_path))
         if engine == "a job service":
             options = stack.enter_context(job_service(tmp_path))
-        workers = job.workers.model_copy(update={"processes": 2 if engine == "two processes" else 1})
         configure_logging()
         with pytest.raises(JobError) as e:
-            list(run_steps(job.model_copy(update={"workers": workers}), tmp_path / "run", ["rerank"], options))
+            list(run_steps(by_two(job) if engine == "two processes" else job, tmp_path / "run", ["rerank"], options))
     assert e.value.code == BAD_DATA
     assert str(e.value).startswith("rerank, unit 1: ")
     assert part.name in str(e.value) and "while running" not in str(e.value)
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("engine", ["this process", "two processes", "a job service"])
+@pytest.mark.parametrize("engine", ["Beam in this process", "a job service"])
 def test_beam_s_counters_are_the_counts_of_the_manifests(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     roots: list[beam.Pipeline] = []
-    new_pipeline = runner.new_pipeline
+    new_pipeline = beam_engine.new_pipeline
 
     def noted(beam_options: Sequence[str], processes: int, units: int) -> beam.Pipeline:
         roots.append(new_pipeline(beam_options, processes, units))
         return roots[-1]
 
-    monkeypatch.setattr(runner, "new_pipeline", noted)
-    options: Sequence[str] = ()
+    monkeypatch.setattr(beam_engine, "new_pipeline", noted)
+    options: Sequence[str] = ("--runner=DirectRunner",)
     with ExitStack() as stack:
         if engine == "a job service":
             options = stack.enter_context(job_service(tmp_path))
-        workers = job.workers.model_copy(update={"processes": 2 if engine == "two processes" else 1})
-        list(run_steps(job.model_copy(update={"workers": workers}), tmp_path / "run", STEPS, options))
+        list(run_steps(job, tmp_path / "run", STEPS, options))
         metrics = [root.result.metrics().query() for root in roots]
     counters: Counter[tuple[str, str]] = Counter()
     for each in (each for query in metrics for each in query["counters"]):

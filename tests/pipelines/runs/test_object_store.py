@@ -30,7 +30,7 @@ from answermill.pipelines.steps.chain import run_steps, status
 from answermill.schemas.corpus import Question
 from tests.made_steps import made_step, report
 from tests.object_store import Fault, ObjectStore
-from tests.pipelines.engine.test_worker_pool import STEPS, in_process, job, may_mount, pool
+from tests.pipelines.engine.test_worker_pool import STEPS, by_two, in_process, job, may_mount, pool
 
 __all__ = ["in_process", "job"]  # fixtures
 JOB = """
@@ -138,12 +138,12 @@ def test_a_job_file_and_a_run_can_be_named_by_url_through_the_commands(
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount file systems")
 def test_workers_that_share_no_disk_with_the_command_write_the_same_bytes(
-    stored_job: Job, job: Job, in_process: Path, folder: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored_job: Job, job: Job, in_process: Path, folder: Remote, tmp_path: Path
 ) -> None:
     hidden = (job.folder, in_process, tmp_path / "temporary")
     island = "".join(f"mount -t tmpfs none {path} && " for path in hidden) + f"TMPDIR={hidden[-1]} "
-    with pool(monkeypatch, tmp_path, island.replace("TMPDIR", "export TMPDIR").rstrip() + " && ", island=True):
-        list(run_steps(stored_job, folder / "run", STEPS, ()))
+    with pool(tmp_path, island.replace("TMPDIR", "export TMPDIR").rstrip() + " && ", island=True) as options:
+        list(run_steps(by_two(stored_job), folder / "run", STEPS, options))
     assert files(folder / "run") == files(in_process)
 
 

@@ -1,4 +1,4 @@
-"""Paragraphs of many pages of a domain, as transforms over their keys (indexing/documents/boilerplate.py).
+"""Paragraphs of many pages of a domain, from their keys (indexing/documents/boilerplate.py).
 
 They are counted on the documents that stay: a page that came twice is one page. The counts of a paragraph meet in one bucket,
 24 bytes for each file that has it; paragraphs of enough pages go on to the buckets of domains, where the number of the
@@ -8,19 +8,18 @@ domain's pages decides. Each file receives those of its own paragraphs that go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
-import apache_beam as beam
 import numpy as np
-from apache_beam.pvalue import PCollection
 
 from answermill.indexing.documents.boilerplate import Counts, Hashes, Paragraphs, looked_up, paragraphs_of, totals
 from answermill.pipelines.config.job_file import Ingest
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Engine, Pairs, Units
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.steps.ingest.parse_and_cut import IngestStep, parsed_files
-from answermill.pipelines.steps.ingest.repeated.near_duplicates import without_duplicates
 from answermill.pipelines.steps.ingest.repeated.verdicts import Boilerplate, Duplicates, duplicate_rows
 
 _BUCKETS = 64
@@ -46,29 +45,13 @@ class Domains(NamedTuple):
     pages: Counts
 
 
-def boilerplate(
-    root: beam.Pipeline, gone: Sequence[PCollection[tuple[int, Duplicates]]], files: int, settings: Ingest, step: IngestStep
-) -> PCollection[tuple[int, Boilerplate]]:
+def boilerplate(engine: Engine, gone: Sequence[Pairs], files: int, settings: Ingest, step: IngestStep) -> Pairs:
     """(unit, its boilerplate), from the documents that are none of those `gone`."""
-    counted = (
-        (*gone, root | "Files to count" >> Units(files) | "Count in all" >> beam.Map(without_duplicates))
-        | "Duplicates or none" >> beam.Flatten()
-        | "Duplicates by file" >> beam.GroupByKey()  # (unit, its Duplicates, and None)
-        | "Count paragraphs" >> beam.ParDo(CountParagraphs(step))  # (bucket, OfFile or Domains)
-    )
-    often = (
-        counted
-        | "Paragraphs" >> beam.Filter(is_of, _PARAGRAPHS)
-        | "Meet in paragraphs" >> beam.GroupByKey()  # (bucket, all its OfFile)
-        | "On enough pages" >> beam.FlatMapTuple(on_enough_pages, settings.boilerplate_pages)  # (bucket of domains, OfFile)
-    )
-    shares: PCollection[tuple[int, Boilerplate]] = (
-        (often, counted | "Domains" >> beam.Filter(is_of, _DOMAINS))
-        | "Beside their domains" >> beam.Flatten()
-        | "Meet in domains" >> beam.GroupByKey()  # (bucket, all its OfFile and Domains)
-        | "On enough of them" >> beam.FlatMapTuple(on_enough_of_them, settings.boilerplate)  # (unit, Boilerplate)
-    )
-    return shares
+    # (bucket of paragraphs, OfFile) or (bucket of domains, Domains)
+    counted = engine.group("Count paragraphs", gone, CountParagraphs(step), every=Units.first(files))
+    # (bucket of domains, OfFile or Domains)
+    often = engine.group("On enough pages", [counted], partial(on_enough_pages, least=settings.boilerplate_pages))
+    return engine.group("On enough of them", [often], partial(on_enough_of_them, share=settings.boilerplate))
 
 
 class CountParagraphs(UnitDoFn):
@@ -80,7 +63,7 @@ class CountParagraphs(UnitDoFn):
         super().__init__(step.name, step.work)
         self._work = step.work
 
-    def work(self, unit: int, members: Iterable[Duplicates | None]) -> Iterator[tuple[Bucket, OfFile | Domains]]:
+    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[Bucket, OfFile | Domains]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it
@@ -102,16 +85,18 @@ class CountParagraphs(UnitDoFn):
                 row += 1
 
 
-def is_of(member: tuple[Bucket, OfFile | Domains], kind: str) -> bool:
-    return member[0][0] == kind
-
-
-def on_enough_pages(_bucket: Bucket, members: Iterable[OfFile], least: int = 10) -> Iterator[tuple[Bucket, OfFile]]:
-    """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by their domains."""
-    members = list(members)
-    keys, counts = (np.concatenate([getattr(m.paragraphs, name) for m in members]) for name in ("keys", "pages"))
+def on_enough_pages(
+    bucket: Bucket, members: Iterable[OfFile | Domains], least: int = 10
+) -> Iterator[tuple[Bucket, OfFile | Domains]]:
+    """The paragraphs of each file that stand on at least `least` pages of all files, and on how many, by their domains. Domains
+    stay in their bucket."""
+    if bucket[0] == _DOMAINS:
+        yield from ((bucket, member) for member in members)
+        return
+    files = [member for member in members if isinstance(member, OfFile)]
+    keys, counts = (np.concatenate([getattr(file.paragraphs, name) for file in files]) for name in ("keys", "pages"))
     each, pages = totals(keys, counts)
-    for unit, part, paragraphs in members:
+    for unit, part, paragraphs in files:
         of_all = paragraphs._replace(pages=looked_up(paragraphs.keys, each, pages))
         often = _rows(of_all, np.flatnonzero(of_all.pages >= least))
         for number, inside in _buckets(often.domains):

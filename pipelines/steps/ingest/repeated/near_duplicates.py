@@ -1,4 +1,4 @@
-"""Near duplicates in a run and of an earlier one, as transforms over signatures (indexing/documents/near_duplicates.py).
+"""Near duplicates in a run and of an earlier one, from their signatures (indexing/documents/near_duplicates.py).
 
 A document's signature meets those with an equal band in buckets: 16 times 144 bytes and its id. What goes, and what stays for
 it, then comes together in one place: some hundred bytes for each document that goes. No text is moved.
@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-import apache_beam as beam
 import numpy as np
-from apache_beam.pvalue import PCollection
 
 from answermill.indexing.documents import near_duplicates
 from answermill.indexing.documents.near_duplicates import BANDS, Rank
 from answermill.pipelines.config.job_file import Ingest, Job
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Engine, Pairs, Units
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import Part
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
@@ -52,36 +52,15 @@ def earlier_run(job: Job, settings: Ingest, run: Path) -> Folder[Document] | Non
 
 
 def near(
-    root: beam.Pipeline,
-    exact: PCollection[tuple[int, Duplicates]],
-    files: int,
-    settings: Ingest,
-    earlier: Folder[Document] | None,
-    step: IngestStep,
-) -> PCollection[tuple[int, Duplicates]]:
+    engine: Engine, exact: Pairs, files: int, settings: Ingest, earlier: Folder[Document] | None, step: IngestStep
+) -> Pairs:
     """(unit, its near duplicates, each with the id that is kept), of the documents that are none of the `exact` ones."""
-    signed = [
-        (exact, root | "Files to sign" >> Units(files) | "Sign all" >> beam.Map(without_duplicates))
-        | "Signed or not" >> beam.Flatten()
-        | "Exact ones by file" >> beam.GroupByKey()  # (unit, its exact Duplicates, and None)
-        | "Sign documents" >> beam.ParDo(SignDocuments(step))  # (bucket, Signed)
-    ]
+    signed = [engine.group("Sign documents", [exact], SignDocuments(step), every=Units.first(files))]  # (bucket, Signed)
     if earlier is not None:
-        parts = root | "Earlier parts" >> Units(len(earlier.parts))
-        signed.append(parts | "Sign earlier documents" >> beam.ParDo(SignEarlier(step, earlier.path)))
-    pairs: PCollection[tuple[int, Duplicates]] = (
-        signed
-        | "With the earlier run" >> beam.Flatten()
-        | "Meet in bands" >> beam.GroupByKey()  # (bucket, all its Signed)
-        | "Compare" >> beam.FlatMapTuple(compare, settings.near_duplicates)  # ("", Pairs)
-        | "All pairs" >> beam.GroupByKey()
-        | "Who stays" >> beam.FlatMapTuple(resolve)  # (unit, Duplicates)
-    )
-    return pairs
-
-
-def without_duplicates(unit: tuple[int]) -> tuple[int, None]:
-    return unit[0], None
+        parts = Units.first(len(earlier.parts))
+        signed.append(engine.each("Sign earlier documents", parts, SignEarlier(step, earlier.path)))
+    pairs = engine.group("Compare", signed, partial(compare, similarity=settings.near_duplicates))  # ("", Pairs)
+    return engine.group("Who stays", [pairs], resolve)  # (unit, Duplicates)
 
 
 class SignDocuments(UnitDoFn):
@@ -93,7 +72,7 @@ class SignDocuments(UnitDoFn):
         super().__init__(step.name, step.work)
         self._work = step.work
 
-    def work(self, unit: int, members: Iterable[Duplicates | None]) -> Iterator[tuple[Bucket, Signed]]:
+    def work(self, unit: int, members: Iterable[Duplicates]) -> Iterator[tuple[Bucket, Signed]]:
         parsed = parsed_files(self._work).read_one(unit)
         if parsed is None:
             return  # its file has failed for good: the step ends, or goes on without it

@@ -107,6 +107,6 @@ def find_duplicates(bucket: Bucket, members: Iterable[FileKeys]) -> Iterator[tup
         yield file.unit, Duplicates(file.part, bucket[0], file.rows[lost[file.unit]], ())
 
 
-def duplicate_rows(members: Iterable[Duplicates | None]) -> set[int]:
-    """The rows of a file's documents that are among the duplicates found in it; None stands for no duplicates."""
-    return {int(row) for each in members if each is not None for row in each.rows}
+def duplicate_rows(members: Iterable[Duplicates]) -> set[int]:
+    """The rows of a file's documents that are among the duplicates found in it."""
+    return {int(row) for each in members for row in each.rows}

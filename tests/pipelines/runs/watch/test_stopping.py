@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-import apache_beam as beam
 import pytest
 
 from answermill.pipelines.cli.ending import STOPPED, Command, run_to_the_end
-from answermill.pipelines.engine.runner import carry, pipeline
-from answermill.pipelines.engine.unit_dofn import UnitDoFn, Units
+from answermill.pipelines.engine.protocol import Units
+from answermill.pipelines.engine.runner import carry, open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch import stopping
 from answermill.schemas.corpus import Question
@@ -33,7 +34,7 @@ class Signals(UnitDoFn):
         super().__init__("retrieve", work)
         self._number, self._command = number, os.getpid()
 
-    def work(self, unit: int, *rest: int) -> list[tuple[int]]:
+    def work(self, unit: int, *rest: Any) -> list[tuple[int, int]]:
         if self._number:
             with suppress(FileExistsError):
                 (self._work_folder / "sent").touch(exist_ok=False)
@@ -62,9 +63,14 @@ def step(tmp_path: Path) -> Step:
     return step
 
 
-@pytest.mark.parametrize(("number", "code", "processes"), [(signal.SIGINT, 130, 1), (signal.SIGTERM, 143, 2)])
-def test_the_unit_at_work_ends_and_none_begins(step: Step, number: int, code: int, processes: int, capfd) -> None:
-    assert ended(lambda: carry(step, UNITS, Signals(step.work, number), (), processes)) == code
+@pytest.mark.parametrize(
+    ("number", "code", "processes", "options"),
+    [(signal.SIGINT, 130, 1, ()), (signal.SIGTERM, 143, 2, ()), (signal.SIGTERM, 143, 1, ("--runner=DirectRunner",))],
+)
+def test_the_unit_at_work_ends_and_none_begins(
+    step: Step, number: int, code: int, processes: int, options: Sequence[str], capfd
+) -> None:
+    assert ended(lambda: carry(step, UNITS, Signals(step.work, number), options, processes)) == code
     assert "".join(line for line in capfd.readouterr().err.splitlines(True) if not line.startswith("{")) == STOPPED
     assert 1 <= step.reports.count() <= processes
     carry(step, UNITS, Signals(step.work, 0), (), 1)  # 0 is no signal
@@ -74,24 +80,27 @@ def test_the_unit_at_work_ends_and_none_begins(step: Step, number: int, code: in
 class Emits(Signals):
     skips_reported = False
 
-    def work(self, unit: int, *rest: int) -> list[tuple[int]]:
+    def work(self, unit: int, *rest: Any) -> list[tuple[int, int]]:
         super().work(unit)
-        return [(unit,)]
+        return [(unit, unit)]
 
 
 class After(UnitDoFn):
-    def work(self, unit: int, *rest: int) -> None:
+    def work(self, unit: int, *rest: Any) -> None:
         reports_of(self._work_folder).write(report(100 + unit))
 
 
-def test_what_reads_what_units_emit_does_not_begin_without_all_of_them(step: Step) -> None:
+@pytest.mark.parametrize(("options", "processes"), [((), 1), ((), 2), (("--runner=DirectRunner",), 1)])
+def test_what_reads_what_units_emit_does_not_begin_without_all_of_them(
+    step: Step, options: Sequence[str], processes: int
+) -> None:
     def work() -> None:
-        with pipeline((), 1, UNITS) as root:
-            emitted = root | Units(UNITS) | "Emit" >> beam.ParDo(Emits(step.work, signal.SIGTERM)) | beam.Reshuffle()
-            _ = emitted | "After" >> beam.ParDo(After("retrieve", step.work))
+        with open_engine(options, processes, UNITS, step.work) as engine:
+            emitted = engine.each("Emit", Units.first(UNITS), Emits(step.work, signal.SIGTERM))
+            engine.group("After", [emitted], After("retrieve", step.work))
 
     assert ended(work) == 143
-    assert step.reports.count() == 1 and max(step.reports.numbers()) < UNITS
+    assert 1 <= step.reports.count() <= processes and max(step.reports.numbers()) < UNITS
 
 
 def test_a_second_signal_waits_for_no_unit() -> None:

@@ -22,6 +22,7 @@ from answermill.indexing.shards.jvm import Java
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import ShardDamaged
 from answermill.pipelines.config.job_file import Job, Retrieve
+from answermill.pipelines.engine.beam_engine import BeamEngine
 from answermill.pipelines.errors import IO, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, Part, PartWriter
 from answermill.pipelines.specs import retrieve as specs
@@ -381,7 +382,7 @@ def test_the_graph_of_a_million_questions_and_five_thousand_shards_is_below_a_me
         asked = AskedQuestions(step.work / "asked", Part("part", questions, 0, "0" * 64), 64, 16, 16 * 48)
         turns = plan(asked, questions, replace(RunShards.of(indexed(1).job, step.run), count=shards), settings, step)
         root = beam.Pipeline()
-        define(root, turns)
+        define(BeamEngine(root), turns)
         return int(root.to_runner_api().ByteSize())
 
     assert size(1_000_000, 5_000) < 1_000_000

@@ -1,22 +1,19 @@
-"""What a user sees of an error in a worker process: its message and its exit code, and no traceback."""
+"""What a user sees of an error that comes as text, or from a worker process: its message and exit code, and no traceback."""
 
 from __future__ import annotations
 
 import shutil
 import traceback
 
-import apache_beam as beam
 import pytest
 
 from answermill.__main__ import main
-from answermill.files.model_files import ModelDamaged
-from answermill.indexing.shards.dense import ModelMissing
-from answermill.indexing.shards.shard_files import ShardDamaged
-from answermill.pipelines.engine.runner import pipeline
-from answermill.pipelines.engine.worker_errors import error_in, restored_errors
+from answermill.pipelines.engine.beam_errors import error_in, restored_errors
+from answermill.pipelines.engine.protocol import Units
+from answermill.pipelines.engine.runner import open_engine
+from answermill.pipelines.engine.unit_dofn import UnitDoFn
 from answermill.pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
 from answermill.pipelines.revision import revision
-from answermill.ranking.reranker import ScoreNotFinite
 
 
 def as_beam_gives_it(error: Exception) -> str:
@@ -37,21 +34,6 @@ def test_a_job_error_keeps_its_message_of_several_lines_and_its_code():
     assert (str(error), error.code) == ("part 3 was changed\nsince it was written", BAD_DATA)
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ShardDamaged("00000-of-00002: damaged"),
-        ModelMissing("no model"),
-        ModelDamaged("model.safetensors: NaN"),
-        ScoreNotFinite("stage cascade: score nan"),
-        OSError("disk: full"),
-    ],
-)
-def test_errors_with_an_exit_code_of_their_own_keep_their_class(error):
-    cause = error_in(as_beam_gives_it(error))
-    assert type(cause) is type(error) and str(cause) == str(error)
-
-
 def test_a_defect_of_the_program_stays_as_beam_gives_it():
     text = as_beam_gives_it(ValueError("answermill.indexing.shards.shard: none of ours"))
     with pytest.raises(RuntimeError, match="none of ours") as e, restored_errors():
@@ -62,7 +44,7 @@ def test_a_defect_of_the_program_stays_as_beam_gives_it():
 @pytest.mark.parametrize(
     "error",
     [
-        ModuleNotFoundError("No module named 'pipelines'"),
+        ModuleNotFoundError("No module named 'answermill'"),
         ModuleNotFoundError("No module named 'answermill.pipelines.steps.search'"),
         AttributeError("Can't get attribute 'Search' on <module 'answermill.pipelines.steps.shard_search' from 'x.py'>"),
     ],
@@ -85,50 +67,35 @@ def test_an_engine_that_lost_its_worker_is_one_line_and_74():
     assert "\n" not in str(e.value)
 
 
-def test_a_job_server_that_is_not_there_is_74():
+def test_a_job_server_that_is_not_there_is_74(tmp_path):
     job_server = [
         "--runner=PortableRunner",
         "--job_endpoint=localhost:1",
         "--environment_type=LOOPBACK",
         "--job_server_timeout=1",
     ]
-    with pytest.raises(JobError, match="no job server answers") as e, pipeline(job_server) as root:
-        _ = root | beam.Create([1])
+    with (
+        pytest.raises(JobError, match="no job server answers") as e,
+        open_engine(job_server, 1, 1, tmp_path) as engine,
+    ):
+        engine.each("Work", Units.first(1), UnitDoFn("rerank", tmp_path))
     assert e.value.code == IO
 
 
-def while_a_missing_file_is_handled(error: Exception, is_cause: bool) -> str:
-    """The traceback of an error that is raised then, `from` that of the file or not, and as Beam raises it again."""
+def test_a_defect_that_was_raised_while_a_job_error_was_handled_is_a_defect():
     try:
         try:
-            raise FileNotFoundError(2, "No such file or directory", "absent.tsv")
-        except FileNotFoundError as missing:
-            if is_cause:
-                raise error from missing
-            raise error  # noqa: B904
-    except type(error) as raised:
-        return as_beam_gives_it(raised)
-
-
-def test_a_defect_while_a_missing_file_is_handled_is_a_defect():
-    text = while_a_missing_file_is_handled(KeyError("colour"), is_cause=False)
-    assert "absent.tsv" in text and error_in(text) is None
-
-
-def test_what_an_error_was_raised_from_tells_what_to_mend():
-    error = error_in(while_a_missing_file_is_handled(RuntimeError("odd"), is_cause=True))
-    assert isinstance(error, FileNotFoundError) and error.filename == "absent.tsv"
-
-
-@pytest.mark.parametrize("is_cause", [True, False])
-def test_a_job_error_stands_for_the_missing_file_that_it_tells_of(is_cause):
-    error = error_in(while_a_missing_file_is_handled(JobError("give a table", BAD_DATA), is_cause))
-    assert isinstance(error, JobError) and str(error) == "give a table"
+            raise JobError("give a table", BAD_DATA)
+        except JobError:
+            raise KeyError("colour")  # noqa: B904
+    except KeyError as defect:
+        text = as_beam_gives_it(defect)
+    assert "give a table\nexit code 65" in text and error_in(text) is None
 
 
 def test_an_error_of_this_process_is_not_touched():
-    with pytest.raises(ShardDamaged, match="OSError: x"), restored_errors():
-        raise ShardDamaged("OSError: x")
+    with pytest.raises(FileNotFoundError), restored_errors():
+        raise FileNotFoundError(2, "No such file or directory", "absent.tsv")
 
 
 @pytest.fixture

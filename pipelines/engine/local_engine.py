@@ -1,0 +1,76 @@
+"""The engine of one machine: a loop in the command's own process, or a task at a time for each of several worker processes."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from pathlib import Path
+
+from answermill.files.remote import Remote
+from answermill.pipelines.engine.disk_values import Places, Written, no_places
+from answermill.pipelines.engine.protocol import GroupFunction, Units, as_work
+from answermill.pipelines.engine.unit_dofn import UnitDoFn, Work
+from answermill.pipelines.engine.worker_pool import WorkerPool
+from answermill.pipelines.engine.worker_process import Task, Worker
+from answermill.pipelines.errors import Stopped
+from answermill.pipelines.runs.watch.stopping import is_asked
+
+
+class LocalEngine:
+    """Does what it is asked at once, in `processes` processes; `folder` is for values."""
+
+    def __init__(self, processes: int, folder: Path) -> None:
+        self._workers = WorkerPool(processes, folder) if processes > 1 else Here(folder)
+
+    def each(self, label: str, units: Units, work: UnitDoFn, after: object = None) -> Places:
+        return self._do(work, ((number, None) for number in units.pending()))
+
+    def group(self, label: str, pairs: Sequence[Places], work: UnitDoFn | GroupFunction, every: Units | None = None) -> Places:
+        places = no_places()
+        for number in every.pending() if every is not None else ():
+            places[number]
+        for each in pairs:
+            for key, of_key in each.items():
+                places[key].extend(of_key)
+        return self._do(as_work(label, work), places.items())
+
+    def _do(self, work: Work, tasks: Iterable[Task]) -> Places:
+        """Raises Stopped, when the tasks at work are done, if the command is to stop."""
+        emitted = no_places()
+        for number, written in self._workers.do(work, takewhile(lambda _: not is_asked(), tasks)):
+            for key, start in written:
+                emitted[key].extend((number, start))
+        if is_asked():
+            raise Stopped("between two units")
+        return emitted
+
+    def close(self) -> None:
+        self._workers.close()
+
+
+class Here:
+    """The command's own process in the place of a pool."""
+
+    def __init__(self, folder: Path) -> None:
+        self._worker = Worker(folder)
+
+    def do(self, work: Work, tasks: Iterable[Task]) -> Iterator[tuple[int, Written]]:
+        return ((0, self._worker.do(work, task)) for task in tasks)
+
+    def close(self) -> None:
+        self._worker.close()
+
+
+@contextmanager
+def local_engine(processes: int, work: Path) -> Iterator[LocalEngine]:
+    """An engine for the block; `work`: the step's work folder, in which values are while the block lasts."""
+    folder = Path(tempfile.mkdtemp(prefix="answermill-values-")) if isinstance(work, Remote) else work / "values"
+    engine = LocalEngine(processes, folder)
+    try:
+        yield engine
+    finally:
+        engine.close()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,117 @@
+"""Worker processes of the command, as it sees them: each does one task at a time, and ends with the command.
+
+They are started anew rather than forked, since a process with threads, or with a Java in it, has no sound copy. A socket pair
+leads to each; nothing listens.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from answermill.pipelines.engine.unit_dofn import Work
+from answermill.pipelines.errors import UNEXPECTED, JobError
+from answermill.pipelines.runs.watch.stopping import descriptor
+
+CARDS = "CUDA_VISIBLE_DEVICES"
+"""The variable that says which graphics cards a process sees."""
+
+
+class WorkerPool:
+    """Up to `count` worker processes, which are started when there are tasks for them."""
+
+    def __init__(self, count: int, folder: Path) -> None:
+        self._count, self._folder = count, folder
+        self._workers: list[_WorkerProcess] = []
+
+    def do(self, work: Work, tasks: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+        """(number of the worker, its result) of each task, as they end. Raises what a task raises."""
+        pickled, waiting = pickle.dumps(work), iter(tasks)
+        idle, busy = list(self._workers), dict[Any, _WorkerProcess]()
+        while True:
+            while idle or len(self._workers) < self._count:
+                try:
+                    task = next(waiting)
+                except StopIteration:
+                    break
+                if not idle:
+                    self._workers.append(_WorkerProcess(len(self._workers), self._folder))
+                    idle.append(self._workers[-1])
+                worker = idle.pop()
+                worker.send(work, pickled, task)
+                busy[worker.connection] = worker
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                worker = busy.pop(connection)
+                idle.append(worker)
+                yield worker.number, worker.result()
+
+    def close(self) -> None:
+        """End all workers, also in the middle of a task that nobody waits for any more."""
+        for worker in self._workers:
+            worker.close()
+
+
+class _WorkerProcess:
+    """A process `python -m answermill.pipelines.engine.worker_process`."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number, self._place = number, ""
+        self._work: Work | None = None
+        self.connection, other = Pipe()
+        ends = [end for end in (other.fileno(), descriptor()) if end is not None]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "answermill.pipelines.engine.worker_process", str(number), str(folder), *map(str, ends)],
+            env={**os.environ, **card_of(number)},
+            stdin=subprocess.DEVNULL,
+            pass_fds=ends,
+            start_new_session=True,  # Ctrl-C on the terminal reaches the command alone, which then ends its workers
+        )
+        other.close()
+
+    def send(self, work: Work, pickled: bytes, task: Any) -> None:
+        """Let it do a task; the work itself is sent once."""
+        self._place = work.place(task[0])
+        try:
+            self.connection.send((None if self._work is work else pickled, task))
+        except OSError:
+            raise self._died() from None
+        self._work = work
+
+    def result(self) -> Any:
+        """What its task gave. Raises what that raised, and JobError (70) if the process has ended."""
+        try:
+            error, result = self.connection.recv()
+        except (EOFError, OSError):
+            raise self._died() from None
+        if error is not None:
+            raise error from (None if isinstance(error, JobError) else RuntimeError(f"in a worker process\n{result}"))
+        return result
+
+    def _died(self) -> JobError:
+        return JobError(
+            f"{self._place}: a worker process ended with {self._process.wait()}, perhaps for lack of memory; lower "
+            "workers.processes, and type the same command: it goes on where it was",
+            UNEXPECTED,
+        )
+
+    def close(self) -> None:
+        self._process.kill()
+        self.connection.close()
+        self._process.wait()
+
+
+def card_of(number: int, environment: Mapping[str, str] = os.environ, devices: Path = Path("/dev")) -> dict[str, str]:
+    """The variable by which a worker sees one graphics card, in turns by its number: of those that the command sees. Empty
+    where there is at most one card, which all workers share."""
+    named = environment.get(CARDS)
+    cards = named.split(",") if named is not None else [str(n) for n, _ in enumerate(devices.glob("nvidia[0-9]*"))]
+    return {CARDS: cards[number % len(cards)].strip()} if len(cards) > 1 else {}
