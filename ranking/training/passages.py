@@ -24,18 +24,21 @@ from torch import Tensor, nn
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.peasi import peasi_model
+from answermill.ranking.rerankers.peasi.extractor import ExtractorName, Stretches, side_by_side
+from answermill.ranking.rerankers.peasi.passage_ranker import ClassifierRanker
 from answermill.ranking.rerankers.peasi.passage_reader import Reader
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
-from answermill.ranking.rerankers.peasi.peasi_model import Extractor, PassageHead, PeasiModel, side_by_side
+from answermill.ranking.rerankers.peasi.peasi_model import PassageHead, PeasiModel
+from answermill.ranking.rerankers.peasi.span import Span
 from answermill.ranking.rerankers.peasi.windows import Windows, read_windows
 from answermill.ranking.training.beginning import Start, begin, check_beside, prepare, source_words, tokeniser_of
 from answermill.ranking.training.groups import cut
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev, Ranks
-from answermill.ranking.transformer.classifier import Head, head_name
+from answermill.ranking.transformer.classifier import Classifier, Head, head_name
 from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.packing import Numbers, Packed, Tokeniser
+from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.schemas.labels import LabelledPassage
 
 Questions = Sequence[Sequence[LabelledPassage]]
@@ -47,10 +50,10 @@ class PassageBatch(NamedTuple):
     passages: Packed | None  # for PR, where it does not read what EASI does
     labels: Tensor  # [passages]
     sentences: Packed | None  # for EASI, or both: windows, passage by passage
-    stretches: tuple[Numbers, Numbers]  # which tokens of `sentences` are whose
+    stretches: Stretches  # which tokens of `sentences` are whose
     passage: Tensor  # [windows]: the passage's place in the batch
-    filled: Tensor  # [windows, k]: slots with a sentence; of 'span' k is the most sentences of a window
-    right: Tensor  # [windows, k]: slots with a correct sentence
+    filled: Tensor  # [windows, k]: places with a sentence
+    right: Tensor  # [windows, k]: places with a correct sentence
 
 
 class PassageTask:
@@ -78,26 +81,27 @@ class PassageTask:
         self._classifier_rate, self._dev = classifier_rate, dev
         rows = [row for passages in questions for row in passages]
         right = sum(row.label for row in rows)
-        if not right or (model.reads_passages and right == len(rows)):
+        if not right or (model.pr is not None and right == len(rows)):
             raise ValueError(f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from")
-        if not model.reads_passages:
+        if model.pr is None:
             rows = [row for row in rows if row.label]
-        if model.reads_sentences and model.window:
-            tokeniser.pairs([("",) * (1 + model.window)])  # refused here, not where the first long passage is served
+        slots = None if model.easi is None else model.easi.window
+        if slots:
+            tokeniser.pairs([("",) * (1 + slots)])  # refused here, not where the first long passage is served
         self._labels = torch.tensor([float(row.label) for row in rows])
         reading, self._context_dropout = model.reading, context_dropout
         self._texts = [(row.question, *reading.arrange(row.text, row.title)) for row in rows]
-        reads_context = model.reads_passages or model.reads_title
+        reads_context = model.pr is not None or model.reads_title
         if reads_context:
             reading.check_data(self._texts)
         self.missing = reading.missing(self._texts) if reads_context else {}
         self._passages = tokeniser.pairs(self._texts, reading.turns)
-        self._asked = [(row.question, [s.text for s in row.sentences]) for row in rows] if model.reads_sentences else []
+        self._asked = [(row.question, [s.text for s in row.sentences]) for row in rows] if model.easi is not None else []
         passage, numbers, self._sentences = self._read_windows(self._texts)
         self._windows = np.bincount(passage, minlength=len(rows))  # [passages]
         self._starts = np.cumsum(self._windows) - self._windows
         with_tokens = self._sentences.filled
-        missing_slots = max(0, (model.window or 0) - with_tokens.shape[1])
+        missing_slots = max(0, (slots or 0) - with_tokens.shape[1])
         self._filled = np.pad(with_tokens, ((0, 0), (0, missing_slots)))
         self._right = np.zeros_like(self._filled)
         for n, window in enumerate(numbers):
@@ -105,10 +109,10 @@ class PassageTask:
         self._right &= self._filled  # a correct sentence that is cut off cannot be learnt
         self._read = np.full(len(rows), model.variant == "joint" or model.at_once)  # by EASI
         self._read[passage[self._right.any(1)]] = True
-        if model.reads_sentences and not self._right.any():
+        if model.easi is not None and not self._right.any():
             raise ValueError(f"the correct sentences of all {right} passages are empty or cut off; raise the limit")
         of_easi = np.bincount(passage, self._sentences.lengths, len(rows)).astype(np.int64)
-        self._apart = model.reads_passages and not model.at_once  # PR reads texts of its own
+        self._apart = model.pr is not None and not model.at_once  # PR reads texts of its own
         self._lengths = self._passages.lengths * self._apart + of_easi * self._read
         self.tokens_cut = int(self._passages.cut.sum()) * self._apart
         self.tokens_cut += int(self._sentences.cut[self._read[passage]].sum())
@@ -147,32 +151,30 @@ class PassageTask:
     def _read_windows(self, texts: Sequence[tuple[str, ...]]) -> Windows:
         """What EASI reads of the passages; `texts`: as PR reads them, the titles among them."""
         titles = [row[1 + self.model.reading.context.index("title")] for row in texts] if self.model.reads_title else None
-        return read_windows(self._tokeniser, self._asked, self.model.window, titles and titles[: len(self._asked)])
+        window = None if self.model.easi is None else self.model.easi.window
+        return read_windows(self._tokeniser, self._asked, window, titles and titles[: len(self._asked)])
 
     def loss(self, batch: PassageBatch) -> Tensor:
         """Mean over the passages of PR, plus mean over those of EASI that hold a correct sentence."""
-        loss, beside, of_passage = torch.zeros((), device=batch.labels.device), None, None
-        if batch.sentences is not None:
+        loss, passages, beside = torch.zeros((), device=batch.labels.device), None, None
+        pr, easi = self.model.pr, self.model.easi
+        if batch.sentences is not None and easi is not None:
             counts = torch.bincount(batch.passage)  # [passages]: windows
-            if self.model.at_once:
-                of_windows, embedding = self.model.embeddings(batch.sentences, batch.stretches)
-                of_passage = of_windows[counts.cumsum(0) - counts]  # the first window's
-            else:
-                embedding = self.model.sentence_embedding(batch.sentences, batch.stretches)  # [windows, d], or [sentences, d]
-            logits = self.model.sentence_scores(embedding)
-            if self.model.extractor == "span":
-                logits = logits.new_zeros(batch.filled.shape).masked_scatter(batch.filled, logits)
-            every, right = (side_by_side(logits, slots, counts) for slots in (batch.filled, batch.right))  # [passages, …]
+            first = counts.cumsum(0) - counts
+            windows, vectors = self.model.window_vectors(batch.sentences, batch.stretches)
+            passages = None if windows is None else windows[first]
+            logits = easi.logits(vectors, batch.filled)
+            every, right = (side_by_side(logits, places, counts) for places in (batch.filled, batch.right))  # [passages, …]
             learnt = right.isfinite().any(1)
             if learnt.any():
                 loss = loss + (every[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
             if self.model.variant == "joint":
-                best = (counts.cumsum(0) - counts) * batch.filled.shape[1] + every.argmax(1)  # [passages]: slots of all windows
-                beside = self.model.best_embedding(embedding, best, batch.filled, every.isfinite().any(1))
+                best = first * batch.filled.shape[1] + every.argmax(1)  # [passages]: places in all windows
+                beside = easi.chosen(vectors, easi.rows(batch.filled).flatten()[best], every.isfinite().any(1), first)
         if batch.passages is not None:
-            of_passage = self.model.passage_embedding(batch.passages)
-        if of_passage is not None:
-            loss = loss + F.binary_cross_entropy_with_logits(self.model.passage_scores(of_passage, beside), batch.labels)
+            passages = self.model.passage_vectors(batch.passages)
+        if pr is not None and passages is not None:
+            loss = loss + F.binary_cross_entropy_with_logits(pr.logits(passages, beside), batch.labels)
         return loss
 
     def reranker(self) -> Ranks:
@@ -181,7 +183,7 @@ class PassageTask:
         return reranker
 
     def save(self, folder: Path) -> None:
-        if self.model.reads_passages and self.model.reads_sentences:
+        if self.model.pr is not None and self.model.easi is not None:
             self.model.calibration = calibrated(Reader(self.model, self._tokeniser), self._dev)
         self._save(folder, self.model)
 
@@ -227,17 +229,18 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
     if isinstance(start.model, PeasiModel):
         model.take_passage_head(start.model)
         model.reading = start.model.reading
-    elif model.classifier is not None and (of_sentences := _cross_encoder(start)):
-        model.take_classifier(cast(Head, of_sentences.classifiers[-1]))
-    if model.reads_passages or (extractor == "span" and not settings.pooling):
+    elif isinstance(model.pr, ClassifierRanker) and (of_sentences := _cross_encoder(start)):
+        model.pr.take_classifier(cast(Head, of_sentences.classifiers[-1]))
+    if model.pr is not None or (extractor == "span" and not settings.pooling):
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
         raise ValueError("peasi.context, pooling and context_dropout are PR's, and variant 'easi' has none; leave them out")
     if isinstance(second.model, PeasiModel):
         model.take_sentence_head(second.model)
-    easi_taken = model.span is not None and (of_sentences := _cross_encoder(second)) and of_sentences.reading.pooling != "first"
-    if model.span is not None and of_sentences is not None and easi_taken:
-        model.span.load_state_dict(of_sentences.classifiers[-1].state_dict())
+    of_sentences, easi_taken = _cross_encoder(second), False
+    if isinstance(model.easi, Span) and of_sentences is not None and of_sentences.reading.pooling != "first":
+        model.easi.take(cast(Classifier, of_sentences.classifiers[-1]))
+        easi_taken = True
     words, tokeniser = source_words(settings, start), tokeniser_of(settings, start)
     prepare(model, inputs.device, words is None, settings.recompute)
 
@@ -256,7 +259,7 @@ def build(inputs: TrainingInputs[PassageSettings]) -> Built:
         seed=inputs.recipe.seed,
     )
     begun = start.description if second is start else f"{start.description}, EASI {second.description}"
-    parts = [part for part, taken in (("PR", model.classifier is not None), ("EASI", easi_taken)) if taken]
+    parts = [part for part, taken in (("PR", isinstance(model.pr, ClassifierRanker)), ("EASI", easi_taken)) if taken]
     begun += f", {' and '.join(parts)} with its classifier" if parts else ""
     description = f"{begun}; {task.tokens_cut:,} tokens cut{missing(task.missing)}"
     return Built(task, dev_lists(model, inputs.dev), description, task.tokens)
@@ -272,10 +275,10 @@ def _head(settings: PassageSettings, start: Start) -> PassageHead:
     return head if of_sentences and of_sentences.reading.pooling == pooling else "linear"
 
 
-def _extractor(settings: PassageSettings, start: Start) -> Extractor:
+def _extractor(settings: PassageSettings, start: Start) -> ExtractorName:
     """EASI's: as in a checkpoint of `peasi` that has one, or as the settings say. Raises ValueError if these differ, or a
     setting has no effect."""
-    known = start.model.extractor if isinstance(start.model, PeasiModel) and start.model.reads_sentences else None
+    known = start.model.easi.name if isinstance(start.model, PeasiModel) and start.model.easi is not None else None
     if settings.extractor and settings.variant == "pr":
         raise ValueError("peasi.extractor is EASI's, and variant 'pr' has none; leave it out")
     if settings.extractor and known not in (None, settings.extractor):

@@ -334,11 +334,11 @@ def test_peasi_trains_and_serves_with_titles(pooling: Pooling) -> None:
     reranker.reading = Reading(("passage", "title"), pooling)
     learning = PassageTask(reranker, tokeniser(), [passages()], [passages()], lambda folder, trained: None)
     (batch,) = learning.batches(0)
-    assert batch.passages is not None
+    assert batch.passages is not None and reranker.pr is not None
     served = PassageReranker(reranker, tokeniser())
     (ranked,) = served.rerank([ranked_passages(passages())])
     with torch.no_grad():
-        scores = reranker.passage_scores(reranker.passage_embedding(batch.passages)).tolist()
+        scores = reranker.pr.logits(reranker.passage_vectors(batch.passages)).tolist()
     assert [c.score for c in ranked.candidates] == pytest.approx(sorted(scores, reverse=True), abs=2e-2)
     assert all("[SEP] opera [SEP]" in words(batch.passages, n) for n in range(2))
     (other,) = served.rerank([ranked_passages(passages("Ballet"))])

@@ -36,7 +36,7 @@ class PassageReranker:
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
-        if not model.reads_passages:
+        if model.pr is None:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
         self._reader = Reader(model, tokeniser, sentences=False, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs
@@ -71,7 +71,7 @@ class SentenceExtractor:
         """`threshold`: least confidence of what is returned. `scored_by`: the stage of `peasi.pr` whose scores the passages
         have; None: there was none. `device`: where it runs; the model's if None. `score`: what is ranked by. Raises ValueError
         if the model has no EASI."""
-        if not model.reads_sentences:
+        if model.easi is None:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._scores_passages = scored_by is None and model.at_once
         self._reader = Reader(model, tokeniser, passages=self._scores_passages, device=device)
@@ -171,7 +171,7 @@ class InPlace:
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser, device: str | None = None) -> None:
         """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
-        if not (model.reads_passages and model.reads_sentences):
+        if model.pr is None or model.easi is None:
             raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
         self._reader = Reader(model, tokeniser, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs

@@ -21,9 +21,11 @@ from answermill.ranking.plan import to_sentences
 from answermill.ranking.reranker import order_by
 from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.calibration import Calibration
+from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
 from answermill.ranking.rerankers.peasi.peasi import calibrated
-from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoding
+from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
+from answermill.ranking.rerankers.peasi.slots import Slots
 from answermill.ranking.training.loop import Progress, Recipe, train
 from answermill.ranking.training.passages import PassageTask, dev_lists
 from answermill.ranking.training.state import finished
@@ -81,26 +83,26 @@ def save(with_tokeniser: Tokeniser, folder: Path, peasi: PeasiModel) -> None:
 
 
 def embedding(encoder: LayeredEncoder, *texts: str) -> Tensor:
-    return encoding(encoder, tokeniser().pairs([texts]).pack())[0]
+    return encoded(encoder, tokeniser().pairs([texts]).pack())[0]
 
 
 def pr_loss(peasi: PeasiModel, beside: Callable[[LabelledPassage], list[Tensor]] = lambda row: []) -> float:
-    assert peasi.passage is not None
+    assert isinstance(peasi.pr, LinearRanker)
     losses = []
     for row in FLAT:
         read = torch.cat([embedding(peasi.encoder, row.question, row.text), *beside(row)]).tanh()
-        p = 1 / (1 + math.exp(-float(peasi.passage.weight[0] @ read + peasi.passage.bias)))
+        p = 1 / (1 + math.exp(-float(peasi.pr.weight[0] @ read + peasi.pr.bias)))
         losses.append(-math.log(p if row.label else 1 - p))
     return float(np.mean(losses))
 
 
 def windows_of(peasi: PeasiModel, row: LabelledPassage) -> list[tuple[Tensor, list[float]]]:
     """Of windows of three sentences at most, the embedding and the sentences' logits."""
-    assert peasi.sentence is not None
+    assert isinstance(peasi.easi, Slots)
     scored_windows = []
     for numbers in ([0, 1, 2], [3, 4]) if len(row.sentences) == 5 else (range(len(row.sentences)),):
         read = embedding(peasi.easi_encoder or peasi.encoder, row.question, *(row.sentences[n].text for n in numbers))
-        scored_windows.append((read, (peasi.sentence.weight @ read)[: len(numbers)].tolist()))
+        scored_windows.append((read, (peasi.easi.weight @ read)[: len(numbers)].tolist()))
     return scored_windows
 
 
@@ -374,8 +376,8 @@ def test_dev_questions_that_nothing_answers_measure_nothing(variant: Variant) ->
 def firsts(variant: Variant = "mtl1") -> PeasiModel:
     """Takes the first sentence of a passage."""
     peasi = model(variant)
-    assert peasi.sentence is not None
-    peasi.sentence.weight.data.zero_()
+    assert isinstance(peasi.easi, Slots)
+    peasi.easi.weight.data.zero_()
     return peasi
 
 

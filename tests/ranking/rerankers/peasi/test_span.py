@@ -23,7 +23,8 @@ from answermill.ranking.rerankers.peasi import passage_reader, peasi_model
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor
-from answermill.ranking.rerankers.peasi.peasi_model import Head, PeasiModel, Variant
+from answermill.ranking.rerankers.peasi.peasi_model import PassageHead, PeasiModel, Variant
+from answermill.ranking.rerankers.peasi.span import Span
 from answermill.ranking.rerankers.peasi.windows import read_windows, whole_windows
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
@@ -38,11 +39,11 @@ from tests.tiny import SHAPE, enlarged, tokeniser
 QUESTION = "Which comet is it?"
 NOUNS = ("comet", "river of ice", "violin", "old senate", "lantern", "harvest moon", "engine")
 WITH_EASI: tuple[Variant, ...] = ("easi", "mtl0", "mtl1", "joint")
-EVERY_FORM: list[tuple[Variant, Head]] = [(variant, "linear") for variant in WITH_EASI]
+EVERY_FORM: list[tuple[Variant, PassageHead]] = [(variant, "linear") for variant in WITH_EASI]
 EVERY_FORM += [("mtl0", "classifier"), ("joint", "classifier")]
 
 
-def model(variant: Variant = "easi", head: Head = "linear", seed: int = 0) -> PeasiModel:
+def model(variant: Variant = "easi", head: PassageHead = "linear", seed: int = 0) -> PeasiModel:
     torch.manual_seed(seed)
     return enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span")).eval()
 
@@ -83,9 +84,9 @@ def vectors(peasi: PeasiModel, question: str, *sentences: str) -> list[Tensor]:
 
 @torch.no_grad()
 def logits(peasi: PeasiModel, question: str, *sentences: str) -> list[float]:
-    assert peasi.span is not None
+    assert isinstance(peasi.easi, Span)
     return [
-        float(peasi.span(vector[None].to(peasi.span.score.weight.dtype))) for vector in vectors(peasi, question, *sentences)
+        float(peasi.easi(vector[None].to(peasi.easi.score.weight.dtype))) for vector in vectors(peasi, question, *sentences)
     ]
 
 
@@ -164,7 +165,7 @@ def test_the_softmax_goes_over_all_windows_of_a_passage_that_is_too_long() -> No
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
 def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(
-    variant: Variant, head: Head, monkeypatch: pytest.MonkeyPatch
+    variant: Variant, head: PassageHead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     peasi, came = model(variant, head), random_lists(12, 1, 0, 7, 25)
     for kind in (PassageReranker, SentenceExtractor) if variant != "easi" else (SentenceExtractor,):
@@ -189,7 +190,7 @@ def test_vectors_are_the_same_bits_in_every_batch() -> None:
 
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: Head, tmp_path: Path) -> None:
+def test_a_checkpoint_comes_back_as_it_was(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     peasi = model(variant, head)
     peasi_model.save(tmp_path, peasi, tokeniser())
     assert json.loads((tmp_path / "config.json").read_text())["extractor"] == "span"
@@ -239,7 +240,7 @@ def log_probabilities(peasi: PeasiModel, row: LabelledPassage) -> Tensor:
 
 @torch.no_grad()
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant, head: Head) -> None:
+def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant, head: PassageHead) -> None:
     peasi = model(variant, head)
     learning = task(peasi)
     (batch,) = learning.batches(0)
@@ -258,7 +259,7 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant
 
 
 @pytest.mark.parametrize(("variant", "head"), EVERY_FORM)
-def test_it_learns(variant: Variant, head: Head, tmp_path: Path) -> None:
+def test_it_learns(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     torch.manual_seed(0)
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span"))
     recipe = Recipe(epochs=40, learning_rate=3e-3, schedule="constant", metric="MRR", evaluate_every=10)
@@ -289,9 +290,9 @@ def test_it_begins_with_the_classifier_of_the_cross_encoder(variant: Variant, tm
     begun = built(encoder=str(tmp_path / "as2"), variant=variant, extractor="span")
     assert "begun with as2, EASI with its classifier;" in begun.description
     peasi = begun.task.model
-    assert isinstance(peasi, PeasiModel) and peasi.span is not None
+    assert isinstance(peasi, PeasiModel) and isinstance(peasi.easi, Span)
     known = reranker.classifiers[-1].state_dict()
-    assert all(torch.equal(weight, known[name]) for name, weight in peasi.span.state_dict().items())
+    assert all(torch.equal(weight, known[name]) for name, weight in peasi.easi.state_dict().items())
     if variant != "easi":
         both = built(encoder=str(tmp_path / "as2"), variant=variant, extractor="span", pooling="mean")
         assert "begun with as2, PR and EASI with its classifier" in both.description
@@ -307,10 +308,10 @@ def test_a_training_goes_on_with_the_extractor_of_its_checkpoint(tmp_path: Path)
     built(encoder=str(tmp_path / "as2"), variant="easi", extractor="span").task.save(tmp_path / "easi")
     built(encoder=str(tmp_path / "as2"), variant="pr", pooling="mean").task.save(tmp_path / "pr")
     joint = built(encoder=str(tmp_path / "pr"), variant="joint", easi=str(tmp_path / "easi")).task.model
-    assert isinstance(joint, PeasiModel) and (joint.extractor, joint.head) == ("span", "classifier")
+    assert isinstance(joint, PeasiModel) and isinstance(joint.easi, Span) and joint.head == "classifier"
     easi, _ = peasi_model.load(tmp_path / "easi")
-    assert joint.span is not None and easi.span is not None and joint.easi_encoder is not None
-    assert torch.equal(joint.span.score.weight, easi.span.score.weight)
+    assert isinstance(easi.easi, Span) and joint.easi_encoder is not None
+    assert torch.equal(joint.easi.score.weight, easi.easi.score.weight)
     assert torch.equal(joint.easi_encoder.words.weight, easi.encoder.words.weight)
     came = random_lists(9)
     assert SentenceExtractor(joint, tokeniser()).rerank(came) == SentenceExtractor(easi, tokeniser()).rerank(came)
