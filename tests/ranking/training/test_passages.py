@@ -27,7 +27,8 @@ from answermill.ranking.rerankers.peasi.peasi import calibrated
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
 from answermill.ranking.rerankers.peasi.slots import Slots
 from answermill.ranking.training.loop import Progress, Recipe, train
-from answermill.ranking.training.passages import PassageTask, dev_lists
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.training.state import finished
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -75,7 +76,8 @@ FLAT = [row for rows in QUESTIONS for row in rows]
 def task(peasi: PeasiModel, questions: Sequence[Rows] = QUESTIONS, limit: int = 64, **settings) -> PassageTask:
     with_tokeniser = tokeniser(limit)
     keep = partial(save, with_tokeniser)
-    return PassageTask(peasi, with_tokeniser, questions, questions, keep, **{"tokens": 100_000, **settings})
+    data = PassageData.of(questions, peasi, with_tokeniser)
+    return PassageTask(data, peasi, questions, keep, PassageOptions(**{"tokens": 100_000, **settings}))
 
 
 def save(with_tokeniser: Tokeniser, folder: Path, peasi: PeasiModel) -> None:
@@ -168,7 +170,7 @@ def test_a_correct_sentence_that_is_cut_off_is_not_learnt() -> None:
     (batch,) = learning.batches(0)
     assert batch.right.tolist() == [[True, False, False]] == batch.filled.tolist()
     pr, easi = 1 + 4 + 1 + 63 + 1, 1 + 4 + 1 + 60 + 1 + 3 + 1
-    assert learning.tokens_cut == 2 * (pr - 64) + (easi - 64)
+    assert PassageData.of(rows, model("mtl1"), tokeniser()).tokens_cut == 2 * (pr - 64) + (easi - 64)
 
 
 # What a loss reaches.
@@ -272,7 +274,7 @@ def test_a_limit_that_a_window_of_k_sentences_would_not_fit_into_is_refused() ->
     with pytest.raises(ValueError, match="13 texts do not fit into 15 tokens; raise the limit"):
         task(model("mtl1", 12), rows, limit=15)
     long = [[passage("q", 0, *["Yes."] * 12, right=[0]), WRONG]]
-    assert task(model("mtl1", 12), long, limit=16).tokens_cut > 0
+    assert PassageData.of(long, model("mtl1", 12), tokeniser(16)).tokens_cut > 0
     assert task(model("pr", 12), long, limit=8).steps == 1  # which reads no sentences
 
 
@@ -413,7 +415,7 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     peasi = firsts(variant)
     either = answered(True, False, True, False), answered(False, True, False, True)
     (rows,) = (rows for rows in either if calibrated(Reader(peasi, tokeniser()), rows))  # in the other the surer ones are wrong
-    learning = PassageTask(peasi, tokeniser(), QUESTIONS, rows, partial(save, tokeniser()))
+    learning = PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, rows, partial(save, tokeniser()))
     learning.save(tmp_path)
     values = json.loads((tmp_path / "config.json").read_text())["calibration"]
     expected = calibrated(Reader(peasi, tokeniser()), rows)
@@ -427,7 +429,8 @@ def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
 def test_where_there_is_nothing_to_calibrate_on_the_model_is_saved_without(dev: list[Rows], tmp_path: Path) -> None:
     peasi = firsts()
     peasi.calibration = Calibration((1.0,), 3.0)  # of an evaluation before
-    PassageTask(peasi, tokeniser(), QUESTIONS, dev, partial(save, tokeniser())).save(tmp_path)
+    data = PassageData.of(QUESTIONS, peasi, tokeniser())
+    PassageTask(data, peasi, dev, partial(save, tokeniser())).save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["calibration"] is None
 
 

@@ -19,7 +19,8 @@ from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceEx
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant
 from answermill.ranking.rerankers.peasi.windows import read_windows
 from answermill.ranking.rerankers.registry import load_reranker
-from answermill.ranking.training.passages import PassageTask
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
@@ -128,7 +129,8 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have() -> None:
         cut = tuple(LabelledSentence(f"{n}@{i}", text, int(n < 3 and i == n)) for i, text in enumerate(of_passage))
         rows.append(LabelledPassage("q", QUESTION, str(n), "d", TITLE, " ".join(of_passage), int(n < 3), "window", cut))
     peasi = model()
-    task = PassageTask(peasi, tokeniser(), [rows], [rows], lambda folder, trained: None, tokens=100_000)
+    data = PassageData.of([rows], peasi, tokeniser())
+    task = PassageTask(data, peasi, [rows], lambda folder, trained: None, PassageOptions(tokens=100_000))
     (batch,) = task.batches(0)
     assert batch.passages is None
     reader = Reader(peasi, tokeniser())

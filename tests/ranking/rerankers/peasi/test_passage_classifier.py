@@ -23,7 +23,7 @@ from answermill.ranking.rerankers.peasi.peasi_model import PASSAGE, PeasiModel, 
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Recipe
-from answermill.ranking.training.passages import build
+from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList

@@ -29,7 +29,9 @@ from answermill.ranking.rerankers.peasi.windows import read_windows, whole_windo
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Recipe, train
-from answermill.ranking.training.passages import PassageTask, build, dev_lists
+from answermill.ranking.training.passages.passage_data import PassageData
+from answermill.ranking.training.passages.passage_start import build
+from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
@@ -227,7 +229,8 @@ def task(peasi: PeasiModel, **settings: int) -> PassageTask:
     def save(folder: Path, trained: PeasiModel) -> None:
         peasi_model.save(folder, trained, tokeniser())
 
-    return PassageTask(peasi, tokeniser(), QUESTIONS, QUESTIONS, save, **{"tokens": 100_000, **settings})
+    options = PassageOptions(**{"tokens": 100_000, **settings})
+    return PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, QUESTIONS, save, options)
 
 
 def log_probabilities(peasi: PeasiModel, row: LabelledPassage) -> Tensor:
