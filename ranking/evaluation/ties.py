@@ -19,7 +19,11 @@ Ints = npt.NDArray[np.int64]
 class Ties:
     """Groups of candidates with equal scores, as arrays [ties]; a tie has the ranks start + 1 .. start + size of its list.
 
-    The methods return arrays [ties].
+    The methods return arrays [ties]. Of a correct candidate that leads, and one of three that share the next ranks:
+
+    >>> ties = Ties(np.array([0, 1]), np.array([1, 3]), np.array([1, 1]), np.array([0, 1]), np.array([1.0, 1.0]))
+    >>> ties.correct_within(2).round(2).tolist()
+    [1.0, 0.33]
     """
 
     start: Ints
@@ -84,13 +88,21 @@ class Ties:
 
 
 def discounts(ranks: int, cut: int) -> Floats:
-    """[ranks + 1]: 1 / log2(rank + 1) for the first `cut` ranks, 0 beyond them, and 0 for rank 0."""
+    """[ranks + 1]: 1 / log2(rank + 1) for the first `cut` ranks, 0 beyond them, and 0 for rank 0.
+
+    >>> discounts(ranks=4, cut=3).round(2).tolist()
+    [0.0, 1.0, 0.63, 0.5, 0.0]
+    """
     rank = np.arange(1, ranks + 1)
     return np.concatenate([[0.0], np.where(rank <= cut, 1 / np.log2(rank + 1), 0.0)])
 
 
 def ideal_gain(question: Ints, gain: Floats | Ints, questions: int, cut: int) -> Floats:
-    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in any order."""
+    """[questions]: DCG of the best order of candidates with these question numbers and gains, [n] each, in any order.
+
+    >>> ideal_gain(np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0]), questions=2, cut=10).round(2).tolist()
+    [3.63, 2.0]
+    """
     order = np.lexsort((-gain, question))
     question = question[order]
     rank = np.arange(len(order)) - np.searchsorted(question, question) + 1

@@ -92,7 +92,11 @@ def column(ranked: RankedList, name: str) -> Floats:
 
 
 def standardised(values: Floats, question: Ints) -> Floats:
-    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are all equal."""
+    """[candidates]: z of each value over the candidates of its question (numbered from 0); 0 where they are all equal.
+
+    >>> standardised(np.array([1.0, 3.0, 7.0, 7.0]), np.array([0, 0, 1, 1])).tolist()
+    [-1.0, 1.0, 0.0, 0.0]
+    """
     lists = int(question.max(initial=-1)) + 1
     lowest = np.full(lists, np.inf)
     np.minimum.at(lowest, question, values)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
+from answermill.ranking.transformer.packing import Layout, Numbers, Pairs, Tokeniser
 
 
 class Windows(NamedTuple):
@@ -62,7 +62,7 @@ def read_windows(
         split = [(n, numbers) for n, (_, sentences) in enumerate(asked) for numbers in windows(sentences, slots)]
     texts = [(asked[n][0], *(asked[n][1][i] for i in numbers), *(titles[n : n + 1] if titles else ())) for n, numbers in split]
     passage = np.fromiter((n for n, _ in split), np.int64, len(split))
-    pairs = tokeniser.pairs(texts, end_to_end=slots is None, titled=titles is not None)
+    pairs = tokeniser.pairs(texts, layout=Layout(end_to_end=slots is None, titled=titles is not None))
     return Windows(passage, [numbers for _, numbers in split], pairs)
 
 
