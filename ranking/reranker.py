@@ -96,7 +96,7 @@ class EncodedSentences(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     """What a reranker may ask for when it is loaded."""
 

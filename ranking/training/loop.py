@@ -157,23 +157,31 @@ class Dev:
         return {metric: float(values.expected[kept].mean()) for metric, values in measures.measure(judged, metrics).items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """The folder that a training writes."""
+
+    folder: Path
+    fingerprint: str
+    """Identifies settings and data; a state with another one is refused."""
+    settings: Mapping[str, Any] | None = None
+    """Kept with the fingerprint, to show what differs."""
+    describe: Callable[[History], object] = lambda _: None
+    """Writes what else belongs into the folder, before the history says that it is complete."""
+
+
 def train(
     task: Task,
     dev: Dev,
     recipe: Recipe,
-    folder: Path,
-    fingerprint: str,
+    output: Output,
     report: Callable[[Progress], None] = lambda _: None,
-    settings: Mapping[str, Any] | None = None,
     processes: Processes = ALONE,
-    describe: Callable[[History], object] = lambda _: None,
 ) -> History:
-    """Train, and leave the best checkpoint in `folder`, with the history in `training.json` written last.
+    """Train, and leave the best checkpoint in the output's folder, with the history in `training.json` written last.
 
-    `fingerprint` identifies the settings and data; a state with another one is refused. `settings` are kept with it, so
-    that people can be told what differs. `report` is called after each step and each evaluation. Of several `processes` the
-    first alone evaluates and writes; all need to see the folder. `describe` writes what else belongs into the folder, before
-    the history says that it is complete. Raises ValueError if the folder holds another training, no
+    `report` is called after each step and each evaluation. Of several `processes` the first alone evaluates and writes; all
+    need to see the folder. Raises ValueError if the folder holds another training, no
     dev score can be computed, or the loss is no number (with the step); ScoreNotFinite if a dev score is none (with the
     step, the question and the candidate).
     """
@@ -192,8 +200,8 @@ def train(
         processes=processes,
         seed=recipe.seed,
     )
-    state = folder / STATE
-    history = resume(state, task.model, optimizer, fingerprint, settings, updates.scaler)
+    state = output.folder / STATE
+    history = resume(state, task.model, optimizer, output.fingerprint, output.settings, updates.scaler)
     losses: list[float] = []
     while history.step < total and (recipe.patience is None or history.waited() < recipe.patience):
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
@@ -212,7 +220,7 @@ def train(
             task.model.eval()
             score = math.nan
             if processes.rank == 0:
-                with naming(f"dev evaluation after step {history.step}", folder):
+                with naming(f"dev evaluation after step {history.step}", output.folder):
                     score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
             score = processes.from_first(score, device)
             mean = sum(losses) / max(1, len(losses))
@@ -223,8 +231,8 @@ def train(
             assert history.best is not None
             report(Progress(history.step, total, mean, score, history.best.dev))
     if processes.rank == 0:
-        describe(history)
-        publish(state, folder, history)
+        output.describe(history)
+        publish(state, output.folder, history)
     return history
 
 

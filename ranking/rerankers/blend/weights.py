@@ -8,6 +8,7 @@ the scores mean something else, and the weights nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,9 +21,19 @@ from answermill.ranking.rerankers.blend import WeighedStage, WeightTable
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL, known_names
 from answermill.schemas.section import Section
 
-PENALTY = 0.005
-FOLDS = 5
-"""By which weights are fitted, unless others are asked for."""
+
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    """Regularisation of a fit, and its cross-validation."""
+
+    penalty: float = 0.005
+    """Weight of the squares of the weights in the loss."""
+    folds: int = 5
+    seed: int = 0
+    """Seed of the folds."""
+
+
+USUAL_FIT = FitOptions()
 
 
 class Figure(Section):

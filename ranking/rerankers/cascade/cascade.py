@@ -18,7 +18,7 @@ import torch
 
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, check_finite, left_at, order_by, rounded
-from answermill.ranking.rerankers.blend.weights import FOLDS, PENALTY, Fit, load_weights
+from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, load_weights
 from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.rerankers.cascade.exits import ExitModel, ExitRows
@@ -192,10 +192,7 @@ def fit_prior(
     labels: Sequence[Sequence[int]],
     names: Sequence[str],
     drop: Sequence[float],
-    *,
-    penalty: float = PENALTY,
-    folds: int = FOLDS,
-    seed: int = 0,
+    options: FitOptions = USUAL_FIT,
 ) -> list[Fit]:
     """Weights for each exit but the last, of the exit's score and the known scores `names`: the model scores all candidates
     of the lists that it would read at all its exits, and they leave as `drop`, α at each or one for all, says.
@@ -204,7 +201,7 @@ def fit_prior(
     """
     scores = [rows.scores for rows in model.exit_scores(lists)]
     drops = alpha_per_exit(drop, len(model.exits) - 1)
-    return fit_exits(lists, labels, scores, names, drops, penalty=penalty, folds=folds, seed=seed)
+    return fit_exits(lists, labels, scores, names, drops, options)
 
 
 def survivors(question: Numbers, scores: Floats, order: Numbers, alpha: float) -> npt.NDArray[np.bool_]:

@@ -26,7 +26,7 @@ from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Read
 from answermill.ranking.rerankers.peasi.peasi import calibrated
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
 from answermill.ranking.rerankers.peasi.slots import Slots
-from answermill.ranking.training.loop import Progress, Recipe, train
+from answermill.ranking.training.loop import Output, Progress, Recipe, train
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
 from answermill.ranking.training.state import finished
@@ -293,7 +293,7 @@ RECIPE = Recipe(epochs=8, learning_rate=3e-3, schedule="constant", metric="MRR",
 def test_it_learns(variant: Variant, tmp_path: Path) -> None:
     peasi = model(variant, 3, replace(SHAPE, width=8))
     recipe = replace(RECIPE, epochs=40, evaluate_every=10)
-    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, tmp_path, "f")
+    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, Output(tmp_path, "f"))
     assert history.evaluations[-1].loss < 0.5 * history.evaluations[0].loss
     assert history.best is not None and history.best.dev > 0.9
 
@@ -302,7 +302,7 @@ def test_it_learns(variant: Variant, tmp_path: Path) -> None:
 def test_one_that_is_stopped_ends_with_the_same_weights(variant: Variant, tmp_path: Path) -> None:
     def begun(name: str, tell: Callable[[Progress], None] = lambda _: None) -> None:
         peasi = model(variant, 3, replace(SHAPE, width=8, dropout=0.2))
-        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, tmp_path / name, "f", tell)
+        train(task(peasi, tokens=150), dev_lists(peasi, QUESTIONS), RECIPE, Output(tmp_path / name, "f"), tell)
 
     def stop(state: Progress) -> None:
         if state.step == 5 and state.dev is None:

@@ -28,7 +28,7 @@ from answermill.ranking.rerankers.peasi.span import Span
 from answermill.ranking.rerankers.peasi.windows import read_windows, whole_windows
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.inputs import Built, TrainingInputs
-from answermill.ranking.training.loop import Recipe, train
+from answermill.ranking.training.loop import Output, Recipe, train
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_start import build
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
@@ -266,7 +266,7 @@ def test_it_learns(variant: Variant, head: PassageHead, tmp_path: Path) -> None:
     torch.manual_seed(0)
     peasi = enlarged(PeasiModel(LayeredEncoder(SHAPE), variant, 1, head, "span"))
     recipe = Recipe(epochs=40, learning_rate=3e-3, schedule="constant", metric="MRR", evaluate_every=10)
-    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, tmp_path, "f")
+    history = train(task(peasi), dev_lists(peasi, QUESTIONS), recipe, Output(tmp_path, "f"))
     assert history.evaluations[-1].loss < 0.6 * history.evaluations[0].loss
     assert history.best is not None and history.best.dev > 0.9
 
