@@ -16,7 +16,8 @@ from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import dense_encoder, device_of
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.context import Reading
-from answermill.ranking.evaluation.metrics import METRICS, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.arrays import Floats, Ints
+from answermill.ranking.evaluation.metrics import METRICS, Judged, measure
 from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.baselines.similarity import Similarity

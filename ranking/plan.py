@@ -56,7 +56,7 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Reranked:
     """What a plan made of one question's list."""
 
     kept: RankedList
@@ -143,7 +143,7 @@ def run_stages(
     plan: Sequence[Stage],
     unit: Unit = "passage",
     tell: Callable[[StageWork], object] = lambda work: None,
-) -> list[Outcome]:
+) -> list[Reranked]:
     """Run the plan over whole lists whose candidates are of `unit`; `tell` hears what each stage did.
 
     A sentence that was grouped may come back from its passage, and ends as one row, of its last departure. One that a stage
@@ -172,7 +172,7 @@ def run_stages(
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
         tell(StageWork(stage.name, _size(before), _size(current), microseconds, *_of_card()))
-    return [Outcome(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
+    return [Reranked(ranked, _last_departures(ranked, ended)) for ranked, ended in zip(current, departed, strict=True)]
 
 
 def _of_card() -> tuple[int, int]:

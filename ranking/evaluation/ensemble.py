@@ -9,7 +9,8 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints, Judged, Protocol, measure
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, Protocol, measure
 
 MOST_MODELS = 4
 """For which every combination of the grid is tried."""

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints, Judged, measure
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.evaluation.significance import EQUAL
 
 BINS = 15

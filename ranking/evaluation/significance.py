@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from answermill.ranking.evaluation.metrics import Floats
+from answermill.ranking.evaluation.arrays import Floats
 
 EQUAL = 1e-9
 """Values nearer than this are equal: rounding errors of sums decide no win."""

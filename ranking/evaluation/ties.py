@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from answermill.ranking.evaluation.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from answermill.ranking.entry import TrainingSettings
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
-from answermill.ranking.training.loop import Dev, Recipe, Task
+from answermill.ranking.training.loop import Dev, Recipe, TrainingTask
 
 Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 
@@ -55,7 +55,7 @@ class TrainingInputs(Generic[Settings]):
 class Built(NamedTuple):
     """A training, ready to begin."""
 
-    task: Task
+    task: TrainingTask
     dev: Dev
     description: str
     """A line for people: what it begins with, and what was left out of the texts."""

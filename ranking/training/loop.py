@@ -27,7 +27,7 @@ from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 
 
-class Task(Protocol):
+class TrainingTask(Protocol):
     """What is trained: a model, its batches and its loss."""
 
     @property
@@ -171,7 +171,7 @@ class Output:
 
 
 def train(
-    task: Task,
+    task: TrainingTask,
     dev: Dev,
     recipe: Recipe,
     output: Output,

@@ -53,9 +53,9 @@ class FirstToken(nn.Module):
         return scores.squeeze(1)
 
 
-Head: TypeAlias = Classifier | FirstToken
+ClassifierHead: TypeAlias = Classifier | FirstToken
 HeadName = Literal["classifier", "first_gelu", "first_tanh"]
-HEADS: Mapping[HeadName, Callable[[int, float], Head]] = {
+HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "classifier": Classifier,
     "first_gelu": FirstToken,
     "first_tanh": partial(FirstToken, activation="tanh"),
@@ -63,14 +63,14 @@ HEADS: Mapping[HeadName, Callable[[int, float], Head]] = {
 """What a checkpoint calls a head → the head, new, of a width and dropout."""
 
 
-def head_name(head: Head) -> HeadName:
+def head_name(head: ClassifierHead) -> HeadName:
     """What a checkpoint calls it."""
     if isinstance(head, Classifier):
         return "classifier"
     return "first_tanh" if head.activation == "tanh" else "first_gelu"
 
 
-def classified(classifier: Head, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
+def classified(classifier: ClassifierHead, hidden: Tensor, tokens: Packed, pooling: Pooling | None) -> Tensor:
     """Encodings [n, d] → logits [texts], in the classifier's own precision, never under autocast.
 
     `pooling` None: the encodings are one for each text already [texts, d].
@@ -80,7 +80,7 @@ def classified(classifier: Head, hidden: Tensor, tokens: Packed, pooling: Poolin
     return classified_pooled(classifier, pooled)
 
 
-def classified_pooled(classifier: Head, pooled: Tensor) -> Tensor:
+def classified_pooled(classifier: ClassifierHead, pooled: Tensor) -> Tensor:
     """One encoding of each text [texts, d] → logits [texts], as `classified`."""
     with torch.autocast(pooled.device.type, enabled=False):
         logits: Tensor = classifier(pooled.to(classifier.score.weight.dtype))

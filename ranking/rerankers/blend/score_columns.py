@@ -12,16 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import log
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from answermill.ranking.evaluation.arrays import Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.schemas.ranked import Candidate, Hit, RankedList
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 EXIT = "exit"
 """The score of a model's exit, where it decides who leaves there."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 
 from answermill.ranking.context import Reading
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.reranker import Resources, check_finite, left_at, order_by, rounded
 from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions, load_weights
 from answermill.ranking.rerankers.cascade import ExitStage
@@ -27,9 +28,6 @@ from answermill.ranking.rerankers.cascade.schedule import check, dropped
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
-
-Floats = npt.NDArray[np.float64]
-
 
 TOKENISED = 8_192  # candidates at once
 GROUP_TOKENS = 1 << 18  # of the lists in flight: 0.4 GB of encodings of 384 numbers in float32

@@ -22,7 +22,15 @@ from torch import Tensor, nn
 
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.cascade.schedule import check
-from answermill.ranking.transformer.classifier import HEADS, Classifier, FirstToken, Head, HeadName, classified, head_name
+from answermill.ranking.transformer.classifier import (
+    HEADS,
+    Classifier,
+    ClassifierHead,
+    FirstToken,
+    HeadName,
+    classified,
+    head_name,
+)
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import WordSource, load_transformer, save_transformer
@@ -90,7 +98,7 @@ class CascadeModel(nn.Module):
 
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """What `run` gives at an exit [n, d] → what each classifier there says: one logit per text, [texts]."""
-        return [classified(cast(Head, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
+        return [classified(cast(ClassifierHead, self.classifiers[exit]), hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """What `run` gives at an exit [n, d] → scores [texts]."""
@@ -134,7 +142,7 @@ def save(
     words: WordSource | None = None,
 ) -> None:
     """Write the model folder of `name`: 'cascade', or 'pointwise' with a single exit. See `save_transformer`."""
-    head = head_name(cast(Head, model.classifiers[-1]))
+    head = head_name(cast(ClassifierHead, model.classifiers[-1]))
     details = {"exits": model.exits, **model.reading.details(SENTENCE)} | ({} if head == "classifier" else {"head": head})
     save_transformer(folder, name, details, model, tokeniser, store, words)
 

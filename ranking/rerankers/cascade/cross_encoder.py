@@ -29,7 +29,7 @@ from transformers import PreTrainedTokenizerFast
 from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
-from answermill.ranking.transformer.classifier import FirstToken, Head
+from answermill.ranking.transformer.classifier import ClassifierHead, FirstToken
 from answermill.ranking.transformer.packing import Tokeniser
 
 EXPORTED = ("cascade", "pointwise")
@@ -73,7 +73,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         _tokenizer(tokeniser, model).save_pretrained(folder)
         modules = [
             Transformer(folder, config_kwargs=_NO_CODE, model_kwargs=_NO_CODE, processor_kwargs=_NO_CODE),
-            *_head(cast(Head, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
+            *_head(cast(ClassifierHead, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
         ]
         exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
         unfinished = out.with_name(f".{out.name}.tmp")
@@ -86,7 +86,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
     return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
 
 
-def _head(classifier: Head, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
+def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.first.in_features
     activation: nn.Module = nn.GELU() if isinstance(classifier, FirstToken) and classifier.activation == "gelu" else nn.Tanh()

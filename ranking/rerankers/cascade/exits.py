@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import Bools, Floats, Ints
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.cascade.schedule import check

@@ -21,7 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from answermill.ranking.evaluation.metrics import METRICS, Bools, Floats, Ints
+from answermill.ranking.evaluation.arrays import Bools, Floats, Ints
+from answermill.ranking.evaluation.metrics import METRICS
 from answermill.ranking.evaluation.ties import Ties, ideal_gain
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.exits import ExitScores

@@ -24,9 +24,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.ranking.transformer.packing import Numbers
+
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[np.int64]
 
 BLOCK_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 """Tokens that are unpacked together, or those of one answer that has more."""

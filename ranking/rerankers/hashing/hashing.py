@@ -20,13 +20,10 @@ from torch import Tensor
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.reranker import Resources, ScoreNotFinite, SentenceCodes, order_by
 from answermill.ranking.rerankers.hashing import HashingStage
-from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, pack
+from answermill.ranking.rerankers.hashing.bits import Attention, Bytes, Codes, Floats, pack
 from answermill.ranking.rerankers.hashing.hashing_model import NAME, HashingModel, load, variant_of
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.ranked import RankedList, Unit
-
-Floats = npt.NDArray[np.float64]
-
 
 BATCH_TOKENS = 1 << 16  # of the answers whose matrices are in memory together: 0.1 GB of 384 numbers in float32
 

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from answermill.ranking.transformer.classifier import Head, classified_pooled
+from answermill.ranking.transformer.classifier import ClassifierHead, classified_pooled
 
 
 class LinearRanker(nn.Linear):
@@ -45,7 +45,7 @@ class ClassifierRanker(nn.Module):
 
     stored: ClassVar[str] = ""
 
-    def __init__(self, classifier: Head, width: int, joint: bool) -> None:
+    def __init__(self, classifier: ClassifierHead, width: int, joint: bool) -> None:
         """`joint`: whether it is PR ⊕ EASI's, with V [1, d]."""
         super().__init__()
         self.classifier = classifier
@@ -66,7 +66,7 @@ class ClassifierRanker(nn.Module):
             if self.beside is not None and other.beside is not None:
                 self.beside.load_state_dict(other.beside.state_dict())
 
-    def take_classifier(self, classifier: Head) -> None:
+    def take_classifier(self, classifier: ClassifierHead) -> None:
         """Begin with a cross-encoder's classifier; V is 0."""
         self.classifier.load_state_dict(classifier.state_dict())
         if self.beside is not None:

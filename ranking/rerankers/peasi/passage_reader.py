@@ -24,15 +24,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.rerankers.peasi.extractor import Extractor, VectorReading, WholeText
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, encoded
-from answermill.ranking.rerankers.peasi.windows import Windows, read_windows
+from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser, ranges
 from answermill.schemas.ranked import Candidate, RankedList
-
-Floats = npt.NDArray[np.float64]
-
 
 BATCH_TOKENS = 1 << 16  # of the texts whose encodings are in memory together: 0.1 GB of 384 numbers in float32
 
@@ -104,7 +102,7 @@ class EverySentence(NamedTuple):
     """log p(s | p)."""
 
 
-class Reader:
+class PassageReader:
     """Reads passages with a model, and counts what that costs."""
 
     def __init__(
@@ -163,7 +161,7 @@ class Reader:
         scored, log_total = self._scored(len(asked), windows, embedding)
         return logits, EverySentence(scored.passage, scored.number, scored.logit - log_total[scored.passage])
 
-    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, Windows, Tensor]:
+    def _at_once(self, asked: Sequence[AskedPassage]) -> tuple[Floats, PassageWindows, Tensor]:
         """PR's logits [passages], and the windows and vectors of `_easi`, by one pass."""
         self._texts(asked)
         began, windows = time.perf_counter(), self._windows(asked)
@@ -171,7 +169,7 @@ class Reader:
         of_windows, vectors = self._read(self.model.encoder, windows.pairs, readings, began)
         return self._first_windows_logits(windows, of_windows, len(asked)), windows, vectors
 
-    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[Windows, Tensor]:
+    def _easi(self, asked: Sequence[AskedPassage]) -> tuple[PassageWindows, Tensor]:
         """The windows that EASI reads, and its vectors of them (`Extractor.vectors`)."""
         began, windows = time.perf_counter(), self._windows(asked)
         (vectors,) = self._read(self.model.easi_encoder or self.model.encoder, windows.pairs, [self._extractor], began)
@@ -182,7 +180,7 @@ class Reader:
         assert self.model.easi is not None
         return self.model.easi
 
-    def _windows(self, asked: Sequence[AskedPassage]) -> Windows:
+    def _windows(self, asked: Sequence[AskedPassage]) -> PassageWindows:
         titles = [passage.title for passage in asked] if self.model.reads_title else None
         return read_windows(self._tokeniser, [(p.question, p.sentences) for p in asked], self._extractor.window, titles)
 
@@ -190,12 +188,12 @@ class Reader:
         assert self.model.pr is not None
         return _array(self.model.pr.logits(passages, beside))
 
-    def _first_windows_logits(self, windows: Windows, vectors: Tensor, passages: int) -> Floats:
+    def _first_windows_logits(self, windows: PassageWindows, vectors: Tensor, passages: int) -> Floats:
         """PR's logits from the encodings of all windows: a passage that is too long for one is judged by its first."""
         first = torch.from_numpy(np.searchsorted(windows.passage, np.arange(passages)))
         return self._passage_logits(vectors[first.to(vectors.device)])
 
-    def _scored(self, passages: int, windows: Windows, vectors: Tensor) -> tuple[_Sentences, Floats]:
+    def _scored(self, passages: int, windows: PassageWindows, vectors: Tensor) -> tuple[_Sentences, Floats]:
         """The sentences that have tokens, with their logits, and log Σ exp(logit) over all of each passage [passages]."""
         filled = torch.from_numpy(windows.pairs.filled)
         logits = _array(self._extractor.logits(vectors, filled.to(vectors.device)))  # [windows, k or more]
@@ -211,7 +209,7 @@ class Reader:
             np.logaddexp.at(log_total, scored.passage, scored.logit)
         return scored, log_total
 
-    def _extracted(self, asked: Sequence[AskedPassage], windows: Windows, vectors: Tensor) -> Extracted:
+    def _extracted(self, asked: Sequence[AskedPassage], windows: PassageWindows, vectors: Tensor) -> Extracted:
         """The best eligible sentence of each passage, from the windows and vectors of `_easi`."""
         scored, log_total = self._scored(len(asked), windows, vectors)
         places = zip(scored.passage, scored.number, strict=True)

@@ -15,12 +15,13 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from answermill.ranking.evaluation.arrays import Floats
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import to_passages, to_sentences
 from answermill.ranking.reranker import Resources, check_finite, order_by
 from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Floats, Reader, per_list
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader, per_list
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, load
 from answermill.ranking.transformer.packing import Numbers, Tokeniser
 from answermill.schemas.labels import LabelledPassage
@@ -38,7 +39,7 @@ class PassageReranker:
         """`device`: where it runs; the model's if None. Raises ValueError if the model has no PR."""
         if model.pr is None:
             raise ValueError("the checkpoint is of variant 'easi', which has no passage reranker")
-        self._reader = Reader(model, tokeniser, sentences=False, device=device)
+        self._reader = PassageReader(model, tokeniser, sentences=False, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs
 
     @classmethod
@@ -74,7 +75,7 @@ class SentenceExtractor:
         if model.easi is None:
             raise ValueError("the checkpoint is of variant 'pr', which extracts no sentence")
         self._scores_passages = scored_by is None and model.at_once
-        self._reader = Reader(model, tokeniser, passages=self._scores_passages, device=device)
+        self._reader = PassageReader(model, tokeniser, passages=self._scores_passages, device=device)
         self._calibration = model.calibration or UNCALIBRATED
         self._threshold, self._scored_by, self._score = threshold, scored_by, score
         self.costs = self._reader.costs
@@ -173,7 +174,7 @@ class InPlace:
         """`device`: where it runs; the model's if None. Raises ValueError if the model lacks PR or EASI."""
         if model.pr is None or model.easi is None:
             raise ValueError(f"the checkpoint is of variant {model.variant!r}; both PR and EASI are needed")
-        self._reader = Reader(model, tokeniser, device=device)
+        self._reader = PassageReader(model, tokeniser, device=device)
         self.readings, self.costs = (model.reading,), self._reader.costs
 
     @classmethod
@@ -213,7 +214,7 @@ class TopPassage:
         return self._easi.rerank(best)
 
 
-def calibrated(reader: Reader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
+def calibrated(reader: PassageReader, questions: Sequence[Sequence[LabelledPassage]]) -> Calibration | None:
     """The confidence of each question's answer, the sentence of PR's best passage, from p(q, p) and p(s | p).
 
     None if all answers are right, all are wrong, or there are none; and if the surer ones are no more often right.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
-from answermill.ranking.rerankers.peasi.windows import Windows, read_windows
+from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
 from answermill.ranking.transformer.packing import Numbers, Pairs, Tokeniser
 from answermill.schemas.labels import LabelledPassage
 
@@ -30,7 +30,7 @@ class PassageData:
     """The texts, tokenised."""
     sentences: Sequence[tuple[str, Sequence[str]]]
     """[passages]: (question, sentences); empty without EASI."""
-    windows: Windows
+    windows: PassageWindows
     filled: npt.NDArray[np.bool_]
     """[windows, k]: places with a sentence."""
     right: npt.NDArray[np.bool_]
@@ -108,7 +108,7 @@ class PassageData:
 
 def windows_of(
     model: PeasiModel, tokeniser: Tokeniser, sentences: Sequence[tuple[str, Sequence[str]]], texts: Sequence[tuple[str, ...]]
-) -> Windows:
+) -> PassageWindows:
     """What EASI reads of passages; `texts`: as PR reads them, the titles among them. No windows without an EASI."""
     titles = [text[1 + model.reading.context.index("title")] for text in texts] if model.reads_title else None
     return read_windows(tokeniser, sentences, None if model.easi is None else model.easi.window, titles)
@@ -122,7 +122,7 @@ def _useful(rows: Sequence[LabelledPassage], model: PeasiModel) -> Sequence[Labe
     return rows if model.pr is not None else [row for row in rows if row.label]
 
 
-def _correct(windows: Windows, rows: Sequence[LabelledPassage], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+def _correct(windows: PassageWindows, rows: Sequence[LabelledPassage], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
     """Places of correct sentences [windows, k]."""
     right = np.zeros(shape, np.bool_)
     for n, (passage, numbers) in enumerate(zip(windows.passage, windows.numbers, strict=True)):

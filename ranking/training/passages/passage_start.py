@@ -16,7 +16,7 @@ from answermill.ranking.training.beginning import Start, begin, check_beside, pr
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.passages.passage_data import PassageData
 from answermill.ranking.training.passages.passage_task import PassageOptions, PassageTask, dev_lists
-from answermill.ranking.transformer.classifier import Classifier, Head, head_name
+from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, head_name
 from answermill.ranking.transformer.encoder import LayeredEncoder
 
 
@@ -79,7 +79,7 @@ def assembled(settings: PassageSettings, starts: StartingPoints) -> PeasiModel:
         model.take_passage_head(starts.pr.model)
         model.reading = starts.pr.model.reading
     elif isinstance(model.pr, ClassifierRanker) and (cross_encoder := _cross_encoder(starts.pr)):
-        model.pr.take_classifier(cast(Head, cross_encoder.classifiers[-1]))
+        model.pr.take_classifier(cast(ClassifierHead, cross_encoder.classifiers[-1]))
     if model.pr is not None or (extractor == "span" and not settings.pooling):
         model.reading = settings.reading(model.reading)
     elif settings.context or settings.pooling or settings.context_dropout:
@@ -110,7 +110,7 @@ def _head(settings: PassageSettings, start: Start) -> PassageHead:
     if isinstance(start.model, PeasiModel):
         return start.model.head
     of_sentences = _cross_encoder(start)
-    head = head_name(cast(Head, of_sentences.classifiers[-1])) if of_sentences else "classifier"
+    head = head_name(cast(ClassifierHead, of_sentences.classifiers[-1])) if of_sentences else "classifier"
     pooling = settings.pooling or (None if head == "classifier" else "first")
     return head if of_sentences and of_sentences.reading.pooling == pooling else "linear"
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.rerankers.peasi.extractor import Stretches, side_by_side
-from answermill.ranking.rerankers.peasi.passage_reader import Reader
+from answermill.ranking.rerankers.peasi.passage_reader import PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage, calibrated
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.training.groups import cut
@@ -151,7 +151,7 @@ class PassageTask:
 
     def save(self, folder: Path) -> None:
         if self.model.pr is not None and self.model.easi is not None:
-            self.model.calibration = calibrated(Reader(self.model, self._data.tokeniser), self._dev)
+            self.model.calibration = calibrated(PassageReader(self.model, self._data.tokeniser), self._dev)
         self._save(folder, self.model)
 
 

@@ -22,7 +22,7 @@ from answermill.ranking.reranker import order_by
 from answermill.ranking.rerankers.peasi import peasi_model
 from answermill.ranking.rerankers.peasi.calibration import Calibration
 from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import calibrated
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, encoded
 from answermill.ranking.rerankers.peasi.slots import Slots
@@ -393,7 +393,7 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
     rng = np.random.default_rng(seed)
     dev = answered(*(bool(yes) for yes in rng.random(12) < 0.5))
     dev = [[*rows, replace(passage(f"q{n}", 1), text=f"An engine of {n} rivers.")] for n, rows in enumerate(dev)]
-    reader = Reader(firsts(), tokeniser())
+    reader = PassageReader(firsts(), tokeniser())
     features, right = [], []
     for rows in dev:
         scores = reader.passages([AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in rows])
@@ -414,11 +414,13 @@ def test_the_calibration_is_fitted_on_the_first_answer_of_each_question(seed: in
 def test_it_is_written_with_the_model(variant: Variant, tmp_path: Path) -> None:
     peasi = firsts(variant)
     either = answered(True, False, True, False), answered(False, True, False, True)
-    (rows,) = (rows for rows in either if calibrated(Reader(peasi, tokeniser()), rows))  # in the other the surer ones are wrong
+    (rows,) = (
+        rows for rows in either if calibrated(PassageReader(peasi, tokeniser()), rows)
+    )  # in the other the surer ones are wrong
     learning = PassageTask(PassageData.of(QUESTIONS, peasi, tokeniser()), peasi, rows, partial(save, tokeniser()))
     learning.save(tmp_path)
     values = json.loads((tmp_path / "config.json").read_text())["calibration"]
-    expected = calibrated(Reader(peasi, tokeniser()), rows)
+    expected = calibrated(PassageReader(peasi, tokeniser()), rows)
     assert expected is not None and values == {"weights": list(expected.weights), "bias": expected.bias}
     assert peasi_model.load(tmp_path)[0].calibration == expected
 

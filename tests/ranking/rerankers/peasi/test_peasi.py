@@ -28,7 +28,7 @@ from answermill.ranking.rerankers.cascade.cascade_model import save as save_casc
 from answermill.ranking.rerankers.peasi import ExtractorStage, Score, passage_reader
 from answermill.ranking.rerankers.peasi.calibration import UNCALIBRATED, Calibration, answer_logit
 from answermill.ranking.rerankers.peasi.passage_ranker import LinearRanker
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor, TopPassage
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel, Variant, load, save
 from answermill.ranking.rerankers.peasi.slots import Slots
@@ -156,7 +156,7 @@ def test_windows_hold_each_sentence_with_text_once_in_order(sentences: list[str]
 
 @pytest.mark.parametrize("variant", ["easi", "mtl0", "mtl1", "joint"])
 def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> None:
-    reader = Reader(model(variant), tokeniser())
+    reader = PassageReader(model(variant), tokeniser())
     sentences = ("apple river", "comet", "the violin of a glacier")
     logits = easi_logits(reader.model, *sentences)
     extracted = reader.sentences([AskedPassage(QUESTION, "", sentences)])
@@ -167,7 +167,7 @@ def test_easi_is_the_softmax_of_w_times_the_first_token(variant: Variant) -> Non
 
 
 def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
-    reader = Reader(model("easi"), tokeniser())
+    reader = PassageReader(model("easi"), tokeniser())
     winners = set()
     for seed in range(8):
         sentences = texts(7, seed)
@@ -185,7 +185,7 @@ def test_the_softmax_goes_over_all_windows_and_the_best_window_wins() -> None:
 
 @given(st.lists(st.sampled_from(["", " ", *NOUNS, "a glacier in the river", "\u200b"]), max_size=9), st.integers(1, 4))
 def test_whatever_the_sentences_one_that_has_tokens_is_extracted(sentences: list[str], slots: int) -> None:
-    reader = Reader(model("easi", slots), tokeniser())
+    reader = PassageReader(model("easi", slots), tokeniser())
     extracted = reader.sentences([AskedPassage(QUESTION, "", tuple(sentences)), AskedPassage(QUESTION, "", ("comet",))])
     spoken = [n for n, text in enumerate(sentences) if text.strip() and text != "\u200b"]
     if spoken:
@@ -201,7 +201,9 @@ def test_of_equal_sentences_the_first_is_extracted() -> None:
     easi = model("easi")
     assert isinstance(easi.easi, Slots)
     easi.easi.weight.data.zero_()
-    extracted = Reader(easi, tokeniser()).sentences([AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))])
+    extracted = PassageReader(easi, tokeniser()).sentences(
+        [AskedPassage(QUESTION, "", ("", "apple", "river", "comet", "violin"))]
+    )
     assert extracted.sentence.tolist() == [1]
     assert extracted.log_p.tolist() == pytest.approx([-math.log(4)])
 
@@ -212,13 +214,13 @@ def test_a_sentence_that_lost_all_its_tokens_is_never_extracted() -> None:
     for limit, best, cut in ((64, 2, 0), (whole, 2, 0), (whole - 1, 1, 1), (whole - 2, 0, 2), (whole - 20, 0, 20)):
         easi = model("easi")
         aim(easi, (0.0, 1.0, 5.0), *sentences, limit=limit)  # the later the better
-        reader = Reader(easi, tokeniser(limit))
+        reader = PassageReader(easi, tokeniser(limit))
         assert reader.sentences([AskedPassage(QUESTION, "", sentences)]).sentence.tolist() == [best]
         assert reader.costs()["tokens_cut"] == cut
 
 
 def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
-    reader = Reader(model("easi", 6), tokeniser())
+    reader = PassageReader(model("easi", 6), tokeniser())
     long = "comet " * 1_000
     passages = [(), ("",), ("comet",), tuple(texts(60)), (long,), (long, "apple"), ("", "apple", " ")]
     extracted = reader.sentences([AskedPassage(QUESTION, "", each) for each in passages])
@@ -237,7 +239,7 @@ def test_passages_of_any_length_are_read_and_what_is_cut_is_counted() -> None:
 
 
 def test_embeddings_of_passages_without_sentences_are_of_the_question_alone() -> None:
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     extracted = reader.sentences([AskedPassage(QUESTION, "", ("comet",)), AskedPassage(QUESTION, "", ())])
     assert reader.model.easi_encoder is not None
     assert extracted.embedding[1].tolist() == pytest.approx(first_token(reader.model.easi_encoder, QUESTION).tolist())
@@ -420,7 +422,7 @@ def test_the_score_is_the_confidence_where_pr_has_scored_and_p_of_the_sentence_e
     (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([came])
     (unsure,) = SentenceExtractor(peasi, tokeniser()).rerank([came])
     (left,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
-    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     (weight,), bias = ((1.0,), 0.0) if calibration is None else (calibration.weights, calibration.bias)
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         sentence_id = f"{candidate.candidate_id}@{sentence}"
@@ -480,7 +482,7 @@ def test_the_log_product_is_the_score_where_it_is_asked_for_and_the_threshold_is
     (by_pr,) = PassageReranker(peasi, tokeniser()).rerank([ranked(*(passage(f"p{n}", *texts(4, n)) for n in range(6)))])
     (by_confidence,) = SentenceExtractor(peasi, tokeniser()).rerank([by_pr])
     (left,) = SentenceExtractor(peasi, tokeniser(), score="log_product").rerank([by_pr])
-    extracted = Reader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
+    extracted = PassageReader(peasi, tokeniser()).sentences([AskedPassage.from_candidate(by_pr, c) for c in by_pr.candidates])
     for candidate, sentence, log_p in zip(by_pr.candidates, extracted.sentence, extracted.log_p, strict=True):
         expected = log_p - math.log(1 + math.exp(-candidate.score))
         assert scores(left)[f"{candidate.candidate_id}@{sentence}"] == pytest.approx(expected, abs=1e-6)
@@ -551,8 +553,8 @@ def test_a_sentence_that_is_the_best_of_two_passages_comes_once_from_where_it_sc
 def test_a_stage_holds_only_the_transformers_that_it_reads(variant: Variant, for_passages: int, for_sentences: int) -> None:
     peasi, came = model(variant), random_lists(4)
     asked = [AskedPassage.from_candidate(came[0], c) for c in came[0].candidates]
-    whole = Reader(peasi, tokeniser())
-    pr, easi = Reader(peasi, tokeniser(), sentences=False), Reader(peasi, tokeniser(), passages=False)
+    whole = PassageReader(peasi, tokeniser())
+    pr, easi = PassageReader(peasi, tokeniser(), sentences=False), PassageReader(peasi, tokeniser(), passages=False)
     for reader, held in ((pr, for_passages), (easi, for_sentences)):
         assert sum(isinstance(module, LayeredEncoder) for module in reader.model.modules()) == held
     assert np.array_equal(pr.passages(asked), whole.passages(asked))

@@ -20,7 +20,7 @@ from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.rerankers.peasi import passage_reader, peasi_model
-from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Reader
+from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader
 from answermill.ranking.rerankers.peasi.passage_settings import PassageSettings
 from answermill.ranking.rerankers.peasi.peasi import PassageReranker, SentenceExtractor
 from answermill.ranking.rerankers.peasi.peasi_model import PassageHead, PeasiModel, Variant
@@ -135,7 +135,7 @@ def test_a_passage_that_fits_is_one_text_without_separators_between_its_sentence
 @pytest.mark.parametrize("variant", WITH_EASI)
 def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes_over_the_passage(variant: Variant) -> None:
     peasi = model(variant)
-    reader, winners = Reader(peasi, tokeniser()), set()
+    reader, winners = PassageReader(peasi, tokeniser()), set()
     for seed in range(6):
         sentences = texts(5, seed)
         expected = logits(reader.model, QUESTION, *sentences)
@@ -151,7 +151,7 @@ def test_a_sentence_is_scored_by_the_mean_of_its_own_tokens_and_the_softmax_goes
 
 def test_the_softmax_goes_over_all_windows_of_a_passage_that_is_too_long() -> None:
     peasi, sentences = model(), texts(30)
-    reader = Reader(peasi, tokeniser())
+    reader = PassageReader(peasi, tokeniser())
     _, numbers, _ = read_windows(tokeniser(), [(QUESTION, sentences)], None)
     assert len(numbers) > 2
     expected = [logit for window in numbers for logit in logits(reader.model, QUESTION, *(sentences[n] for n in window))]
@@ -182,7 +182,7 @@ def test_scores_depend_neither_on_the_other_lists_nor_on_the_batch(
 
 
 def test_vectors_are_the_same_bits_in_every_batch() -> None:
-    reader = Reader(model(), tokeniser())
+    reader = PassageReader(model(), tokeniser())
     asked = [AskedPassage(QUESTION, "", tuple(texts(n % 9, n))) for n in range(40)]
     together = reader.sentences(asked)
     for n, each in enumerate(asked):
@@ -256,7 +256,7 @@ def test_the_loss_is_the_one_that_the_served_probabilities_have(variant: Variant
     assert len(expected) == 4
     if variant != "easi":
         asked = [AskedPassage(row.question, row.text, tuple(s.text for s in row.sentences)) for row in FLAT]
-        by_pr = torch.from_numpy(Reader(peasi, tokeniser()).passages(asked))
+        by_pr = torch.from_numpy(PassageReader(peasi, tokeniser()).passages(asked))
         loss += float(F.binary_cross_entropy_with_logits(by_pr, torch.tensor([float(row.label) for row in FLAT]).double()))
     assert float(learning.loss(batch)) == pytest.approx(loss, rel=1e-2 if variant != "easi" else 1e-4)
 
