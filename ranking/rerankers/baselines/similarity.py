@@ -51,12 +51,14 @@ class Similarity:
         (reading,) = self.readings
         texts = [list(reading.texts(ranked)) for ranked in lists]
         self._costs.update(reading.missing(reading.tuples(lists)) if reading.around else {})
+
         number: dict[tuple[str, ...], int] = {}  # each different text is encoded once
         for of_list in texts:
             for text in of_list:
                 number.setdefault(text, len(number))
         if not number:
             return list(lists)
+
         questions = unit(self._encoder.encode_questions([ranked.question.text for ranked in lists]))  # [lists, d]
         sentences = self._vectors(list(number), self._form)  # [different texts, d]
         reranked = []

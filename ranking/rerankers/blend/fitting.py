@@ -52,6 +52,7 @@ class LabelledColumns:
                 raise ValueError(
                     f"question {ranked.question.question_id}: {len(of_list)} labels for {len(ranked.candidates)} candidates"
                 )
+
         columns = WeightedSum.of(dict.fromkeys(names, 0.0))
         sizes = [len(ranked.candidates) for ranked in lists]
         return cls(
@@ -90,9 +91,11 @@ def fit_columns(labelled: LabelledColumns, options: FitOptions = USUAL_FIT) -> F
     lists = _AnswerableLists.of(labelled, options)
     ids, question, z, label = lists.ids, lists.question, lists.z, lists.label
     weights = _minimum(z, question, label > 0, options.penalty)
+
     alone = {name: _metrics(len(ids), question, z[:, n], label) for n, name in enumerate(labelled.names)}
     blend = lists.held_out(options)
     best = max(labelled.names, key=lambda name: (alone[name]["MRR"].mean(), name))
+
     return Fit(
         weights={name: round(float(weight), _DECIMALS) for name, weight in zip(labelled.names, weights, strict=True)},
         questions=len(ids),

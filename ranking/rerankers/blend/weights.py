@@ -131,10 +131,12 @@ def load_weights(resources: Resources, exits: bool = False) -> list[Mapping[str,
         where = f"weights_file {file}"
     else:
         content, tables, where = None, [settings.weights] if settings.weights is not None else [], "weights"
+
     before = {stage.key: stage for stage in resources.before}
     known = known_names(list(before), resources.indexes)
     for table in tables:
         _check_names(table, known, where, exits)
+
     if content is not None:
         itself = StageBefore(settings.key, settings.reranker, resources.model_digest)
         _check_plan(content, before | ({EXIT: itself} if exits else {}), where)

@@ -136,6 +136,8 @@ class Cascade:
         numbers, question = np.arange(*group.rows), np.repeat(np.arange(len(group.sizes)), group.sizes)
         known = np.concatenate([self.prior.columns(ranked) for ranked in lists]) if self.prior else None
         scores, exits = np.zeros((len(numbers), len(self.exits))), np.zeros(len(numbers), np.int64)
+
+        # All candidates before the first layer.
         remaining = np.argsort(-pairs.lengths[numbers], kind="stable")  # candidates not dropped so far, the longest first
         tokens = pairs.pack(numbers[remaining]).to(self._device)
         hidden, depth = self._model.encoder.embed(tokens), 0
@@ -143,6 +145,8 @@ class Cascade:
         self._costs["tokens"] += len(hidden)
         self._costs["full_layer_candidates"] += self.depth * len(remaining)
         self._costs["full_layer_tokens"] += self.depth * len(hidden)
+
+        # Up to each exit; while a card computes its scores, other groups have their turn.
         for exit, (last, alpha) in enumerate(zip(self.exits, (*drops, 0.0), strict=True)):
             hidden = self._model.run(hidden, tokens, depth, last)
             arriving = Arriving(self._model.classify(hidden, tokens, exit))
@@ -153,6 +157,8 @@ class Cascade:
             self._costs["layer_candidates"] += layers * len(remaining)
             self._costs["layer_tokens"] += layers * len(hidden)
             depth = last
+
+            # Drops by the exit's scores, or by their sum with those known before.
             if alpha:
                 decisive = scores[:, exit]
                 if self.prior is not None and known is not None:
@@ -163,6 +169,7 @@ class Cascade:
                 stay = survivors(question[remaining], decisive[remaining], remaining, alpha)
                 tokens, rows = tokens.select(np.flatnonzero(stay))
                 hidden, remaining = hidden[rows], remaining[stay]
+
         edges = np.cumsum(group.sizes)[:-1]
         of_lists = zip(*(np.split(column, edges) for column in (scores, exits, pairs.lengths[numbers])), strict=True)
         return [(ranked, _Passed(*columns)) for ranked, columns in zip(lists, of_lists, strict=True)]

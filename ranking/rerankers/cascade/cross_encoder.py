@@ -60,6 +60,7 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
             f"exit {exit}: {checkpoint} has {len(model.exits)}, after layers {', '.join(map(str, model.exits))}; "
             f"give 1 to {len(model.exits)}"
         )
+
     if model.reading.pooling == "candidate":
         raise ValueError(
             f"{checkpoint} reads the mean of the candidate's own tokens (pooling = 'candidate'), which sentence-transformers' "
@@ -67,6 +68,8 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
         )
     if out.exists() and any(out.iterdir()):
         raise FileExistsError(f"{out} has files; give another folder, or remove it")
+
+    # The exported folder appears complete or not at all.
     layers = model.exits[exit - 1]
     with tempfile.TemporaryDirectory() as folder:  # loaded weights are a map of their file, which must not be written over
         model.encoder.save(Path(folder), layers)
@@ -76,12 +79,14 @@ def export(checkpoint: Path, out: Path, exit: int | None = None, source: Callabl
             *_head(cast(ClassifierHead, model.classifiers[exit - 1]), "cls" if model.reading.pooling == "first" else "mean"),
         ]
         exported = CrossEncoder(modules=modules, device="cpu", activation_fn=nn.Identity(), trust_remote_code=False)
+
         unfinished = out.with_name(f".{out.name}.tmp")
         shutil.rmtree(unfinished, ignore_errors=True)
         exported.save_pretrained(str(unfinished), create_model_card=False)
         files = [str(path.relative_to(unfinished)) for path in unfinished.rglob("*") if path.is_file()]
         write_sums(unfinished, files)
         replace_folder(unfinished, out)
+
     parts = (f"{{{part}}}" for part in model.reading.context)
     return Exported(layers, tokeniser.limit, tokeniser.separator.join(parts))
 

@@ -78,17 +78,21 @@ def guarantee(
     for name, value in (("delta", delta), ("epsilon", epsilon)):
         if not 0 < value < 1:
             raise ValueError(f"{name} = {value}; give a probability above 0 and below 1")
+
     first, second = table.halves(seed)
     nothing = (0.0,) * (len(table.exits) - 1)
     drops = [schedule for schedule in dict.fromkeys(schedules) if schedule != nothing]
     questions = second.answerable()
     if not drops or not first.answerable() or questions < questions_needed(delta, epsilon):
         return Guaranteed(nothing, delta, epsilon, questions, len(drops), 0, 0, None)
+
+    # The first half orders the schedules, and the second tests them in this order.
     order = line_up(replay(first, drops))
     lost = [int(n) for n in replay(second, order).lost]
     rejected = fixed_sequence(lost, questions, delta, epsilon)
     if not rejected:
         return Guaranteed(nothing, delta, epsilon, questions, len(order), 0, 0, None)
+
     last = rejected - 1
     p = binomial_tail(lost[last], questions, delta)
     return Guaranteed(order[last], delta, epsilon, questions, len(order), rejected, lost[last], p)

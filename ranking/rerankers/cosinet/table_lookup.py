@@ -55,6 +55,7 @@ class LookUp:
         texts = [text or (0,) for _, candidates in block for text in candidates]  # no words: one place without a word
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         rows = np.fromiter(chain.from_iterable(texts), np.int32, lengths.sum())
+
         questions, question_lengths, related_q, related_c, pair, word = [], [], [], [], 0, 0
         for text, candidates in block:
             question = np.array(text or (0,), np.int32)
@@ -65,6 +66,7 @@ class LookUp:
             related_q.append(r_q.ravel())
             related_c.append(r_c)
             pair, word = pair + len(candidates), word + mine.sum()
+
         q = self._question.encode(np.concatenate(questions), np.concatenate(related_q), np.concatenate(question_lengths))
         c = self._candidate.encode(rows, np.concatenate(related_c), lengths)
         return torch.cat([q * c, q - c], 1)

@@ -156,10 +156,13 @@ class Hashing:
         vectors = self._questions(questions)
         if self._attention is not None:
             return self._from_bits(self._attention, vectors, answers, question_of, answer_of)
+
+        # Each answer is encoded once, for all pairs that it is in.
         pairs = self._tokenised([self._model.reading.one_text(answer) for answer in answers])
         self._costs.update(answers=len(answers), answers_cut=int(np.count_nonzero(pairs.cut)))
         by_answer = np.argsort(answer_of, kind="stable")
         ends = np.cumsum(np.bincount(answer_of, minlength=len(answers)))
+
         for rows in pairs.batches(BATCH_TOKENS):
             tokens = pairs.pack(rows).to(vectors.device)
             pairs_of_answer = [

@@ -110,6 +110,7 @@ class SentenceExtractor:
         scores, confidences = self._scores(
             self._stage_scores(passages) if of_passages is None else of_passages[answered], log_p[answered]
         )
+
         positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
         best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
         for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
@@ -121,6 +122,7 @@ class SentenceExtractor:
                     replace(ranked.candidates[n], sentence=chosen, position=position, eligible=None),
                     score,
                 )
+
         answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
         return order_by(answers, [score for _, score in best.values()], self.name)
 
@@ -140,6 +142,8 @@ class SentenceExtractor:
                 "log_odds": log_p + of_passages,
             }
             return ranked_by[self._score], confidences
+
+        # Without PR's scores there is p(s | p) alone.
         if self._score != "confidence":
             raise ValueError(
                 f"`score` = {self._score!r} needs the passages' scores of {PassageReranker.name}; "
@@ -187,12 +191,15 @@ class InPlace:
         log_p: list[dict[int, float]] = [{} for _ in passages]
         for n, number, of_sentence in zip(read.passage.tolist(), read.number.tolist(), read.log_p.tolist(), strict=True):
             log_p[n][number] = of_sentence
+
+        # A sentence that was not read has the least of its passage.
         scores: dict[tuple[str, str, str], float] = {}  # of question, passage and sentence
         for (ranked, candidate), of_passage, known in zip(passages, logits, log_p, strict=True):
             passage, least = candidate.hit.passage, min(known.values(), default=0.0)
             for number, sentence in enumerate(passage.sentences):
                 key = ranked.question.question_id, passage.passage_id, sentence.sentence_id
                 scores[key] = float(of_passage) + known.get(number, least)
+
         return [
             order_by(
                 ranked,
