@@ -48,6 +48,7 @@ class PaddedModel:
         by_class: dict[int, list[int]] = {}
         for number, text in enumerate(ids):
             by_class.setdefault(min(-(-len(text) // _CLASS) * _CLASS, self._longest), []).append(number)
+
         values: Singles | None = None
         for length, numbers in sorted(by_class.items()):
             start = 0
@@ -62,6 +63,7 @@ class PaddedModel:
                         raise
                     self._budget.run_out(rows * length)
                     continue
+
                 if values is None:
                     values = np.empty((len(ids), *of_batch.shape[1:]), np.float32)
                 values[batch] = of_batch[: len(batch)]

@@ -53,6 +53,7 @@ class PublishedClassifier:
                 f"{folder}: it holds a {kind}, which has no head that scores a pair; give a CrossEncoder, or another model "
                 "whose architecture ends in ForSequenceClassification"
             )
+
         classes = len(config["id2label"]) if config.get("id2label") else int(config.get("num_labels") or 2)
         if classes not in (1, 2):
             raise ValueError(
@@ -62,6 +63,8 @@ class PublishedClassifier:
             raise ValueError(
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give another model"
             )
+
+        # The stated limit, unless it is a placeholder for none, or more than there are positions.
         positions = int(config.get("max_position_embeddings") or 512) - _OFFSETS.get(family, 0)
         stated = _table(folder / "sentence_bert_config.json").get("max_seq_length")
         stated = stated or _table(folder / "tokenizer_config.json").get("model_max_length")
@@ -91,9 +94,11 @@ def load_published(classifier: PublishedClassifier) -> tuple[LayeredEncoder, Fir
                 weights |= {f"{ours}.{name}": file.get_tensor(f"{theirs}.{name}").float() for name in ("weight", "bias")}
     except SafetensorError as e:
         raise ValueError(f"{folder}: its weights lack the head that config.json names ({e}); give another model") from e
+
     check_weights(weights, folder / "model.safetensors")
     if classifier.classes == 2:
         weights |= {f"score.{name}": weights[f"score.{name}"].diff(dim=0) for name in ("weight", "bias")}
+
     with torch.device("meta"):
         head = FirstToken(shape.width, shape.dropout, head_activation(shape.family))
     try:
