@@ -93,6 +93,7 @@ def begin(inputs: TrainingInputs[BodySettings], name: str, layers: int | None = 
             return Start(name, description, None, None, encoder, source, WordSource.read(name, source))
         model = published(encoder, head)
         return Start(name, f"{description}, and its head", "pointwise", model, encoder, source, WordSource.read(name, source))
+
     kind = kind_of(folder)
     training = trainings().get(kind)
     if training is None or training.start is None:

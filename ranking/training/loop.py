@@ -190,6 +190,7 @@ def train(
     of_epoch, device = recipe.steps(task.steps), next(task.model.parameters()).device
     total = of_epoch * recipe.epochs
     every = recipe.evaluate_every or of_epoch
+
     multiples, groups = zip(*task.rates, strict=True)
     optimizer = torch.optim.AdamW([{"params": group} for group in groups], weight_decay=recipe.weight_decay, fused=True)
     updates = Updates(
@@ -200,6 +201,8 @@ def train(
         processes=processes,
         seed=recipe.seed,
     )
+
+    # Begin, or go on where a training with this fingerprint was interrupted.
     state = output.folder / STATE
     history = resume(state, task.model, optimizer, output.fingerprint, output.settings, updates.scaler)
     losses: list[float] = []
@@ -207,6 +210,8 @@ def train(
         torch.manual_seed(recipe.seed * 1_000_003 + history.step)  # dropout after a resume is what it would have been
         epoch, done = divmod(history.step, of_epoch)
         task.model.train()
+
+        # Steps up to the next evaluation.
         for batches in updates.of_epoch(task.batches(epoch), done):
             for group, multiple in zip(optimizer.param_groups, multiples, strict=True):
                 group["lr"] = multiple * recipe.rate(history.step, total)
@@ -216,6 +221,8 @@ def train(
             report(Progress(history.step, total, losses[-1], None, best.dev if best else None))
             if history.step % every == 0 or history.step == total:
                 break
+
+        # Evaluation: the first process measures, and all learn its score, by which they stop together.
         if history.step % every == 0 or history.step == total:
             task.model.eval()
             score = math.nan
@@ -223,6 +230,7 @@ def train(
                 with naming(f"dev evaluation after step {history.step}", output.folder):
                     score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
             score = processes.from_first(score, device)
+
             mean = sum(losses) / max(1, len(losses))
             history.evaluations.append(Evaluated(history.step, history.step / of_epoch, mean, score))
             losses = []
@@ -230,6 +238,7 @@ def train(
                 keep(state, task.save, task.model, optimizer, history, updates.scaler)
             assert history.best is not None
             report(Progress(history.step, total, mean, score, history.best.dev))
+
     if processes.rank == 0:
         output.describe(history)
         publish(state, output.folder, history)

@@ -130,14 +130,17 @@ class PassageTask:
             first = counts.cumsum(0) - counts
             windows, vectors = self.model.window_vectors(batch.sentences, batch.stretches)
             passages = None if windows is None else windows[first]
+
             logits = easi.logits(vectors, batch.filled)
             every, right = (side_by_side(logits, places, counts) for places in (batch.filled, batch.right))  # [passages, …]
             learnt = right.isfinite().any(1)
             if learnt.any():
                 loss = loss + (every[learnt].logsumexp(1) - right[learnt].logsumexp(1)).mean()
+
             if self.model.variant == "joint":
                 best = first * batch.filled.shape[1] + every.argmax(1)  # [passages]: places in all windows
                 beside = easi.chosen(vectors, easi.rows(batch.filled).flatten()[best], every.isfinite().any(1), first)
+
         if batch.passages is not None:
             passages = self.model.passage_vectors(batch.passages)
         if pr is not None and passages is not None:
