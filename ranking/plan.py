@@ -159,11 +159,13 @@ def run_stages(
                 for departures, ranked in zip(departed, current, strict=True):
                     departures += [Departure(c, None) for c in reversed(ranked.candidates)]
             current = [(to_sentences if unit == "passage" else to_passages)(ranked) for ranked in current]
+
         _of_card()  # what others have had computed
         began = time.perf_counter()
         with naming(f"stage {stage.name}", stage.checkpoint):
             before, current = current, [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)]
         microseconds = round(1e6 * (time.perf_counter() - began))
+
         unit = stage.reranker.writes
         if len(current) != len(before):
             raise RuntimeError(f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back")
@@ -248,14 +250,17 @@ def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None
     where = f"stage {stage.name}, question {before.question.question_id}"
     if after.question != before.question:
         raise RuntimeError(f"{where}: the list of question {after.question.question_id} came back")
+
     ids = [c.candidate_id for c in (*after.candidates, *after.left)]
     if len(set(ids)) != len(ids):
         raise RuntimeError(f"{where}: a candidate came back twice")
+
     known = {c.candidate_id for c in before.candidates}
     if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
         known = {s.sentence_id for c in before.candidates for s in c.sentences}
     if not known.issuperset(ids):
         raise RuntimeError(f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}")
+
     if any(c.stages[-1].rank is not None for c in after.left):
         raise RuntimeError(f"{where}: a candidate that left within the stage has a rank")
     scores = [c.stages[-1].score for c in after.candidates]

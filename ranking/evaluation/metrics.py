@@ -141,11 +141,14 @@ class _Order:
         tied_by = {"": np.zeros_like(gain), "wrong": gain, "correct": -gain}[first]
         order = np.lexsort((tied_by, -ranked.score, ranked.question))
         question, score, gain = ranked.question[order], ranked.score[order], gain[order]
+
+        # Rows of one question and one score are a tie.
         begins = np.ones(len(order), np.bool_) if first else _differs(question) | _differs(score)
         row = np.flatnonzero(begins)  # [ties]: of the tie's first candidate
         list_row = np.searchsorted(question, question[row])  # [ties]: of its list's first candidate
         tie = np.cumsum(begins) - 1
         before = np.concatenate([[0], np.cumsum(gain > 0)])  # [i]: correct candidates before row i, of all questions
+
         self._questions, self._question = ranked.questions, question[row]
         self.ties = Ties(
             start=row - list_row,

@@ -48,13 +48,17 @@ def compare(a: Floats, b: Floats, rounds: int = 10_000, seed: int = 0, confidenc
         raise ValueError(f"A has {len(a)} questions and B {len(b)}; both must have the same, at least one")
     if rounds < 1:
         raise ValueError(f"rounds = {rounds}; it must be at least 1")
+
     difference = b - a
     difference[np.abs(difference) < EQUAL] = 0.0
     moved = difference[difference != 0]
+
+    # The test and the interval draw from one generator, in this order.
     generator = np.random.default_rng(seed)
     p = _randomisation_p(moved, rounds, generator)
     low, high = _interval(difference, rounds, generator, confidence)
     spearman, spearman_p = _spearman(a, b)
+
     return Comparison(
         a=float(a.mean()),
         b=float(b.mean()),
